@@ -229,21 +229,19 @@ class ExecutorBackend:
     @property
     def lost(self) -> dict[str, int]:
         """Machines whose executor is lost, and since when, in ms from the origin."""
-        return self._machines_of(ExecutorState.LOST)
-
-    @property
-    def back(self) -> dict[str, int]:
-        """Machines whose executor reports again, and since when it had been lost."""
-        return self._machines_of(ExecutorState.BACK)
-
-    def _machines_of(self, state: ExecutorState) -> dict[str, int]:
         return {
             name: one.lost_ms or 0
             for one in self._executors
-            if one.state is state
+            if one.state is ExecutorState.LOST
             for name in one.machines
             if name in self._machines
         }
+
+    @property
+    def reporting(self) -> frozenset[str]:
+        """Machines whose executor reports."""
+        reports = (one for one in self._executors if one.state is not ExecutorState.LOST)
+        return self._machines.intersection(name for one in reports for name in one.machines)
 
     def welcome_back(self) -> None:
         """Use the machines again whose executors report again."""

@@ -7,7 +7,7 @@ it came about (Rayon, section 5.1, step 5).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -38,19 +38,21 @@ class MachineWatch:
         self._replica = replica
         self._refused = ""
 
-    def follow(self, lost: Mapping[str, int], back: Mapping[str, int], now_ms: int) -> bool:
+    def follow(self, lost: Mapping[str, int], reporting: Container[str], now_ms: int) -> bool:
         """Add and end outages; return whether the Plan shows machines as they are.
 
         Parameters
         ----------
-        lost, back
-            Machines without and with an executor again, and since when it was lost.
+        lost
+            Machines whose executor is lost, and since when.
+        reporting
+            Machines whose executor reports.
         now_ms
             Now, in ms from the origin.
         """
         with self._replica.newest() as plan:
             cluster = plan.cluster
-        wanted = followed(cluster, lost, back, now_ms)
+        wanted = followed(cluster, lost, reporting, now_ms)
         if wanted == cluster.outages:
             return True
         try:
@@ -74,22 +76,32 @@ class MachineWatch:
 
 
 def followed(
-    cluster: Cluster, lost: Mapping[str, int], back: Mapping[str, int], now_ms: int
+    cluster: Cluster, lost: Mapping[str, int], reporting: Container[str], now_ms: int
 ) -> tuple[Outage, ...]:
-    """Return the outages of a cluster with those of lost machines, and without those of others."""
+    """Return the outages of a cluster with those of lost machines.
+
+    Those of machines that report end, whoever added them, so that none stays by mistake.
+    """
     outages = list(cluster.outages)
     for name, since_ms in lost.items():
         outage = outage_of(cluster, name, since_ms)
         if outage not in outages:
             outages.append(outage)
     now_ms = now_ms // cluster.step_ms * cluster.step_ms
-    for name, since_ms in back.items():
-        outage = outage_of(cluster, name, since_ms)
-        if outage in outages:
-            index = outages.index(outage)
-            ended = [] if outage.start_ms >= now_ms else [replace(outage, end_ms=now_ms)]
-            outages[index : index + 1] = ended
-    return tuple(outages)
+    found: list[Outage] = []
+    for outage in outages:
+        if not _is_loss_of(outage, reporting):
+            found.append(outage)
+        elif outage.start_ms < now_ms:
+            found.append(replace(outage, end_ms=now_ms))
+    return tuple(found)
+
+
+def _is_loss_of(outage: Outage, machines: Container[str]) -> bool:
+    """Return whether an outage looks as those of `outage_of`, and is of one of some machines."""
+    lasts = outage.end_ms - outage.start_ms == LOST_MS
+    alone = outage.kind == "loss" and len(outage.indices) == 1
+    return lasts and alone and f"{outage.machines}-{outage.indices[0]}" in machines
 
 
 def outage_of(cluster: Cluster, machine: str, since_ms: int) -> Outage:

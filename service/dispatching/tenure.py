@@ -211,7 +211,7 @@ class Tenure:
     def _watch_machines(self, now_ms: int) -> None:
         """Let the Plan know which machines executors have lost or brought back."""
         found = self._executors
-        if found is not None and self._watch.follow(found.lost, found.back, now_ms):
+        if found is not None and self._watch.follow(found.lost, found.reporting, now_ms):
             found.welcome_back()
 
     def _follower_of(self, plan: Plan) -> PlanFollower:

@@ -184,7 +184,8 @@ class RunRows:
         Raises
         ------
         ExecutorTakenError
-            If another live process has the name, or another live executor one of the machines.
+            If another live process has the name, another live executor one of the machines, or it
+            still has runs on a machine that it gives up.
         """
         with self._engine.begin() as connection:
             known = {row.id: row for row in _executors(connection, lock=True)}
@@ -206,7 +207,9 @@ class RunRows:
                 connection.execute(sa.insert(executors).values(**values))
             else:
                 gone = [name for name in old.machines if name not in machines]
-                _end(connection, runs.c.machine.in_(gone), RunState.LOST, now_ms)
+                busy = _runs(connection, sa.and_(runs.c.machine.in_(gone), _IS_OPEN))
+                if busy:
+                    raise ExecutorTakenError(f"{id_!r} still has runs on {busy[0].machine}")
                 _set(connection, id_, renewals=old.renewals + 1, **values)
             known_so = old is not None and (old.instance, old.machines) == (instance, (*machines,))
             if audited is not None and not known_so:
@@ -386,10 +389,13 @@ class RunRows:
     def purge(self, before_ms: int) -> None:
         """Forget runs that ended before an instant, of applications that are over."""
         over = sa.select(applications.c.id).where(applications.c.over)
+        old = sa.and_(runs.c.ended_ms < before_ms, runs.c.execution.in_(over))
+        with self._reading() as connection:
+            found = connection.execute(sa.select(runs.c.id).where(old).limit(1)).first()
+        if found is None:  # most of the time: no write lock then
+            return
         with self._engine.begin() as connection:
-            connection.execute(
-                sa.delete(runs).where(runs.c.ended_ms < before_ms, runs.c.execution.in_(over))
-            )
+            connection.execute(sa.delete(runs).where(old))
 
     def _reading(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)

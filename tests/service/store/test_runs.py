@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.store import LeadershipLostError, Store
+from service.store import ApplicationRow, LeadershipLostError, Store
 from service.store.runs import (
     ExecutorState,
     ExecutorTakenError,
@@ -25,11 +25,17 @@ ME, OTHER = 1, 2
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> RunRows:
-    """Return the tables with one live executor of two machines, and a leader."""
+def store(tmp_path: Path) -> Store:
+    """Return a database with one live executor of two machines, and a leader."""
     store = Store(f"sqlite:///{tmp_path / 'agenda.db'}")
     assert store.applications.lead("me", 0, 10**12) == ME
     store.runs.register("one", "i", ["m-0", "m-1"], 0)
+    return store
+
+
+@pytest.fixture
+def rows(store: Store) -> RunRows:
+    """Return its tables of executors and runs."""
     return store.runs
 
 
@@ -158,6 +164,31 @@ def test_a_name_and_a_machine_belong_to_one_live_executor(rows: RunRows) -> None
         ("one", ("m-0",)),
         ("two", ("m-1",)),
     ]
+
+
+def test_a_machine_is_not_given_up_while_something_runs_there(rows: RunRows) -> None:
+    """Else its work would be started elsewhere beside it."""
+    rows.change(ME, [run("a")], [])
+    with pytest.raises(ExecutorTakenError, match="'one' still has runs on m-0"):
+        rows.register("one", "i", ["m-1"], 10)
+    wanted(rows, RunReport("a", RunState.EXITED, 0))
+
+    assert not rows.register("one", "i", ["m-1"], 10)
+    assert rows.executors()[0].machines == ("m-1",)
+
+
+def test_runs_of_applications_that_are_over_are_forgotten(store: Store) -> None:
+    """Those that ended before an instant; the runs of what goes on stay."""
+    for id_, over in (("x", True), ("y", False)):
+        store.applications.add(ApplicationRow(id_, "t", 0, b"{}", over=over))
+    rows = store.runs
+    rows.change(ME, [run("a"), run("b", execution="y")], [])
+    wanted(rows, RunReport("a", RunState.EXITED, 0), RunReport("b", RunState.EXITED, 0))
+    rows.purge(100)
+    assert len(rows.of_execution("x")) == 1
+    rows.purge(101)
+
+    assert (len(rows.of_execution("x")), len(rows.of_execution("y"))) == (0, 1)
 
 
 def test_an_executor_registers_before_it_reports(rows: RunRows) -> None:
