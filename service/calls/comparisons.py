@@ -11,6 +11,7 @@ from planner.agents import AGENT_NAMES
 from planner.files.workload_file import LineError, read_line
 from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
+from service.calls.jobs import JobKind
 from service.clock import instant_of
 from service.optimizing.comparison_job import ComparisonJob
 from service.problems import ApiError, malformed, problem
@@ -20,8 +21,7 @@ from service.store.optimizations import RUNNING
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
-#: How ids of comparisons begin; those of optimisations begin otherwise.
-PREFIX: Final = "c-"
+COMPARISONS: Final = JobKind("c-", "comparison")
 
 #: The module that a comparison runs in, in a process of its own.
 _WORKER: Final = "service.optimizing.comparison_worker"
@@ -53,13 +53,13 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         since_ms,
         values["workload"],
     )
-    id_ = runtime.new_id().replace("r-", PREFIX, 1)
+    id_ = COMPARISONS.new_id(runtime)
     try:
         runtime.optimizations.start(id_, job, _WORKER)
     except TooManyError as error:
         detail = "another comparison runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
-    return shown(known(runtime, id_))
+    return shown(COMPARISONS.known(runtime, id_))
 
 
 def _wrong_agents(agents: Sequence[str]) -> list[ApiError]:
@@ -100,40 +100,17 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    return shown(known(runtime, id_))
+    return shown(COMPARISONS.known(runtime, id_))
 
 
 def page(runtime: Runtime) -> dict[str, Any]:
     """Return all that are remembered, newest first, without their results."""
-    rows = runtime.optimizations.rows.page(runtime.optimizations.now_ms(), PREFIX)
-    return {"comparisons": [shown(row) for row in rows]}
+    return {"comparisons": [shown(row) for row in COMPARISONS.rows(runtime)]}
 
 
 def stop(runtime: Runtime, id_: str) -> dict[str, Any]:
     """Ask one to end with what is done; one that is over stays as it is."""
-    known(runtime, id_)
-    runtime.optimizations.rows.stop(id_)
-    return shown(known(runtime, id_))
-
-
-def forget(runtime: Runtime, id_: str) -> None:
-    """Drop one and what it found; one that runs ends without keeping anything."""
-    known(runtime, id_)
-    runtime.optimizations.rows.delete(id_)
-
-
-def known(runtime: Runtime, id_: str) -> OptimizationRow:
-    """Return the row of a comparison.
-
-    Raises
-    ------
-    ApiProblemError
-        ``not_found``.
-    """
-    row = runtime.optimizations.rows.get(id_, runtime.optimizations.now_ms())
-    if row is None or not id_.startswith(PREFIX):
-        raise problem("not_found", f"there is no comparison {id_!r}")
-    return row
+    return shown(COMPARISONS.stop(runtime, id_))
 
 
 def shown(row: OptimizationRow) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from service.calls.events import permit_of
-from service.calls.optimizations import known, shown
+from service.calls.optimizations import OPTIMIZATIONS, shown
 from service.store.optimizations import RUNNING
 from service.streaming.event_text import HEARTBEAT, RETRY, event_text
 from service.streaming.live_stream import LONGEST_S, LiveStream
@@ -67,6 +67,6 @@ def events(runtime: Runtime, id_: str, longest_s: float = LONGEST_S) -> LiveStre
     ApiProblemError
         ``not_found``; ``too_many`` where as many listen as may.
     """
-    known(runtime, id_)
+    OPTIMIZATIONS.known(runtime, id_)
     source = JobSource(runtime.optimizations, id_)
     return runtime.streams.open(source, longest_s, permit_of(runtime))

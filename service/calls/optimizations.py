@@ -14,6 +14,7 @@ from planner.plan.plan import Plan
 from planner.reservation_state import LIVE
 from rdl.durations import rfc3339_text
 from rdl.errors import nearest
+from service.calls.jobs import JobKind
 from service.clock import instant_of
 from service.commits.commands import Answer, Key, OptimizationAnswer
 from service.optimizing.job import OptimizationJob
@@ -26,8 +27,7 @@ from service.store.optimizations import RUNNING
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
-#: How ids of optimisations begin; those of comparisons begin otherwise.
-PREFIX: Final = "p-"
+OPTIMIZATIONS: Final = JobKind("p-", "optimisation")
 
 #: Milliseconds after its time limit until which rows do not move unless somebody says otherwise:
 #: for looking at what was found, and for applying it before time has passed over its rows.
@@ -60,13 +60,13 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     """
     with runtime.reading() as plan:
         asked = _asked(runtime, plan, values)
-    id_ = runtime.new_id().replace("r-", PREFIX, 1)
+    id_ = OPTIMIZATIONS.new_id(runtime)
     try:
         runtime.optimizations.start(id_, asked)
     except TooManyError as error:
         detail = "another optimisation runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
-    return shown(known(runtime, id_))
+    return shown(OPTIMIZATIONS.known(runtime, id_))
 
 
 def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> OptimizationJob:
@@ -113,26 +113,17 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    return shown(known(runtime, id_))
+    return shown(OPTIMIZATIONS.known(runtime, id_))
 
 
 def page(runtime: Runtime) -> dict[str, Any]:
     """Return all that are remembered, newest first, without what they found."""
-    rows = runtime.optimizations.rows.page(runtime.optimizations.now_ms(), PREFIX)
-    return {"optimizations": [shown(row) for row in rows]}
+    return {"optimizations": [shown(row) for row in OPTIMIZATIONS.rows(runtime)]}
 
 
 def stop(runtime: Runtime, id_: str) -> dict[str, Any]:
     """Ask one to end with the best so far; one that is over stays as it is."""
-    known(runtime, id_)
-    runtime.optimizations.rows.stop(id_)
-    return shown(known(runtime, id_))
-
-
-def forget(runtime: Runtime, id_: str) -> None:
-    """Drop one and what it found; one that runs ends without keeping anything."""
-    known(runtime, id_)
-    runtime.optimizations.rows.delete(id_)
+    return shown(OPTIMIZATIONS.stop(runtime, id_))
 
 
 def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
@@ -170,7 +161,7 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
 
 def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
     """Return the row of an optimisation that is over; one that runs is told to stop."""
-    row, until = known(runtime, id_), time.monotonic() + _STOPPING_S
+    row, until = OPTIMIZATIONS.known(runtime, id_), time.monotonic() + _STOPPING_S
     if row.state == RUNNING:
         runtime.optimizations.rows.stop(id_)
     while row.state == RUNNING:
@@ -178,7 +169,7 @@ def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
             detail = f"the optimisation {id_!r} was asked to stop and has not yet; apply it then"
             raise problem("wrong_state", detail)
         time.sleep(_LOOK_S)
-        row = known(runtime, id_)
+        row = OPTIMIZATIONS.known(runtime, id_)
     return row
 
 
@@ -228,20 +219,6 @@ def _newcomers_text(newcomers: Sequence[str]) -> str:
     more = len(newcomers) - _NAMED
     rest = f" and {more:,} more" if more > 0 else ""
     return f"; admitted there meanwhile: {', '.join(newcomers[:_NAMED])}{rest}"
-
-
-def known(runtime: Runtime, id_: str) -> OptimizationRow:
-    """Return the row of an optimisation.
-
-    Raises
-    ------
-    ApiProblemError
-        ``not_found``.
-    """
-    row = runtime.optimizations.rows.get(id_, runtime.optimizations.now_ms())
-    if row is None or not id_.startswith(PREFIX):
-        raise problem("not_found", f"there is no optimisation {id_!r}")
-    return row
 
 
 def shown(row: OptimizationRow) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _stop(runtime: Runtime, call: Call) -> Response:
 
 
 def _delete(runtime: Runtime, call: Call) -> Response:
-    comparisons.forget(runtime, call.path["id"])
+    comparisons.COMPARISONS.forget(runtime, call.path["id"])
     return Response(204)
 
 

@@ -251,7 +251,7 @@ def _apply(runtime: Runtime, call: Call) -> Response:
 
 
 def _delete(runtime: Runtime, call: Call) -> Response:
-    optimizations.forget(runtime, call.path["id"])
+    optimizations.OPTIMIZATIONS.forget(runtime, call.path["id"])
     return Response(204)
 
 
