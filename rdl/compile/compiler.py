@@ -17,6 +17,7 @@ from rdl.compile.checker import check
 from rdl.compile.context import CompileContext
 from rdl.compile.normalizer import Normalizer, TooLargeError
 from rdl.compile.parts import FAR, Finding, Numbers, VertexDraft, troubles_of
+from rdl.compile.plain_graph import plain_graph
 from rdl.compile.propagation import tighten
 from rdl.compile.source import read_source
 from rdl.errors import MALFORMED, Problem, RdlError
@@ -64,6 +65,12 @@ def compile_expression(
         With every problem found: ``malformed`` by itself, ``unsatisfiable`` on this cluster or
         within its windows, ``beyond_horizon``.
     """
+    plain = plain_graph(expression, context)
+    return _compiled(expression, context, source) if plain is None else plain
+
+
+def _compiled(expression: Expression, context: CompileContext, source: str | None) -> WorkGraph:
+    """Return the WorkGraph of any expression."""
     findings = check(expression, context.limits, exact_work=context.exact_work)
     troubles = list(findings.troubles)
     if findings.complete and not troubles and findings.written > context.limits.max_source:

@@ -31,6 +31,7 @@ from rdl.operators import (
 )
 from rdl.resources import Resources
 from rdl.text.cursor import Cursor, RuleError
+from rdl.text.plain_text import plain_window
 from rdl.text.tokenizer import END, KEY, STRING, WORD
 from rdl.text.values import READERS, ValueReader
 
@@ -47,7 +48,8 @@ def parse(text: str, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
         message = f"the text has {len(text)} characters"
         fix = f"write at most {limits.max_source}"
         raise RdlError((Problem(MALFORMED, message, fix=fix),))
-    return _Parser(text, limits).read()
+    plain = plain_window(text, limits)
+    return _Parser(text, limits).read() if plain is None else plain
 
 
 class _Call:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from planner.agent import Limits
+from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.offers.search import quick
 from planner.placement import Code, PlacementResult
@@ -163,31 +163,35 @@ def place(screened: Sequence[ScreenResult], limits_of: Callable[[str], Limits]) 
             together.setdefault(one.draft.ask.agent, []).append(one)
         else:
             name = one.draft.ask.agent
-            _take_result(one, one.update.place(agent_named(name), limits_of(name)), name)
+            agent = agent_named(name)
+            _take_result(one, one.update.place(agent, limits_of(name)), name, quick(agent))
     for name, group in together.items():
         view = group[0].view
         assert view is not None
         requests = [one.draft.request for one in group]
-        results = agent_named(name).plan(requests, view, limits_of(name))
+        agent = agent_named(name)
+        results = agent.plan(requests, view, limits_of(name))
+        planner = quick(agent)
         for one, result in zip(group, results, strict=True):
-            _take_result(one, result, name)
+            _take_result(one, result, name, planner)
 
 
-def _take_result(one: ScreenResult, result: PlacementResult, agent: str) -> None:
+def _take_result(one: ScreenResult, result: PlacementResult, agent: str, planner: Agent) -> None:
+    """Make a change of what an agent found; `planner` tries it again on a newer Plan."""
     draft = one.draft
     if not result.placed:
         _refuse(draft, result)
     elif one.update is not None:
-        planner = one.update.planner(quick(agent_named(agent)))
         id_, revision = draft.request.id, one.revision
-        draft.change = Update(id_, revision, draft.request, result, agent, planner=planner)
+        again = one.update.planner(planner)
+        draft.change = Update(id_, revision, draft.request, result, agent, planner=again)
     else:
         draft.change = Admit(
             draft.request,
             result,
             agent,
             anew=bool(draft.note),
-            planner=quick(agent_named(agent)),
+            planner=planner,
             note=draft.note,
             hold=draft.command.hold if isinstance(draft.command, HoldPlacing) else None,
         )

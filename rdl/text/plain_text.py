@@ -1,0 +1,66 @@
+"""The commonest request, an atom in a window, read in one go.
+
+Nearly all requests that programs write are ``window(atom(<...>, g, h, lease, work), start, end)``.
+One pattern finds its parts, several times as fast as the parser. It knows no mistakes: what does
+not match, or has a part that is none, is the parser's to read, and to say what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from rdl.durations import MAX_WORK_MS, TimeTextError, parse_duration, parse_rfc3339
+from rdl.expressions import Absolute, AfterSubmission, Atom, Instant, Offset, Window
+from rdl.limits import SourceLimits
+from rdl.operators import MAX_COUNT
+from rdl.resources import Resources
+from rdl.text.bundle_text import parse_bundle
+
+_TIME: Final = r"(\+ *)?([0-9][0-9A-Za-z:.+\-]*)"
+_DURATION: Final = r"([0-9][0-9a-z.]*)"
+_COUNT: Final = r"([0-9]{1,9})"
+
+_PLAIN: Final = re.compile(
+    rf"window\( *(atom\( *(<[^<>();#]*>) *, *{_COUNT} *, *{_COUNT} *, *{_DURATION} *, *{_DURATION}"
+    rf" *\)) *, *{_TIME} *, *{_TIME} *\)"
+)
+
+#: Longer texts are rare, and a bundle in them may be of any length.
+_MOST_CHARACTERS: Final = 1_000
+
+#: Operators inside each other.
+_DEPTH: Final = 2
+
+
+def plain_window(text: str, limits: SourceLimits) -> Window | None:
+    """Return what the parser returns for an atom in a window; None where it must read the text."""
+    if len(text) > min(_MOST_CHARACTERS, limits.max_source) or limits.max_depth < _DEPTH:
+        return None
+    found = _PLAIN.fullmatch(text)
+    if found is None:
+        return None
+    _, bundle_text, least, most, lease, work, *times = found.groups()
+    bundle, minimum, maximum = _bundle(bundle_text), int(least), int(most)
+    if bundle is None or not 1 <= minimum <= MAX_COUNT or not 1 <= maximum <= MAX_COUNT:
+        return None
+    try:
+        lease_ms, work_ms = parse_duration(lease), parse_duration(work, MAX_WORK_MS)
+        start, end = _instant(times[0], times[1]), _instant(times[2], times[3])
+    except TimeTextError:
+        return None
+    atom = Atom(bundle, minimum, maximum, lease_ms, work_ms, span=found.span(1))
+    return Window(start, end, atom, (0, len(text)))
+
+
+@lru_cache(maxsize=1024)
+def _bundle(text: str) -> Resources | None:
+    bundle = parse_bundle(text, 0)
+    return None if isinstance(bundle, list) else bundle
+
+
+def _instant(plus: str | None, text: str) -> Instant:
+    if plus is not None:
+        return AfterSubmission(parse_duration(text))
+    return Absolute(parse_rfc3339(text)) if "-" in text else Offset(parse_duration(text))
