@@ -22,7 +22,7 @@ from unittest import mock
 
 from flask.testing import FlaskClient
 
-from bench.cases.service.http_admit import request_of
+from bench.cases.service.posting import request_of
 from bench.cases.service.processes import CLUSTER
 from service.app import create_app
 from service.clock import SystemClock

@@ -1,16 +1,16 @@
 """`hosts`: durable POSTs to one server, and to two, on one PostgreSQL of this machine.
 
-Each server has one worker, as a host with one core would; the same number of clients posts to one
-server or is shared by two. PostgreSQL, servers and clients share the machine's cores, so that two
-servers can gain only what one leaves idle: the load of the machine stands with the figures.
+Each server has one worker, as a host with one core would. PostgreSQL, servers and clients share the
+machine's cores, so that two servers can gain only what one leaves idle. What the machine's cores do
+not decide is the processor time of a post: in the server that answers it (`own_ms`), and in another
+server that only follows the log (`follows_ms`; a third run posts to one of two servers to tell them
+apart). Of servers with a core each, on a database that is not the limit, two serve `bound` times
+the posts of one: 2 own / (own + follows).
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,20 +18,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from bench.cases.service.behind import postgres
-from bench.cases.service.processes import CLUSTER
-from service.cli.client.server_process import free_port, run_server
+from bench.cases.service.http_admit import postmaster_of
+from bench.cases.service.posting import posted
+from bench.cases.service.processes import CLUSTER, busy_below_s, busy_s, idle_s
+from service.cli.client.server_process import ServerProcess, free_port, run_server
 
 NAME = "hosts"
 
-CLIENTS = 16
-
-_CLIENT = """
-import json, sys
-from bench.cases.service.http_admit import post_for
-port, number, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-print(json.dumps(post_for(port, number, seconds)))
-"""
+CLIENTS = 32
 
 _SERVER = "from service.cli.main import main; main()"
 
@@ -42,74 +39,58 @@ def run(small: bool) -> dict[str, object]:
     server = os.environ.get("AGENDA_POSTGRES")
     figures: dict[str, Any] = {}
     if server:
-        for count in (1, 2):
-            with postgres(server, (f"bench_hosts{count}",)) as urls:
-                figures[f"hosts_{count}"] = _measured(urls[0], count, seconds)
-        ratio = figures["hosts_2"]["per_s"] / figures["hosts_1"]["per_s"]
-        figures["ratio"] = round(ratio, 3)
+        for name, count, asked in (("one", 1, 1), ("followed", 2, 1), ("two", 2, 2)):
+            with postgres(server, (f"bench_hosts_{name}",)) as urls:
+                figures[name] = _measured(server, urls[0], count, asked, seconds)
+        figures["ratio"] = round(figures["two"]["per_s"] / figures["one"]["per_s"], 3)
+        own, follows = figures["followed"]["servers_ms_each"]
+        figures |= {"own_ms": own, "follows_ms": follows}
+        figures["bound"] = round(2 * own / (own + follows), 2)
     return {"params": {"clients": CLIENTS, "seconds": seconds}, "figures": figures}
 
 
-def _measured(url: str, count: int, seconds: float) -> dict[str, float]:
-    """Return the rate and percentiles of `count` servers, and the processor time of each post."""
+def _measured(server: str, url: str, count: int, asked: int, seconds: float) -> dict[str, Any]:
+    """Return the figures of `count` servers, of which the first `asked` are asked."""
     with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name, ExitStack() as stack:
-        servers = []
-        for number in range(count):
-            cluster = Path(name) / f"host{number}.toml"
-            cluster.write_text(CLUSTER)
-            port = free_port()
-            command = [sys.executable, "-c", _SERVER, "serve", "--database", url, "--workers", "1"]
-            command += ["--cluster", str(cluster), "--port", str(port)]
-            started = run_server(command, port, cluster.with_suffix(".log"))
-            servers.append(stack.enter_context(started))
-        groups = [one.process.pid for one in servers]
-        idle, busy, asking = _idle_s(), _busy_s(groups), _children_s()
-        taken = _posts([one.port for one in servers], seconds)
-        idle, busy = _idle_s() - idle, _busy_s(groups) - busy
-        asking = _children_s() - asking
+        cluster = Path(name) / "cluster.toml"
+        cluster.write_text(CLUSTER)
+        servers = [stack.enter_context(_serving(url, cluster)) for _ in range(count)]
+        postmaster = stack.enter_context(postmaster_of(server))
+        ports = [one.port for one in servers[:asked]]
+        posted(ports, CLIENTS, seconds / 5)
+        before, version = _busy(servers, postmaster), _version(url)
+        idle = idle_s()
+        done = posted(ports, CLIENTS, seconds)
+        idle = idle_s() - idle
+        taken = [b - a for a, b in zip(before, _busy(servers, postmaster), strict=True)]
+        commits = _version(url) - version
+    each = [round(1000 * one / len(done.taken), 3) for one in taken]
     return {
-        "server_ms_per_post": round(1000 * busy / len(taken), 2),
-        "client_ms_per_post": round(1000 * asking / len(taken), 2),
-        "per_s": round(len(taken) / seconds, 1),
-        "p50_ms": round(1000 * taken[len(taken) // 2], 2),
-        "p99_ms": round(1000 * taken[int(0.99 * len(taken))], 2),
+        **done.to_json(),
+        "servers_ms_each": each[:-1],
+        "database_ms_each": each[-1],
+        "posts_in_commit": round(len(done.taken) / commits, 1),
         "idle_cores": round(idle / seconds, 2),
     }
 
 
-def _posts(ports: Sequence[int], seconds: float) -> list[float]:
-    """Return the seconds that each post took, sorted."""
-    clients = [
-        subprocess.Popen(
-            [sys.executable, "-c", _CLIENT, str(ports[n % len(ports)]), str(n), str(seconds)],
-            stdout=subprocess.PIPE,
-        )
-        for n in range(CLIENTS)
-    ]
-    return sorted(one for client in clients for one in json.loads(client.communicate()[0]))
+def _serving(url: str, cluster: Path) -> Any:
+    port = free_port()
+    command = [sys.executable, "-c", _SERVER, "serve", "--database", url, "--workers", "1"]
+    command += ["--cluster", str(cluster), "--port", str(port)]
+    return run_server(command, port, cluster.with_name(f"{port}.log"))
 
 
-def _busy_s(groups: Sequence[int]) -> float:
-    """Return the processor time of all processes of some process groups, s."""
-    ticks = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[2]) in groups:
-                ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+def _busy(servers: Sequence[ServerProcess], postmaster: int | None) -> list[float]:
+    """Return the processor time of each server, and of the database; 0 where it is elsewhere."""
+    database = 0.0 if postmaster is None else busy_below_s(postmaster)
+    return [*(busy_s({one.process.pid}) for one in servers), database]
 
 
-def _children_s() -> float:
-    """Return the processor time of the children that have ended, s."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
-def _idle_s() -> float:
-    """Return for how long the cores of this machine have been idle, s; 0 where it is not told."""
-    path = Path("/proc/stat")
-    if not path.exists():
-        return 0.0
-    idle, waiting = path.read_text().split("\n", 1)[0].split()[4:6]
-    return (int(idle) + int(waiting)) / os.sysconf("SC_CLK_TCK")
+def _version(url: str) -> int:
+    """Return how many commits there are."""
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        version = connection.exec_driver_sql("SELECT version FROM head").scalar_one()
+    engine.dispose()
+    return int(version)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import json
 import random
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.cases.service.http_admit import measured, message, read_answer, request_of
+from bench.cases.service.posting import message, read_answer, request_of
 from bench.cases.service.processes import serving
 from service.cli.client.server import Server
 
@@ -54,8 +56,8 @@ def run(small: bool) -> Mapping[str, object]:
         given: dict[str, Any] = {"workers": WORKERS, "threads": THREADS, "cluster_toml": CLUSTER}
         with serving("service", Path(name), **given) as port:
             figures: dict[str, Any] = {"accepted": _fill(port, filling), "asked": filling}
-            measured(_CLIENT, CLIENTS, port, 2.0)
-            figures["alone"] = measured(_CLIENT, CLIENTS, port, seconds)
+            _measured(port, 2.0)
+            figures["alone"] = _measured(port, seconds)
             figures |= _beside(port, seconds)
     params = {
         "workers": WORKERS,
@@ -66,6 +68,24 @@ def run(small: bool) -> Mapping[str, object]:
         "database": "sqlite",
     }
     return {"params": params, "figures": figures}
+
+
+def _measured(port: int, seconds: float) -> dict[str, float]:
+    """Return rate and percentiles of clients, each a process of its own."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _CLIENT, str(port), str(number), str(seconds)],
+            stdout=subprocess.PIPE,
+        )
+        for number in range(CLIENTS)
+    ]
+    taken = sorted(one for process in processes for one in json.loads(process.communicate()[0]))
+    return {
+        "per_s": round(len(taken) / seconds, 1),
+        "p50_ms": round(1000 * taken[len(taken) // 2], 2),
+        "p99_ms": round(1000 * taken[int(0.99 * len(taken))], 2),
+        "max_ms": round(1000 * taken[-1], 2),
+    }
 
 
 def _fill(port: int, count: int) -> int:
@@ -91,7 +111,7 @@ def _beside(port: int, seconds: float) -> dict[str, Any]:
     place = f"/v1/optimizations/{server.call('POST', '/v1/optimizations', asked).good()['id']}"
     while "value" not in server.call("GET", place).good()["progress"]:
         time.sleep(0.1)
-    beside = measured(_CLIENT, CLIENTS, port, seconds)
+    beside = _measured(port, seconds)
     state = server.call("GET", place).good()["state"]
     server.call("POST", f"{place}/stop").good()
     began = time.perf_counter()
