@@ -29,6 +29,18 @@ INSERT_AUDIT: Final = (
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
+#: The same for rows given column by column, each an array, on PostgreSQL; `moved` is a row where
+#: they are to be written.
+INSERT_AUDIT_COLUMNS: Final = (
+    "INSERT INTO audit (at_ms, version, name, address, call, kind, tenant, about, detail) "
+    "SELECT one.at_ms, one.version, one.name, one.address, one.call, one.kind, one.tenant, "
+    "one.about, one.detail FROM moved, unnest(CAST(? AS bigint[]), CAST(? AS bigint[]), "
+    "CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), "
+    "CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[])) WITH ORDINALITY "
+    "AS one (at_ms, version, name, address, call, kind, tenant, about, detail, place) "
+    "ORDER BY one.place"
+)
+
 #: Longest call and detail that are kept.
 _LONGEST: Final = 256
 

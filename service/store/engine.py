@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -20,6 +22,14 @@ _BUSY_MS = 30_000
 #: How long PostgreSQL lets a transaction wait for its next statement, ms. Ours wait for nobody: one
 #: that is silent for so long was begun by a process that is stopped or a host that is gone.
 _IDLE_MS = 5_000
+
+#: For how long a connection that was given back is taken to stand, s. To ask is a way to the
+#: database and back, as long as most statements take; one that is lost within this time costs the
+#: call that meets it, which is answered 503 as if the database were away.
+_FRESH_S: Final = 1.0
+
+#: Where the pool keeps when a connection was used last.
+_USED_S: Final = "agenda_used_s"
 
 #: How psycopg finds out that a host is gone: seconds to connect; a connection that is silent is
 #: asked after 5 s, and given up where 10 s bring no answer.
@@ -82,7 +92,7 @@ def open_engine(url: str) -> sa.Engine:
         try:
             engine = sa.create_engine(
                 url,
-                pool_pre_ping=True,
+                pool_use_lifo=True,  # the connection used last knows its statements
                 pool_size=8,
                 max_overflow=24,
                 connect_args=patience,
@@ -93,6 +103,8 @@ def open_engine(url: str) -> sa.Engine:
                 f"a database of this kind needs the package {error.name}, which is not installed"
             ) from error
         event.listen(engine, "connect", _prepare_postgresql)
+        event.listen(engine, "checkin", _note_use)
+        event.listen(engine, "checkout", partial(_look_again, engine))
         return engine
     engine = sa.create_engine(
         url,
@@ -123,6 +135,27 @@ def _prepare_postgresql(connection: Any, _record: object) -> None:
     cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_MS}")
     cursor.close()
     connection.commit()
+
+
+def _note_use(_connection: Any, record: Any) -> None:
+    record.info[_USED_S] = time.monotonic()
+
+
+def _look_again(engine: sa.Engine, connection: Any, record: Any, _held: Any) -> None:
+    """Ask a connection that nobody has used for a while whether it still stands.
+
+    Raises
+    ------
+    sqlalchemy.exc.InvalidatePoolError
+        If it does not: it is replaced, and so are those made before it.
+    """
+    used_s = record.info.get(_USED_S)
+    if used_s is None or time.monotonic() - used_s < _FRESH_S:
+        return
+    try:
+        engine.dialect.do_ping(connection)
+    except engine.dialect.loaded_dbapi.Error as error:
+        raise sa.exc.InvalidatePoolError(str(error)) from error
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -18,7 +18,7 @@ from service.clock import Clock
 from service.store.applications import ApplicationRows, LeadershipLostError
 from service.store.archive import INSERT_ARCHIVED, NEWEST_PLACE, ArchivedRow, ArchiveRows
 from service.store.archive import row_of as archived
-from service.store.audit import INSERT_AUDIT, AuditRow, AuditRows
+from service.store.audit import INSERT_AUDIT, INSERT_AUDIT_COLUMNS, AuditRow, AuditRows
 from service.store.calendar_feeds import FeedRows
 from service.store.driver import Driver
 from service.store.engine import hold_lock, open_engine, opening
@@ -55,12 +55,16 @@ _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORD
 _MOVE: Final = "UPDATE head SET version = ? WHERE name = ? AND version = ?"
 
 #: An append of one record in one go, for PostgreSQL; finds a row where the head was moved.
-_APPEND_TOLD: Final = (
+_MOVED: Final = (
     "WITH moved AS (UPDATE head SET version = ? WHERE name = ? AND version = ? RETURNING version), "
     "added AS (INSERT INTO commits (version, at_ms, record) "
-    "SELECT version, CAST(? AS bigint), CAST(? AS bytea) FROM moved) "
-    f"SELECT pg_notify('{CHANNEL}', '{LOG}') FROM moved"
+    "SELECT version, CAST(? AS bigint), CAST(? AS bytea) FROM moved)"
 )
+_NOTIFIED: Final = f"SELECT pg_notify('{CHANNEL}', '{LOG}') FROM moved"
+_APPEND_TOLD: Final = f"{_MOVED} {_NOTIFIED}"
+
+#: The same with its rows of the audit, given column by column; durable by itself.
+_APPEND_AUDITED: Final = f"{_MOVED}, audited AS ({INSERT_AUDIT_COLUMNS}) {_NOTIFIED}"
 
 _TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{LOG}')"
 
@@ -272,6 +276,11 @@ class Store:
         driver = self._driver
         before, after = entries[0].version - 1, entries[-1].version
         assert [entry.version for entry in entries] == list(range(before + 1, after + 1))
+        audited = [row for row in remembered if isinstance(row, AuditRow)]
+        special = tenure is not None or left or len(audited) < len(remembered)
+        if not special and len(entries) == 1 and not driver.on_sqlite:
+            self._append_one(entries[0], audited)
+            return
         try:
             with self.write_check.noted(), driver.transaction() as cursor:
                 if tenure is not None:
@@ -286,6 +295,19 @@ class Store:
                     self._keep(cursor, remembered)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
+
+    def _append_one(self, entry: LogEntry, audited: Sequence[AuditRow]) -> None:
+        """Make an entry and its audit durable in one statement, on PostgreSQL."""
+        driver = self._driver
+        columns = [list(column) for column in zip(*(row.values() for row in audited), strict=True)]
+        moving = (entry.version, HEAD, entry.version - 1, entry.at_ms, entry.record)
+        statement = driver.statement(_APPEND_AUDITED if audited else _APPEND_TOLD)
+        with self.write_check.noted():
+            if driver.changed(statement, (*moving, *columns)) == 1:
+                return
+            with driver.transaction() as cursor:
+                require_format(cursor)
+            raise VersionTakenError(f"version {entry.version} does not come next")
 
     def _require_tenure(self, cursor: Any, tenure: int) -> None:
         """Raise where another process leads; none takes over before the transaction has ended."""

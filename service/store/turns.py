@@ -94,9 +94,11 @@ class _SharedLock:
                 held = self._engine.raw_connection()
                 held.detach()
                 self._connection = held.dbapi_connection
+                self._connection.autocommit = True
                 self._connection.execute(f"SET lock_timeout = {_WAIT_MS}")
-                self._connection.commit()
-            self._connection.execute(f"SELECT pg_advisory_xact_lock({_KEY})")
+            # Both at once: a way to the database and back less.
+            both = f"BEGIN; SELECT pg_advisory_xact_lock({_KEY})"
+            self._connection.execute(both, prepare=False)
         except self._away:
             self.give()
 
