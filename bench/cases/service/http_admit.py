@@ -76,8 +76,8 @@ def _compared(
     """Return the figures of each kind of server on its database, and those of bare as ratios."""
     figures: dict[str, Any] = {}
     for kind, url in urls.items():
+        tokens = _tokens(url) if kind == "guarded" else ()
         with served(kind, url, cluster, workers=WORKERS, threads=THREADS) as server:
-            tokens = _tokens(url) if kind == "guarded" else ()
             posted([server.port], CLIENTS, seconds / 5, tokens)
             group, base = (
                 {server.process.pid},

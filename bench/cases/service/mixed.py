@@ -51,7 +51,11 @@ _READS: Final = (
 
 def run(small: bool) -> dict[str, object]:
     """Return what the clients got, and memory at the end of each minute (small: of 5 s)."""
-    each_s, points = (5.0, 4) if small else (60.0, 10)
+    return _measured(5.0, 4) if small else _measured(60.0, 10)
+
+
+def _measured(each_s: float, points: int) -> dict[str, object]:
+    """Return what the clients got, and memory at so many points, so many seconds apart."""
     seconds = each_s * points
     with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name:
         folder = Path(name)
