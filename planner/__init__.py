@@ -13,7 +13,7 @@ from rdl.lazy_names import lazy_names
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
     from planner.agents import AGENT_NAMES, DEFAULT_AGENT, agent_named
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.files.cluster_file import cluster_from_json, read_cluster
     from planner.files.errors import FileError, FileProblem
     from planner.files.plan_document import PlanDocument, read_plan, write_plan
@@ -85,7 +85,7 @@ _HOMES: Final = {
     "Agent": "planner.agent",
     "AgentRun": "planner.workload.compare",
     "AtomAllocation": "planner.reservation",
-    "Cluster": "planner.cluster",
+    "Cluster": "planner.cluster.cluster",
     "Comparison": "planner.workload.compare",
     "CompiledWorkload": "planner.workload.compile",
     "DEFAULT_AGENT": "planner.agents",

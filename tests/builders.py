@@ -13,7 +13,7 @@ from typing import Any
 
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.workload_file import WorkloadLine
 from planner.plan.changes import Admit, Change, Prepared, Refuse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.table import StandingSlots
 from planner.slots import NOWHERE
 from rdl.time_grid import TimeGrid

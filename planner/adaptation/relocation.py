@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.adaptation.lost_slots import lost_slots
-from planner.cluster import Cluster, renumbered_machines
+from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.holding import with_slots
 from planner.machines.room import MachineRoom
 from planner.plan.changes import Relocate

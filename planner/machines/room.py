@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.machines.kernels.arrays import BundleKind, MachineTable, SearchTask
 from planner.machines.slot_atom import SlotAtom
 from planner.machines.stripes import STRIPE, Stripes

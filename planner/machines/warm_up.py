@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
 from planner.slots import ANYWHERE, MachineRule

@@ -15,6 +15,7 @@ from typing import Final
 
 from planner.agent import Agent, Limits
 from planner.capacity.snapshot import PlanSnapshot
+from planner.cluster.policy import RequestLimits
 from planner.offers.trial_machines import TrialMachines
 from planner.offers.variants import (
     deadline_ms,
@@ -28,7 +29,6 @@ from planner.offers.variants import (
 from planner.placement import PlacementResult, shifts_of
 from planner.plan.admission import window_refusal
 from planner.plan.changes import UncompiledRequest
-from planner.policy import RequestLimits
 from planner.request import Request, header_of
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.offers.offers import Seeker, find_offers, request_of
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code, PlacementResult

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from planner.agent import Agent
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.holding import holding_of
 from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
 from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate, Update

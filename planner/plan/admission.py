@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import Policy, RequestLimits
 from planner.placement import Binding, Code, PlacementResult
 from planner.plan.state import PlanState
-from planner.policy import Policy, RequestLimits
 from planner.request import Request
 from rdl.time_grid import duration_text
 from rdl.work_graph import END, START

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from planner.agent import Agent
 from planner.capacity.overlay import Taking
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.holds import AcceptHold, EndHold, Hold
 from planner.plan.records import CommitRecord

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
 from planner.plan.changes import Relocate
 from planner.promise import PromiseLevel

@@ -17,7 +17,7 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import Taking, merge_takings, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster, renumbered_machines
+from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.holding import extend_shifts, release_rows, with_slots, without_after
 from planner.machines.room import MachineRoom
 from planner.plan.holds import HoldAccepted

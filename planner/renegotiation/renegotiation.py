@@ -19,7 +19,7 @@ import numpy as np
 from planner.agent import Agent, Limits
 from planner.capacity.overlay import takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import DAY_MS
+from planner.cluster.cluster import DAY_MS
 from planner.holding import details_of, holding_of
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.fixed import FixedAtom, PastChangedError

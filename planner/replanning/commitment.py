@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.holding import bundle_steps, without_after
 from planner.plan.plan import Plan
 from planner.request import Request

@@ -14,7 +14,7 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.holding import holding_of, leases_of
 from planner.placement import PlacementResult
 from planner.plan.machine_search import CappedView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, readable
 from planner.placement import Code
 from planner.plan.changes import UncompiledRequest

@@ -13,7 +13,7 @@ from typing import Final
 
 from planner.agent import Agent, Limits, SolveProgress, SolverAgent
 from planner.agents import DEFAULT_AGENT, agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import rule_refusal

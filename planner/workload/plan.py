@@ -15,7 +15,7 @@ from planner.agent import (
     SolverOutcome,
     SolverReport,
 )
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
 from planner.machines.warm_up import load_machine_kernels

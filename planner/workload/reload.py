@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.errors import FileError, FileProblem
 from planner.files.plan_document import PlanDocument
 from planner.holding import holding_of, with_slots

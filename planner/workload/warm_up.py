@@ -6,7 +6,7 @@ from functools import cache
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files.workload_file import WorkloadLine
 from planner.plan.changes import Admit
 from planner.plan.plan import Plan

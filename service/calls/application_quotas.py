@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from dispatch.applications.application import Application
 from dispatch.cycle.quota_book import owner_text
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import ApplicationQuota
 from planner.placement import Code
-from planner.policy import ApplicationQuota
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 from service.dispatching.documents import counted_in

@@ -15,7 +15,7 @@ from dispatch.applications.zapp_format3 import application_from_zapp
 from dispatch.cycle.cover import names_atom
 from dispatch.executions.predecessors import predecessors_of
 from dispatch.machines.machine_pool import MachinePool
-from planner.cluster import DEFAULT_QUEUE
+from planner.cluster.cluster import DEFAULT_QUEUE
 from planner.files import FileError
 from planner.placement import Code
 from planner.reservation_state import LIVE

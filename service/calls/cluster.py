@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.adaptation.adapter import adapt
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.replanning.draft_plan import DraftPlan
 from service.commits.commands import Reconfiguration
 from service.commits.responses import render_cluster

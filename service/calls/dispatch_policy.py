@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from planner.dispatch_policy import DispatchPolicy
+from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.files import dispatch_to_json
 from service.calls.cluster import present_cluster
 from service.commits.commands import ClusterAnswer, Reconfiguration

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from planner.cluster import Cluster, Outage
+from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
 from planner.reservation import slots_to_json
 from planner.slots import NOWHERE

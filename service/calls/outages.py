@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from planner.adaptation.adapter import adapt
 from planner.adaptation.drain import drained_from, least_held
-from planner.cluster import Cluster, Outage
+from planner.cluster.cluster import Cluster, Outage
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import DraftPlan

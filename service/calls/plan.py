@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.calendar import calendar_of
+from planner.cluster.calendar import calendar_of
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.reservation import Reservation

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.calendar import calendar_of
+from planner.cluster.calendar import calendar_of
 from planner.plan.column_reading import row_columns, scope_column
 from planner.plan.plan import Plan
 from planner.reservation_state import NUMBERED_STATES

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dispatch.tables.job_classes import JobSample
     from lp.lotes.instance import LotesInstance
     from lp.lotes.pipeline import LotesResult
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
 
 _SHOWN_BINS = 40
 _TABLE_COLUMNS = ("class", "machines", "part", "target")

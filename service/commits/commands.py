@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from planner.agents import QUICK_AGENTS
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.placement import Code
 from planner.plan.changes import Change, Conflict, Release
 from planner.plan.holds import Hold

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import EACH
 from planner.plan.plan import Plan
-from planner.policy import EACH
 from service.access.user import User
 from service.problems import ApiError, ApiProblemError, malformed, problem
 

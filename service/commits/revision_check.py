@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import cluster_to_json
 from planner.plan.plan import Plan
 from planner.reservation_state import Event, State, may

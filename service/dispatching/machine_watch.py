@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Final
 
-from planner.cluster import Cluster, Outage
+from planner.cluster.cluster import Cluster, Outage
 from service.commits.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
 from service.commits.revision_check import cluster_tag
 from service.planning.planner import Planner

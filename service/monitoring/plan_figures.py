@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from planner.calendar import calendar_of
-from planner.cluster import Cluster
+from planner.cluster.calendar import calendar_of
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.reservation_state import State

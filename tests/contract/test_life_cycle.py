@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files import WorkloadLine
 from planner.metrics import measure
 from planner.plan.changes import Admit, Advance, Cancel, Change, Close

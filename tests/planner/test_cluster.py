@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.calendar import calendar_of
-from planner.cluster import Cluster, ClusterError, MachineGroup, Outage, Queue
+from planner.cluster.calendar import calendar_of
+from planner.cluster.cluster import Cluster, ClusterError, MachineGroup, Outage, Queue
 from rdl.resources import Resources
 from tests.builders import a_cluster
 
@@ -99,7 +99,7 @@ def test_capacity_equals_counting_machines_step_by_step(
 def test_prices_hold_on_their_steps_and_are_one_elsewhere() -> None:
     """A price covers [start, end) in steps; the later entry wins."""
     cluster = a_cluster().horizon("4s").build()
-    from planner.cluster import Price
+    from planner.cluster.cluster import Price
 
     priced = Cluster(
         1000, 4000, cluster.machines, prices=(Price(0, 3000, 2.0), Price(1000, 2000, 3.0))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.cluster_cost import MOST_BYTES, cells_fit, cost_of, excesses
+from planner.cluster.cost import MOST_BYTES, cells_fit, cost_of, excesses
 from planner.files import FileError, read_cluster
 from planner.placement import Code
 from planner.plan.admission import screen

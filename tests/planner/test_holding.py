@@ -7,7 +7,7 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.holding import _atoms_of, holding_of
 from planner.plan.plan import Plan
 from rdl.resources import Resources

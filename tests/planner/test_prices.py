@@ -13,7 +13,7 @@ from planner.agents import agent_named
 from planner.agents.milp.agent import MILP
 from planner.agents.milp.columns import lay_out
 from planner.agents.milp.objectives import min_model_preemption
-from planner.cluster import Cluster, Price
+from planner.cluster.cluster import Cluster, Price
 from planner.files import FileError
 from planner.files.cluster_file import cluster_from_json
 from planner.metrics import RequestOutcome, measure, outcome_of

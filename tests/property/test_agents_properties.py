@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import WorkloadLine
 from planner.plan.changes import Admit
 from planner.plan.plan import Plan

@@ -29,7 +29,7 @@ from planner.adaptation.result import Adaptation, Effect
 from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Outage
+from planner.cluster.cluster import Outage
 from planner.metrics import measure
 from planner.plan.changes import Admit, Advance, Reconfigure
 from planner.plan.plan import Plan

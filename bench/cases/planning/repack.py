@@ -27,7 +27,7 @@ from planner.adaptation.relocation import (
     room_with,
     slots_on,
 )
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.plan.changes import Advance, Change, Reconfigure
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord

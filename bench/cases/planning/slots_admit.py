@@ -33,7 +33,7 @@ from dispatch.simulation.experiments.promise_requests import (
 )
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.changes import Admit, Cancel
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel

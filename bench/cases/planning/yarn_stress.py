@@ -21,7 +21,7 @@ from typing import Final
 from bench.workloads.yarn_requests import stage_request
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files import read_line
 from planner.placement import PlacementResult
 from planner.plan.admission import screen

@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.plan.changes import Cancel
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord

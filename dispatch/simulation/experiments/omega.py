@@ -21,7 +21,7 @@ import numpy as np
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.placement import PlacementResult
 from planner.plan.changes import Admit, Change, Conflict
 from planner.plan.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from planner.dispatch_policy import DispatchPolicy
+from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.files import FileError, dispatch_from_json, dispatch_to_json
 from planner.files.schema import load_schema
 from planner.placement import Code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from planner.cluster import OUTAGE_KINDS
+from planner.cluster.cluster import OUTAGE_KINDS
 from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from planner.dispatch_policy import ALLOCATIONS, ORDERS, PLACEMENTS, completed
+from planner.cluster.dispatch_policy import ALLOCATIONS, ORDERS, PLACEMENTS, completed
 from service.cli.client.server import Server, client_options
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE

@@ -24,7 +24,7 @@ from service.cli.progress import CommandProgress, make_ready, running
 
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.files import FileProblem
     from planner.workload.compile import CompiledWorkload
 

@@ -13,7 +13,7 @@ from dispatch.accounts.slot_account import SlotAccount
 from dispatch.cycle.cycle import Cycle
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.changes import Admit, Advance, Change, Relocate
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.cycle.options import DispatchOptions
-from planner.cluster import Outage
+from planner.cluster.cluster import Outage
 from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel

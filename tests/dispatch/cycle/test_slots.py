@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.cluster import Outage
+from planner.cluster.cluster import Outage
 from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel

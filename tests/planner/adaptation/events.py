@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from planner.adaptation.adapter import adapt
 from planner.adaptation.result import Adaptation
 from planner.agent import Limits
-from planner.cluster import Cluster, Outage
+from planner.cluster.cluster import Cluster, Outage
 from planner.metrics import measure
 from planner.plan.changes import Advance, Reconfigure
 from planner.plan.plan import Plan

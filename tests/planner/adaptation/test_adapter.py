@@ -10,7 +10,7 @@ from planner.adaptation.adapter import adapt, needs_adaptation
 from planner.adaptation.result import Effect
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Outage
+from planner.cluster.cluster import Outage
 from planner.plan.changes import Advance, Reconfigure, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import renegotiation_of

@@ -16,7 +16,7 @@ from planner.adaptation.migration import is_of_before, lay_plan
 from planner.adaptation.relocation import has_lost_slots, relocate
 from planner.adaptation.result import Effect
 from planner.agents import agent_named
-from planner.cluster import Cluster, Outage
+from planner.cluster.cluster import Cluster, Outage
 from planner.plan.changes import Advance, Degrade, Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel

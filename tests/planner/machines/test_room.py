@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines import time_ring
 from planner.machines.room import MachineRoom
 from planner.slots import ANYWHERE, MachineRule

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.offers.search import OfferSearch, quick
 from planner.plan.admission import screen
 from planner.plan.changes import Admit, Refuse, UncompiledRequest

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
+from planner.cluster.policy import RequestLimits
+from planner.cluster.policy import Scope as PolicyScope
 from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.placement import Code
 from planner.plan.changes import Admit, Cancel, Reconfigure, Refuse, UncompiledRequest, Update
 from planner.plan.plan import Plan
-from planner.policy import RequestLimits
-from planner.policy import Scope as PolicyScope
 from planner.reservation_state import State
 from planner.rows import split
 from planner.validation.validate import validate

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.plan.changes import (
     Admit,
@@ -225,7 +225,7 @@ class SlotHistory:
             step = min(plan.now + self.choose(1, 6), plan.grid.horizon - 1)
             return Advance(step, plan.grid.horizon + self.choose(0, 8))
         cluster = plan.cluster
-        from planner.cluster import Outage
+        from planner.cluster.cluster import Outage
 
         groups = [replace(g, count=max(1, self.choose(g.count - 1, 3))) for g in cluster.machines]
         start = (plan.now + self.choose(0, 10)) * 1000

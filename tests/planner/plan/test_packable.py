@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
 from planner.plan.changes import Admit, Cancel, Prepared
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.metrics import measure
 from planner.placement import Code, PlacementResult
 from planner.plan.changes import (

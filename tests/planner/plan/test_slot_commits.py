@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.placement import PlacementResult
 from planner.plan.changes import (

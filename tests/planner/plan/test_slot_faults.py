@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from planner.agents import agent_named
-from planner.cluster import Outage
+from planner.cluster.cluster import Outage
 from planner.files.cluster_file import cluster_from_json
 from planner.placement import Code
 from planner.plan.changes import Advance, Conflict, Reconfigure, Relocate

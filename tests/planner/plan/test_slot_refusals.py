@@ -8,7 +8,7 @@ from itertools import groupby, product
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.plan.changes import Admit
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel

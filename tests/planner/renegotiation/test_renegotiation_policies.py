@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.changes import Advance, Reconfigure, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import renegotiation_of

@@ -10,7 +10,7 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult
 from planner.plan.changes import Admit
 from planner.plan.plan import Plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster, Outage, bundles_per_machine, groups_with
+from planner.cluster.cluster import Cluster, Outage, bundles_per_machine, groups_with
 from rdl.resources import Resources
 
 

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.dispatch_policy import DispatchPolicy
-from planner.policy import Policy, Quota
+from planner.cluster.dispatch_policy import DispatchPolicy
+from planner.cluster.policy import Policy, Quota
 from planner.promise import PromiseLevel
 from rdl.compile.context import CompileContext, MachineShape
 from rdl.limits import DEFAULT_LIMITS, SourceLimits

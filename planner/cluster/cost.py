@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from planner.cluster import DAY_MS, MOST_AMOUNT_STEPS, Cluster
-from planner.policy import EACH, CapacityOverTime, Quota
+from planner.cluster.cluster import DAY_MS, MOST_AMOUNT_STEPS, Cluster
+from planner.cluster.policy import EACH, CapacityOverTime, Quota
 from rdl.time_grid import duration_text
 
 #: Memory that planning on a cluster may take in one process: what common servers have for each of
