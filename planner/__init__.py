@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from planner.plan.plan import Plan
     from planner.promise import PromiseLevel
     from planner.request import Request
-    from planner.reservation import AtomAllocation, Refusal, Reservation
+    from planner.reservations.reservation import AtomAllocation, Refusal, Reservation
     from planner.validation.document import PlanViolation
     from planner.validation.validate import validate
     from planner.workload.compare import AgentRun, Comparison, compare
@@ -84,7 +84,7 @@ _HOMES: Final = {
     "AGENT_NAMES": "planner.agents",
     "Agent": "planner.agent",
     "AgentRun": "planner.workload.compare",
-    "AtomAllocation": "planner.reservation",
+    "AtomAllocation": "planner.reservations.reservation",
     "Cluster": "planner.cluster.cluster",
     "Comparison": "planner.workload.compare",
     "CompiledWorkload": "planner.workload.compile",
@@ -103,9 +103,9 @@ _HOMES: Final = {
     "PlanViolation": "planner.validation.document",
     "Planned": "planner.workload.plan",
     "PromiseLevel": "planner.promise",
-    "Refusal": "planner.reservation",
+    "Refusal": "planner.reservations.reservation",
     "Request": "planner.request",
-    "Reservation": "planner.reservation",
+    "Reservation": "planner.reservations.reservation",
     "Weights": "planner.optimization.objective",
     "WorkloadLine": "planner.files.workload_file",
     "agent_named": "planner.agents",

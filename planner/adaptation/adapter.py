@@ -40,9 +40,9 @@ from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
-from planner.reservation import Holding
-from planner.reservation_state import STATE_NUMBERS, State
-from planner.slots import Slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import Slots
+from planner.reservations.state import STATE_NUMBERS, State
 from rdl.resources import format_amount
 
 #: Causes of updates, as histories tell them.

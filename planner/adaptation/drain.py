@@ -16,7 +16,7 @@ from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import anchor_of
-from planner.slots import NOWHERE
+from planner.reservations.slots import NOWHERE
 
 
 def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:

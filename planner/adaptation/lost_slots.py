@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster
 from planner.plan.table import StandingSlots
-from planner.slots import NOWHERE
+from planner.reservations.slots import NOWHERE
 from rdl.time_grid import TimeGrid
 
 I64 = NDArray[np.int64]

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from planner.adaptation.lost_slots import lost_slots
 from planner.cluster.cluster import Cluster, renumbered_machines
-from planner.holding import with_slots
 from planner.machines.room import MachineRoom
 from planner.plan.changes import Relocate
 from planner.plan.plan import Plan
@@ -25,9 +24,10 @@ from planner.plan.table import StandingSlots
 from planner.plan.table_columns import LEVEL_NUMBERS
 from planner.promise import PromiseLevel
 from planner.repacking.board import MachineBoard
-from planner.reservation import Holding
-from planner.reservation_state import LIVE, STATE_NUMBERS, State
-from planner.slots import NOWHERE, MachineRule, Slots, renumber, slots_of, sort_slots
+from planner.reservations.holding import with_slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, renumber, slots_of, sort_slots
+from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.resources import Resources
 
 #: Slots that make way in one relocation, and for one piece, at most.

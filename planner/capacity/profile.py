@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from planner.capacity.block_index import block_count, block_minima
 from planner.capacity.capacity_rows import CapacityRows, limit_of, terms_of
 from planner.cluster.calendar import Calendar, calendar_of
-from planner.rows import dense
+from planner.reservations.rows import dense
 from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid

@@ -18,7 +18,7 @@ from planner.plan.changes import UncompiledRequest
 from planner.plan.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import binding_to_json
+from planner.reservations.reservation import binding_to_json
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from planner.agent import Agent
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster
-from planner.holding import holding_of
 from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult
 from planner.plan.machine_search import MachineSearch, machines_refusal
@@ -18,7 +17,8 @@ from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding
+from planner.reservations.holding import holding_of
+from planner.reservations.reservation import Holding
 
 
 @dataclass(frozen=True, slots=True)

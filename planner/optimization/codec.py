@@ -22,8 +22,8 @@ from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
-from planner.reservation import Holding, rows_of
-from planner.slots import Slots, slots_of
+from planner.reservations.reservation import Holding, rows_of
+from planner.reservations.slots import Slots, slots_of
 
 
 def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan
-from planner.reservation import Holding
-from planner.slots import Slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import Slots
 
 
 def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:

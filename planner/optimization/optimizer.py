@@ -38,8 +38,8 @@ from planner.plan.plan import Plan
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
-from planner.reservation import Holding
-from planner.reservation_state import State
+from planner.reservations.reservation import Holding
+from planner.reservations.state import State
 from planner.value import PriceList
 
 #: Cause of updates, as histories tell it, and the agent's name on them.

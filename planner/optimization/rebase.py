@@ -35,7 +35,7 @@ from planner.plan.prepare import conflicts_but_for_room
 from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.value import PriceList
 
 #: Seconds after which no other place is looked for any more.

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from planner.capacity.overlay import takings_of
-from planner.holding import holding_of, leases_of, past_of, release_rows, with_slots
 from planner.placement import PlacementResult
 from planner.plan.batch_pool import BatchPool
 from planner.plan.changes import Admit, Change, Degrade, Release, Relocate, Update
@@ -24,8 +23,9 @@ from planner.plan.slot_faults import (
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import AtomAllocation, Holding
-from planner.slots import Slots
+from planner.reservations.holding import holding_of, leases_of, past_of, release_rows, with_slots
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.slots import Slots
 from rdl.expressions import atom_at
 from rdl.text.parser import parse
 

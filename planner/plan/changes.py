@@ -19,8 +19,8 @@ from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import DEGRADED, RENEGOTIATED
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding, Rows
-from planner.slots import Slots
+from planner.reservations.reservation import Holding, Rows
+from planner.reservations.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from planner.plan.plan import Plan
 from planner.plan.reservation_records import Refused
 from planner.plan.table import ReservationTable
 from planner.promise import PromiseLevel
-from planner.reservation import Degradation, HistoryEntry, Refusal
-from planner.reservation_state import LIVE
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.reservation import Degradation, HistoryEntry, Refusal
+from planner.reservations.slots import ANYWHERE, MachineRule
+from planner.reservations.state import LIVE
 from rdl.resources import Resources
 
 #: Layout of the document; a reader refuses what it does not know.

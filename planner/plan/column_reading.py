@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planner.plan.table import ReservationTable
 from planner.plan.table_columns import plain, ranges
-from planner.reservation import HistoryEntry
+from planner.reservations.reservation import HistoryEntry
 from rdl.resources import Resources
 
 

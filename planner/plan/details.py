@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TypeAlias
 
-from planner.reservation import RequestDetails
+from planner.reservations.reservation import RequestDetails
 from rdl.expressions import Expression
 
 #: What one reservation's details are kept as: text, an object, or the tree alone.

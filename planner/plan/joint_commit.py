@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Shortage, Taking, takings_of
-from planner.holding import holding_of, past_of, release_rows, within
 from planner.placement import Code
 from planner.plan.changes import (
     Admit,
@@ -19,7 +18,8 @@ from planner.plan.changes import (
     Update,
 )
 from planner.plan.state import PlanState
-from planner.reservation_state import State
+from planner.reservations.holding import holding_of, past_of, release_rows, within
+from planner.reservations.state import State
 
 
 def degrade_conflict(plan: PlanState, index: int, change: Degrade) -> Conflict | None:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from planner.agent import Agent, Limits
 from planner.capacity.overlay import Overlay, takings_of
 from planner.explain import machines_sentence
-from planner.holding import holding_of, rule_of
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding
-from planner.rows import add_up
+from planner.reservations.holding import holding_of, rule_of
+from planner.reservations.reservation import Holding
+from planner.reservations.rows import add_up
 from planner.value import PriceList
 from planner.view import AverageSlack, Demand, PlanView, ProfileArrays
 from rdl.resources import Resources

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.machines.room import MachineRoom, PackingPlaces
-from planner.reservation import AtomAllocation, Holding
-from planner.rows import add_up, dense
-from planner.slots import MachineRule
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.rows import add_up, dense
+from planner.reservations.slots import MachineRule
 from rdl.resources import Resources
 
 I64 = NDArray[np.int64]

@@ -8,11 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.capacity.overlay import Taking, takings_of
-from planner.holding import (
-    details_of,
-    holding_of,
-    past_of,
-)
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.batch_machines import BatchMachines, Fault
@@ -55,8 +50,13 @@ from planner.plan.rolling_horizon import advance
 from planner.plan.slot_batch import MachineShortage
 from planner.plan.state import PlanState
 from planner.request import Request, header_of
-from planner.reservation import Refusal
-from planner.reservation_state import LIVE, Event, State, may
+from planner.reservations.holding import (
+    details_of,
+    holding_of,
+    past_of,
+)
+from planner.reservations.reservation import Refusal
+from planner.reservations.state import LIVE, Event, State, may
 
 _Answer = RecordedChange | Conflict
 

@@ -19,7 +19,7 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.slots import Slots, slots_of
+from planner.reservations.slots import Slots, slots_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from planner.placement import Code, PlacementResult
 from planner.plan.changes import Conflict, Release
 from planner.plan.state import PlanState
 from planner.request import Request
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import differences, subtract
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import differences, subtract
 from rdl.expressions import Atom, atom_at
 from rdl.text.parser import parse
 from rdl.work_graph import WORK

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from planner.placement import Binding, Code
 from planner.plan.holds import Hold
 from planner.promise import PromiseLevel, asked_level
-from planner.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
-from planner.reservation_state import State
-from planner.slots import Slots, slots_of
+from planner.reservations.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
+from planner.reservations.slots import Slots, slots_of
+from planner.reservations.state import State
 
 #: Cause of an update that its owner asked for; others are told in the history in their own word.
 RENEGOTIATED = "renegotiated"

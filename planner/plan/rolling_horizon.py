@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from planner.capacity.overlay import Overlay, takings_of
-from planner.holding import extend_shifts, last_step, patterns_of, without_after
 from planner.machines.room import MachineRoom
 from planner.plan.records import Advanced
 from planner.plan.reservation_records import DEGRADED, Degraded
 from planner.plan.slots_in_force import occurrence_pieces
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation, Holding
-from planner.reservation_state import LIVE, STATE_NUMBERS
-from planner.slots import NOWHERE, Slots, sort_slots
+from planner.reservations.holding import extend_shifts, last_step, patterns_of, without_after
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.slots import NOWHERE, Slots, sort_slots
+from planner.reservations.state import LIVE, STATE_NUMBERS
 from rdl.errors import RdlError
 
 Extension = tuple[str, tuple[tuple[int, ...], ...]]

@@ -27,9 +27,9 @@ from planner.plan.slots_in_force import (
     stays_until,
 )
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import subtract
-from planner.slots import (
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import subtract
+from planner.reservations.slots import (
     NOWHERE,
     Slots,
     no_slots,
@@ -225,7 +225,7 @@ class SlotBatch:
         Parameters
         ----------
         leases
-            Steps of a lease by atom path (`planner.holding.leases_of`); an atom that is not there
+            Steps of a lease by atom path (`planner.reservations.holding.leases_of`); an atom that is not there
             is handed over only where its machine was lost.
         may_wait
             Whether what is changed to itself may go on waiting for machines that it lost.

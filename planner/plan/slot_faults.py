@@ -18,9 +18,9 @@ from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
 from planner.plan.changes import Relocate
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import add_up
-from planner.slots import NOWHERE, Slots, pieces_of, slots_of, split_slots
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import add_up
+from planner.reservations.slots import NOWHERE, Slots, pieces_of, slots_of, split_slots
 from rdl.resources import Resources
 
 #: What a slot is of, its start, end and machine.

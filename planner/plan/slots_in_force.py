@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.machines.room import MachineRoom
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import add_up, subtract
-from planner.slots import NOWHERE, MachineRule, Slots, pieces_of, slots_of
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import add_up, subtract
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, pieces_of, slots_of
 from rdl.resources import Resources
 
 

@@ -18,7 +18,6 @@ from planner.capacity.overlay import Taking, merge_takings, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster, renumbered_machines
-from planner.holding import extend_shifts, release_rows, with_slots, without_after
 from planner.machines.room import MachineRoom
 from planner.plan.holds import HoldAccepted
 from planner.plan.packable import PackedBundles, packed_bundles
@@ -35,9 +34,16 @@ from planner.plan.reservation_records import (
 from planner.plan.table import ReservationTable
 from planner.plan.table_removal import without
 from planner.promise import PromiseLevel
-from planner.reservation import Degradation, HistoryEntry, Holding, Refusal, Reservation
-from planner.reservation_state import LIVE, STATE_NUMBERS, State
-from planner.slots import Slots
+from planner.reservations.holding import extend_shifts, release_rows, with_slots, without_after
+from planner.reservations.reservation import (
+    Degradation,
+    HistoryEntry,
+    Holding,
+    Refusal,
+    Reservation,
+)
+from planner.reservations.slots import Slots
+from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.time_grid import TimeGrid
 
 _ACCEPTED = STATE_NUMBERS[State.ACCEPTED]

@@ -37,7 +37,7 @@ from planner.plan.table_columns import (
 )
 from planner.promise import PromiseLevel
 from planner.request import BareHeader, RequestHeader
-from planner.reservation import (
+from planner.reservations.reservation import (
     AtomAllocation,
     Degradation,
     HistoryEntry,
@@ -45,8 +45,8 @@ from planner.reservation import (
     RequestDetails,
     Reservation,
 )
-from planner.reservation_state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
-from planner.slots import NOWHERE, MachineRule, Slots, sort_slots
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, sort_slots
+from planner.reservations.state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
 from rdl.resources import Resources
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from planner.plan.growing_columns import Column
 from planner.promise import PromiseLevel
-from planner.slots import NOWHERE, Slots
+from planner.reservations.slots import NOWHERE, Slots
 
 META = np.dtype(
     [

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from planner.agent import Agent, Limits
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.holding import holding_of
 from planner.placement import Code, PlacementResult
 from planner.plan.admission import limit_refusal
 from planner.plan.machine_search import CappedView, machines_refusal, search_alone
@@ -22,7 +21,8 @@ from planner.plan.plan import Plan
 from planner.plan.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding
+from planner.reservations.holding import holding_of
+from planner.reservations.reservation import Holding
 from planner.value import value_of
 from planner.view import PlanView
 

@@ -23,7 +23,7 @@ from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding
+from planner.reservations.reservation import Holding
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_draft import PlacedDraft
 from planner.workload.placed_search import PlacedSearch

@@ -18,7 +18,7 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import DEFAULT_QUEUE
 from planner.files import FileError
 from planner.placement import Code
-from planner.reservation_state import LIVE
+from planner.reservations.state import LIVE
 from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
 from service.access.actor import present_actor

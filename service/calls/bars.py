@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from planner.plan.column_reading import ids_of, row_columns, scope_column
 from planner.plan.plan import Plan
-from planner.reservation import NEVER
-from planner.reservation_state import NUMBERED_STATES
+from planner.reservations.reservation import NEVER
+from planner.reservations.state import NUMBERED_STATES
 from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
 from service.access.user import User

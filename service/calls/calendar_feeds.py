@@ -8,8 +8,8 @@ import secrets
 from typing import Any, Final
 
 from planner.plan.column_reading import ids_of
-from planner.reservation import Reservation
-from planner.reservation_state import State
+from planner.reservations.reservation import Reservation
+from planner.reservations.state import State
 from rdl.durations import rfc3339_text
 from service.access.actor import present_actor
 from service.access.user import User

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
-from planner.reservation import Reservation
-from planner.reservation_state import State
+from planner.reservations.reservation import Reservation
+from planner.reservations.state import State
 from rdl.time_grid import TimeGrid
 
 #: Longest line in octets, without its end (RFC 5545, 3.1).

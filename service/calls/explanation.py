@@ -14,8 +14,8 @@ from planner.explain import time_text
 from planner.placement import Binding
 from planner.plan.plan import Plan
 from planner.request import Request
-from planner.reservation import Refusal, Reservation, binding_to_json
-from planner.reservation_state import State
+from planner.reservations.reservation import Refusal, Reservation, binding_to_json
+from planner.reservations.state import State
 from rdl.compile.compiler import compile_source
 from rdl.durations import rfc3339_text
 from rdl.errors import RdlError

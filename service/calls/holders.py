@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.plan.column_reading import ids_of, row_columns
 from planner.plan.plan import Plan
-from planner.reservation import amount_to_json
+from planner.reservations.reservation import amount_to_json
 from service.access.user import User
 
 #: Most ids that are named of one tenant; the largest holders first.

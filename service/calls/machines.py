@@ -11,8 +11,8 @@ import numpy as np
 
 from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
-from planner.reservation import slots_to_json
-from planner.slots import NOWHERE
+from planner.reservations.reservation import slots_to_json
+from planner.reservations.slots import NOWHERE
 from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
 from rdl.resources import Resources

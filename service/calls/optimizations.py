@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from planner.plan.plan import Plan
-from planner.reservation_state import LIVE
+from planner.reservations.state import LIVE
 from rdl.durations import rfc3339_text
 from rdl.errors import nearest
 from service.calls.jobs import JobKind

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from planner.cluster.calendar import calendar_of
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.reservation import Reservation
+from planner.reservations.reservation import Reservation
 from rdl.durations import rfc3339_text
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import TimeGrid

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.plan.column_reading import changed_between, histories_of, ids_of, scope_column
 from planner.plan.plan import Plan
-from planner.reservation_state import NUMBERED_STATES, State
+from planner.reservations.state import NUMBERED_STATES, State
 from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.calls.plan import PlanSpan

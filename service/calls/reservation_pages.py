@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.plan.plan import Plan
-from planner.reservation import Refusal, Reservation
-from planner.reservation_state import LIVE, State
+from planner.reservations.reservation import Refusal, Reservation
+from planner.reservations.state import LIVE, State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor

@@ -10,8 +10,8 @@ from planner.agents import AGENT_NAMES
 from planner.plan.admission import level_refusal
 from planner.promise import asked_level
 from planner.request import Request
-from planner.reservation import Reservation
-from planner.reservation_state import Event
+from planner.reservations.reservation import Reservation
+from planner.reservations.state import Event
 from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
 from service.access.actor import present_actor

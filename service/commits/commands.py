@@ -13,7 +13,7 @@ from planner.placement import Code
 from planner.plan.changes import Change, Conflict, Release
 from planner.plan.holds import Hold
 from planner.request import Request
-from planner.reservation import Reservation
+from planner.reservations.reservation import Reservation
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
 from service.access.actor import Actor, present_actor

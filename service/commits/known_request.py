@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.plan.plan import Plan
-from planner.reservation import Refusal
+from planner.reservations.reservation import Refusal
 from rdl.text.formatter import format_expression
 from service.commits.commands import Ask, ReservationAnswer
 

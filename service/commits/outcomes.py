@@ -9,8 +9,8 @@ from planner.plan.changes import Conflict, Prepared
 from planner.plan.plan import Plan
 from planner.plan.records import Reconfigured, RecordedChange
 from planner.plan.reservation_records import Admitted, Refused, Updated
-from planner.reservation import HistoryEntry, Reservation
-from planner.reservation_state import State
+from planner.reservations.reservation import HistoryEntry, Reservation
+from planner.reservations.state import State
 from service.commits.commands import Answer, ClusterAnswer, ReservationAnswer
 from service.commits.pending import PendingChange, recorded, refused_problem
 from service.problems import ProblemDocument

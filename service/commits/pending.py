@@ -10,7 +10,7 @@ from planner.plan.changes import Change, Conflict, Prepared
 from planner.plan.plan import Plan
 from planner.plan.records import RecordedChange
 from planner.request import Request
-from planner.reservation import Refusal
+from planner.reservations.reservation import Refusal
 from rdl.compile.context import CompileContext
 from rdl.time_grid import TimeGrid
 from service.commits.commands import (

@@ -25,7 +25,7 @@ from planner.plan.holds import AcceptHold, EndHold
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.reservation_state import Event
+from planner.reservations.state import Event
 from planner.view import PlanView
 from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError

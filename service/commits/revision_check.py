@@ -10,7 +10,7 @@ import msgspec
 from planner.cluster.cluster import Cluster
 from planner.files import cluster_to_json
 from planner.plan.plan import Plan
-from planner.reservation_state import Event, State, may
+from planner.reservations.state import Event, State, may
 from service.problems import ProblemDocument
 
 #: What an event does to a reservation, in a sentence.

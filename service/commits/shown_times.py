@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.reservation import NEVER, Reservation
+from planner.reservations.reservation import NEVER, Reservation
 from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
 from service.windows import Window

@@ -24,7 +24,7 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.reservation_state import STATE_NUMBERS, State
+from planner.reservations.state import STATE_NUMBERS, State
 from service.events.plan_event import CLUSTER, COMMIT, EventPosition, PlanEvent
 
 _ACCEPTED: Final = STATE_NUMBERS[State.ACCEPTED]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine
 from planner.plan.plan import Plan
-from planner.reservation import Refusal, Reservation
+from planner.reservations.reservation import Refusal, Reservation
 
 
 def whole_cluster(plan: Plan) -> Cluster:

@@ -16,8 +16,8 @@ import numpy as np
 
 from planner.plan.changes import Archive
 from planner.plan.plan import Plan
-from planner.reservation import Refusal, Reservation
-from planner.reservation_state import State
+from planner.reservations.reservation import Refusal, Reservation
+from planner.reservations.state import State
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
 from service.commits.offer_requests import refusal_with_requests

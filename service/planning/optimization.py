@@ -18,7 +18,7 @@ from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
 from planner.plan.changes import Change, Conflict
 from planner.plan.plan import Plan
-from planner.reservation_state import LIVE, STATE_NUMBERS
+from planner.reservations.state import LIVE, STATE_NUMBERS
 from service.clock import Clock
 from service.commits.commands import OptimizationAnswer, OptimizationCommand, QueuedChange
 from service.commits.idempotency import recall, stored_answer_of

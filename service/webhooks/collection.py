@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from planner.plan.plan import Plan
-from planner.reservation_state import STATE_NUMBERS, State
+from planner.reservations.state import STATE_NUMBERS, State
 from service.events.plan_event import RESERVATION_KINDS, EventPosition, PlanEvent
 from service.events.recent_events import RecentEvents
 from service.store.webhooks import DeliveryRow, WebhookRow

@@ -8,8 +8,8 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup
-from planner.holding import _atoms_of, holding_of
 from planner.plan.plan import Plan
+from planner.reservations.holding import _atoms_of, holding_of
 from rdl.resources import Resources
 from tests.builders import a_request
 

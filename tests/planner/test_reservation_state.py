@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from planner.reservation_state import (
+from planner.reservations.state import (
     LIVE,
     NUMBERED_STATES,
     STATE_NUMBERS,

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.reservation import Rows
-from planner.rows import add_up, dense, merge, split, subtract, work_gained
+from planner.reservations.reservation import Rows
+from planner.reservations.rows import add_up, dense, merge, split, subtract, work_gained
 
 _STEPS = 12
 

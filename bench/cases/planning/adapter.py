@@ -34,7 +34,7 @@ from planner.metrics import measure
 from planner.plan.changes import Admit, Advance, Reconfigure
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
-from planner.reservation import Holding
+from planner.reservations.reservation import Holding
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 

@@ -33,9 +33,9 @@ from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import Admitted
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation, Holding, RequestDetails
-from planner.rows import add_up
-from planner.slots import ANYWHERE, NOWHERE
+from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
+from planner.reservations.rows import add_up
+from planner.reservations.slots import ANYWHERE, NOWHERE
 from rdl.resources import Resources
 
 NAME = "repack"

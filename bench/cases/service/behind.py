@@ -29,7 +29,7 @@ from planner.plan.checkpoint import take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import Advanced, CommitRecord
 from planner.plan.reservation_records import Admitted
-from planner.reservation import AtomAllocation, Holding, RequestDetails
+from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
 from service.cli.client.server_process import free_port, run_server
 from service.clock import SystemClock

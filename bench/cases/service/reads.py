@@ -23,7 +23,7 @@ from planner.plan.changes import Cancel
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.plan.reservation_records import Admitted
-from planner.reservation import AtomAllocation, Holding, RequestDetails
+from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
 from service.calls import reservation_pages as listing
 from service.store.archive import ArchiveRows

@@ -36,7 +36,7 @@ from planner.plan.changes import Admit, Advance, Change, Close
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation_state import LIVE
+from planner.reservations.state import LIVE
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError

@@ -17,7 +17,7 @@ from planner.cluster.cluster import Cluster
 from planner.plan.changes import Admit, Advance, Change, Relocate
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.slots import NOWHERE, Slots, sort_slots, split_slots
+from planner.reservations.slots import NOWHERE, Slots, sort_slots, split_slots
 from tests.builders import a_request, commit
 from tests.dispatch.cycle.world import World
 

@@ -13,7 +13,7 @@ from planner.cluster.cluster import Cluster, Outage
 from planner.metrics import measure
 from planner.plan.changes import Advance, Reconfigure
 from planner.plan.plan import Plan
-from planner.rows import split
+from planner.reservations.rows import split
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import a_cluster, a_request, ask, commit

@@ -15,7 +15,7 @@ from planner.plan.changes import Advance, Reconfigure, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.replanning.draft_plan import DraftPlan
-from planner.reservation_state import State
+from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.planner.adaptation.events import (
     HORIZON,

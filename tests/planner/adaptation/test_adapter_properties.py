@@ -12,7 +12,7 @@ from planner.agent import Limits
 from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import DraftPlan, shortage_of
-from planner.reservation_state import State
+from planner.reservations.state import State
 from tests.builders import commit
 from tests.planner.adaptation.events import (
     EVENTS,

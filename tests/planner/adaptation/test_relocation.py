@@ -20,9 +20,9 @@ from planner.cluster.cluster import Cluster, Outage
 from planner.plan.changes import Advance, Degrade, Reconfigure
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.reservation import Reservation
-from planner.reservation_state import LIVE, State
-from planner.slots import NOWHERE, split_slots
+from planner.reservations.reservation import Reservation
+from planner.reservations.slots import NOWHERE, split_slots
+from planner.reservations.state import LIVE, State
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import EVENTS, HORIZON, adapt_now, happen, violations
 
@@ -200,7 +200,7 @@ def test_others_make_way_at_the_same_times() -> None:
 
 def _stand(plan: Plan, id_: str, machine: int) -> None:
     from planner.plan.changes import Relocate
-    from planner.slots import slots_of
+    from planner.reservations.slots import slots_of
 
     start, end, bundles, _ = _slots(plan, id_)[0]
     slots = (slots_of([start, end, bundles, machine]),)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.machines.room import MachineRoom
-from planner.slots import MachineRule
+from planner.reservations.slots import MachineRule
 from rdl.resources import Resources
 
 I64 = NDArray[np.int64]

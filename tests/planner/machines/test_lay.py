@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from tests.planner.machines.model import (
     CPU,

@@ -21,7 +21,7 @@ from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import PlacementResult
 from planner.plan.changes import Admit, Cancel, Change, Update
 from planner.plan.plan import Plan
-from planner.reservation_state import State
+from planner.reservations.state import State
 from tests.builders import a_cluster, a_request, ask, commit
 from tests.planner.adaptation.events import plans, violations
 

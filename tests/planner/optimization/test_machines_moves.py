@@ -14,7 +14,7 @@ from planner.optimization.result import Optimized, OptimizeOptions, OptimizeScop
 from planner.plan.changes import Admit, Refuse, Relocate, Update
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.slots import slots_of
+from planner.reservations.slots import slots_of
 from tests.builders import a_cluster, a_request, commit
 
 SCOPE = OptimizeScope(admit_refused=True)

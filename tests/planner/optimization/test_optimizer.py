@@ -18,8 +18,8 @@ from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProg
 from planner.placement import Code
 from planner.plan.changes import Admit, Cancel, Reconfigure, Refuse, UncompiledRequest, Update
 from planner.plan.plan import Plan
-from planner.reservation_state import State
-from planner.rows import split
+from planner.reservations.rows import split
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from planner.workload.reload import metrics_of, plan_of_document

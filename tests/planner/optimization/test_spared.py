@@ -20,7 +20,7 @@ from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.changes import Change, Degrade, Reconfigure, Update
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import exceeds_machines
-from planner.reservation_state import State
+from planner.reservations.state import State
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import plans, small_cluster, violations, with_outages
 

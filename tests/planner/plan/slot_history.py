@@ -36,10 +36,10 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.reservation import AtomAllocation, Holding
-from planner.reservation_state import LIVE, Event, may
-from planner.rows import split
-from planner.slots import NOWHERE, Slots, slots_of, sort_slots
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.rows import split
+from planner.reservations.slots import NOWHERE, Slots, slots_of, sort_slots
+from planner.reservations.state import LIVE, Event, may
 from planner.validation.machines.moved import begun_slots_moved
 from planner.validation.validate import validate
 from tests.builders import a_request

@@ -10,7 +10,7 @@ from planner.plan.changes import Archive
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
-from planner.reservation_state import LIVE
+from planner.reservations.state import LIVE
 from tests.planner.plan.plan_steps import CLUSTER, assert_same, step
 
 

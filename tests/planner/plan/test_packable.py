@@ -18,8 +18,8 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.packable import PackedBundles
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation, Holding
-from planner.slots import MachineRule
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.slots import MachineRule
 from rdl.resources import CPU, Resources
 from tests.builders import a_cluster, a_request, commit
 from tests.planner.brute_force_packing import Piece, packable_with_moves

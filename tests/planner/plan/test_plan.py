@@ -29,7 +29,7 @@ from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.plan.state import StaleVersionError
 from planner.request import Request
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import RequestBuilder, a_cluster, a_plan, a_request, ask, commit

@@ -10,7 +10,6 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.holding import details_of
 from planner.placement import Code
 from planner.plan.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
@@ -19,8 +18,9 @@ from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
-from planner.reservation import RequestDetails
-from planner.reservation_state import State
+from planner.reservations.holding import details_of
+from planner.reservations.reservation import RequestDetails
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from rdl.oracle.satisfaction import check
 from tests.builders import a_cluster, a_plan, a_request, commit

@@ -7,9 +7,9 @@ from planner.files.cluster_file import cluster_from_json
 from planner.plan.changes import Advance, Close
 from planner.plan.plan import Plan
 from planner.plan.records import CommitRecord
-from planner.reservation import Reservation
-from planner.reservation_state import State
-from planner.slots import NOWHERE
+from planner.reservations.reservation import Reservation
+from planner.reservations.slots import NOWHERE
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit
 from tests.planner.plan.plan_json import plan_json

@@ -25,8 +25,8 @@ from planner.plan.changes import (
 from planner.plan.plan import Plan
 from planner.plan.prepare import conflicts_but_for_room
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation
-from planner.slots import NOWHERE, Slots, slots_of
+from planner.reservations.reservation import AtomAllocation
+from planner.reservations.slots import NOWHERE, Slots, slots_of
 from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit
 from tests.planner.plan.plan_json import plan_json

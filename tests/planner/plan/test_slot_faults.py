@@ -14,7 +14,7 @@ from planner.placement import Code
 from planner.plan.changes import Advance, Conflict, Reconfigure, Relocate
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.slots import NOWHERE, slots_of
+from planner.reservations.slots import NOWHERE, slots_of
 from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit
 from tests.planner.plan.plan_json import plan_json

@@ -11,8 +11,8 @@ from planner.plan.details import DetailStore, packed, unpacked
 from planner.plan.growing_columns import Column, IdIndex
 from planner.plan.reservation_records import Admitted
 from planner.plan.table import ReservationTable
-from planner.reservation import AtomAllocation, Holding, RequestDetails
-from planner.reservation_state import STATE_NUMBERS, State
+from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
+from planner.reservations.state import STATE_NUMBERS, State
 from rdl.resources import Resources
 from rdl.text.parser import parse
 

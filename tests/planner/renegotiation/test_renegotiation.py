@@ -15,7 +15,7 @@ from planner.placement import Code, PlacementResult
 from planner.plan.changes import Advance, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from rdl.errors import RdlError

@@ -13,7 +13,7 @@ from planner.cluster.cluster import Cluster
 from planner.plan.changes import Advance, Reconfigure, Update
 from planner.plan.plan import Plan
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.reservation_state import LIVE
+from planner.reservations.state import LIVE
 from rdl.errors import RdlError
 from tests.builders import ClusterBuilder, a_cluster, a_request, ask, commit
 

@@ -11,7 +11,7 @@ import pytest
 from planner.adaptation.migration import is_of_before
 from planner.adaptation.result import join_adaptations
 from planner.promise import PromiseLevel
-from planner.slots import Slots
+from planner.reservations.slots import Slots
 from service.calls import outages
 from service.planning import adaptation as adapting
 from service.planning.adaptation import PlanAdapter

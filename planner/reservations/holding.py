@@ -9,9 +9,9 @@ import numpy as np
 
 from planner.placement import PlacementResult, shifts_of
 from planner.request import Request
-from planner.reservation import NEVER, AtomAllocation, Holding, RequestDetails, Rows
-from planner.rows import add_up, differences, split, subtract
-from planner.slots import (
+from planner.reservations.reservation import NEVER, AtomAllocation, Holding, RequestDetails, Rows
+from planner.reservations.rows import add_up, differences, split, subtract
+from planner.reservations.slots import (
     ANYWHERE,
     NOWHERE,
     MachineRule,

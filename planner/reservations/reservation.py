@@ -11,8 +11,15 @@ from numpy.typing import NDArray
 
 from planner.placement import TIMED_KINDS, Binding, Code
 from planner.promise import PromiseLevel
-from planner.reservation_state import State
-from planner.slots import ANYWHERE, NOWHERE, MachineRule, Slots, slots_of, split_by_rows
+from planner.reservations.slots import (
+    ANYWHERE,
+    NOWHERE,
+    MachineRule,
+    Slots,
+    slots_of,
+    split_by_rows,
+)
+from planner.reservations.state import State
 from rdl.durations import rfc3339_text
 from rdl.expressions import Expression
 from rdl.resources import CPU, Resources
@@ -43,7 +50,7 @@ class AtomAllocation:
     rule
         What it asks of the machines of its bundles.
     slots
-        int64[k, 4]: start step, end step, bundles, machine, of all occurrences (`planner.slots`);
+        int64[k, 4]: start step, end step, bundles, machine, of all occurrences (`planner.reservations.slots`);
         None where it is promised totals only.
     """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.reservation import Rows
+from planner.reservations.reservation import Rows
 
 #: Up to so many rows a loop is faster than NumPy: to spread them out, and to add them up.
 _FEW = 16
