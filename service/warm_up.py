@@ -8,9 +8,9 @@ import os
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.offers.search import OfferSearch, quick
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
-from planner.plan.reservation_records import Admitted
+from planner.plan.records.changes import Admit
+from planner.plan.records.reservation_records import Admitted
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError

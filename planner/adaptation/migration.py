@@ -20,10 +20,10 @@ from planner.adaptation.relocation import (
     room_with,
     slots_on,
 )
-from planner.plan.changes import Relocate
 from planner.plan.plan import Plan
-from planner.plan.slots_in_force import occurrence_pieces
-from planner.plan.table_columns import LEVEL_NUMBERS
+from planner.plan.records.changes import Relocate
+from planner.plan.slots.slots_in_force import occurrence_pieces
+from planner.plan.table.columns import LEVEL_NUMBERS
 from planner.promise import PromiseLevel
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import Holding

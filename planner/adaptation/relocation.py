@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from planner.adaptation.lost_slots import lost_slots
 from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.machines.room import MachineRoom
-from planner.plan.changes import Relocate
 from planner.plan.plan import Plan
-from planner.plan.slots_in_force import stays_until
-from planner.plan.table import StandingSlots
-from planner.plan.table_columns import LEVEL_NUMBERS
+from planner.plan.records.changes import Relocate
+from planner.plan.slots.slots_in_force import stays_until
+from planner.plan.table.columns import LEVEL_NUMBERS
+from planner.plan.table.table import StandingSlots
 from planner.promise import PromiseLevel
 from planner.repacking.board import MachineBoard
 from planner.reservations.holding import with_slots

@@ -27,8 +27,8 @@ from planner.offers.variants import (
     with_start,
 )
 from planner.placement import PlacementResult, shifts_of
-from planner.plan.admission import window_refusal
-from planner.plan.changes import UncompiledRequest
+from planner.plan.batch.admission import window_refusal
+from planner.plan.records.changes import UncompiledRequest
 from planner.request import Request, header_of
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext

@@ -13,9 +13,9 @@ from planner.cluster.cluster import Cluster
 from planner.offers.offers import Seeker, find_offers, request_of
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import limits_of
-from planner.plan.changes import UncompiledRequest
-from planner.plan.reservation_records import Admitted
+from planner.plan.batch.admission import limits_of
+from planner.plan.records.changes import UncompiledRequest
+from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.reservation import binding_to_json
@@ -125,7 +125,7 @@ class OfferSearch:
         Parameters
         ----------
         screening
-            Refusal of a request that no agent needs to see (`planner.plan.admission.screen`).
+            Refusal of a request that no agent needs to see (`planner.plan.batch.admission.screen`).
         limits
             How long the agent may take for the request as it stands.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.optimization.result import LeftOut
 from planner.placement import Code
-from planner.plan.admission import rule_refusal
+from planner.plan.batch.admission import rule_refusal
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, LazyRequest, commitment_of
 from planner.request import Request, header_of

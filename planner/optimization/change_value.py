@@ -10,8 +10,8 @@ from typing import Final
 
 from planner.capacity.overlay import takings_of
 from planner.metrics import preemption
-from planner.plan.changes import Admit, Change, Degrade, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Degrade, Update
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import exceeds_machines, shortage_of
 from planner.reservations.holding import holding_of

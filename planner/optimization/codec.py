@@ -16,8 +16,8 @@ from typing import Any
 from planner.cluster.cluster import Cluster
 from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of

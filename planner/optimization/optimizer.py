@@ -32,9 +32,9 @@ from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.optimization.solver_step import SolverStep
 from planner.placement import PlacementResult
-from planner.plan.admission import limit_refusal
-from planner.plan.changes import Admit, Change, Degrade, Update
+from planner.plan.batch.admission import limit_refusal
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Degrade, Update
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.machines.room import MachineRoom
 from planner.plan.plan import Plan
-from planner.plan.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.slots import NOWHERE

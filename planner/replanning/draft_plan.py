@@ -16,9 +16,9 @@ from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult
-from planner.plan.machine_search import CappedView
 from planner.plan.plan import Plan
-from planner.plan.slot_batch import MachineShortage
+from planner.plan.slots.machine_search import CappedView
+from planner.plan.slots.slot_batch import MachineShortage
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.move import Move, move_of

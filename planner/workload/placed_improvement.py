@@ -16,11 +16,11 @@ from planner.agents import DEFAULT_AGENT, agent_named
 from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import rule_refusal
-from planner.plan.changes import Admit, Change, Refuse
+from planner.plan.batch.admission import rule_refusal
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Admitted
+from planner.plan.records.changes import Admit, Change, Refuse
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.reservation import Holding

@@ -14,8 +14,8 @@ from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics, RequestOutcome, measure
 from planner.placement import Code
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord, RecordedChange
-from planner.plan.reservation_records import Admitted, Refused
+from planner.plan.records.commit_records import CommitRecord, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Refused
 from planner.promise import PromiseLevel, asked_level
 from planner.renegotiation.renegotiation import result_of
 from planner.request import Request

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.column_reading import ids_of, row_columns, scope_column
 from planner.plan.plan import Plan
+from planner.plan.table.column_reading import ids_of, row_columns, scope_column
 from planner.reservations.reservation import NEVER
 from planner.reservations.state import NUMBERED_STATES
 from rdl.durations import rfc3339_text

@@ -7,7 +7,7 @@ import os
 import secrets
 from typing import Any, Final
 
-from planner.plan.column_reading import ids_of
+from planner.plan.table.column_reading import ids_of
 from planner.reservations.reservation import Reservation
 from planner.reservations.state import State
 from rdl.durations import rfc3339_text

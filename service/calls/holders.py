@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.plan.column_reading import ids_of, row_columns
 from planner.plan.plan import Plan
+from planner.plan.table.column_reading import ids_of, row_columns
 from planner.reservations.reservation import amount_to_json
 from service.access.user import User
 

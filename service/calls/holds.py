@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from planner.plan.holds import Hold
 from planner.plan.plan import Plan
+from planner.plan.records.holds import Hold
 from service.access.user import User
 from service.calls.reservations import read_ask
 from service.calls.visibility import require_visible

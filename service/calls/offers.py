@@ -8,8 +8,8 @@ from typing import Any, Final
 from planner.agents import agent_named
 from planner.offers.search import OfferSearch
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import screen
-from planner.plan.changes import UncompiledRequest
+from planner.plan.batch.admission import screen
+from planner.plan.records.changes import UncompiledRequest
 from planner.promise import asked_level
 from planner.request import Request
 from rdl.compile.source import read_source

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from planner.plan.column_reading import changed_between, histories_of, ids_of, scope_column
 from planner.plan.plan import Plan
+from planner.plan.table.column_reading import changed_between, histories_of, ids_of, scope_column
 from planner.reservations.state import NUMBERED_STATES, State
 from rdl.time_grid import seconds_of
 from service.access.user import User

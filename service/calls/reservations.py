@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.agents import AGENT_NAMES
-from planner.plan.admission import level_refusal
+from planner.plan.batch.admission import level_refusal
 from planner.promise import asked_level
 from planner.request import Request
 from planner.reservations.reservation import Reservation

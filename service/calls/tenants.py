@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.plan.column_reading import tenants_of
+from planner.plan.table.column_reading import tenants_of
 from service.access.user import User
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 from planner.agents import QUICK_AGENTS
 from planner.cluster.cluster import Cluster
 from planner.placement import Code
-from planner.plan.changes import Change, Conflict, Release
-from planner.plan.holds import Hold
+from planner.plan.records.changes import Change, Conflict, Release
+from planner.plan.records.holds import Hold
 from planner.request import Request
 from planner.reservations.reservation import Reservation
 from rdl.expressions import Expression

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.plan.changes import Refuse
+from planner.plan.records.changes import Refuse
 from service.commits.commands import SPOILT, Admission, Answer, QueuedChange
 from service.commits.idempotency import stored_answer_of
 from service.commits.outcomes import conflict_answer

@@ -20,10 +20,10 @@ from contextlib import ExitStack
 from planner.agent import Limits
 from planner.offers.search import OfferSearch
 from planner.placement import MACHINES, Code
-from planner.plan.changes import Advance, Change, Conflict, Prepared
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord, RecordedChange
-from planner.plan.reservation_records import Admitted, Refused
+from planner.plan.records.changes import Advance, Change, Conflict, Prepared
+from planner.plan.records.commit_records import CommitRecord, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.access.actor import SERVER, Actor

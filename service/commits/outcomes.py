@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.plan.changes import Conflict, Prepared
 from planner.plan.plan import Plan
-from planner.plan.records import Reconfigured, RecordedChange
-from planner.plan.reservation_records import Admitted, Refused, Updated
+from planner.plan.records.changes import Conflict, Prepared
+from planner.plan.records.commit_records import Reconfigured, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Refused, Updated
 from planner.reservations.reservation import HistoryEntry, Reservation
 from planner.reservations.state import State
 from service.commits.commands import Answer, ClusterAnswer, ReservationAnswer

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from planner.placement import Code
-from planner.plan.changes import Change, Conflict, Prepared
 from planner.plan.plan import Plan
-from planner.plan.records import RecordedChange
+from planner.plan.records.changes import Change, Conflict, Prepared
+from planner.plan.records.commit_records import RecordedChange
 from planner.request import Request
 from planner.reservations.reservation import Refusal
 from rdl.compile.context import CompileContext

@@ -10,8 +10,9 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.offers.search import quick
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import rule_refusal, screen
-from planner.plan.changes import (
+from planner.plan.batch.admission import rule_refusal, screen
+from planner.plan.plan import Plan
+from planner.plan.records.changes import (
     Admit,
     Cancel,
     Close,
@@ -21,8 +22,7 @@ from planner.plan.changes import (
     Refuse,
     Update,
 )
-from planner.plan.holds import AcceptHold, EndHold
-from planner.plan.plan import Plan
+from planner.plan.records.holds import AcceptHold, EndHold
 from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.state import Event

@@ -9,9 +9,9 @@ from typing import Final
 
 from planner.agents import agent_named
 from planner.offers.search import HOPELESS, OfferSearch
-from planner.plan.changes import Prepared, Refuse
 from planner.plan.plan import Plan
-from planner.plan.reservation_records import Admitted, Refused
+from planner.plan.records.changes import Prepared, Refuse
+from planner.plan.records.reservation_records import Admitted, Refused
 from service.commits.commands import Admission
 from service.commits.pending import PendingChange
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from planner.plan.changes import Release
+from planner.plan.records.changes import Release
 from service.commits.commands import Closure, Command, RowRelease
 from service.planning.planner import Planner
 from service.problems import ApiProblemError

@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from planner.plan.changes import Archive
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Archive
 from planner.reservations.reservation import Refusal, Reservation
 from planner.reservations.state import State
 from rdl.time_grid import TimeGrid

@@ -17,7 +17,7 @@ from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
 from service.events.plan_event import PlanEvent

@@ -11,7 +11,7 @@ import pytest
 from planner.cluster.cost import MOST_BYTES, cells_fit, cost_of, excesses
 from planner.files import FileError, read_cluster
 from planner.placement import Code
-from planner.plan.admission import screen
+from planner.plan.batch.admission import screen
 from tests.builders import ClusterBuilder, a_cluster, a_plan, a_request
 
 #: Plans on a cluster file in a process of its own; prints MiB that this took. Its greatest size is
@@ -22,7 +22,7 @@ from pathlib import Path
 def greatest():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-from planner.plan.changes import Advance
+from planner.plan.records.changes import Advance
 from planner.files import read_cluster
 from planner.plan.plan import Plan
 from tests.builders import a_request, ask, commit

@@ -14,9 +14,9 @@ from planner.agents import agent_named
 from planner.capacity.profile import window_use
 from planner.cluster.policy import Quota, Scope
 from planner.placement import Code
-from planner.plan.admission import screen
-from planner.plan.changes import Admit, Advance, Conflict, Outcome, Reconfigure, Update
+from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Conflict, Outcome, Reconfigure, Update
 from tests.builders import ClusterBuilder, RequestBuilder, a_cluster, a_plan, a_request, ask, commit
 
 GREE = agent_named("gree")

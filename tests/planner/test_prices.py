@@ -18,8 +18,8 @@ from planner.files import FileError
 from planner.files.cluster_file import cluster_from_json
 from planner.metrics import RequestOutcome, measure, outcome_of
 from planner.placement import PlacementResult
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.request import Request
 from planner.value import PriceList, prices_of, score_of
 from rdl.resources import Resources

@@ -31,8 +31,8 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Outage
 from planner.metrics import measure
-from planner.plan.changes import Admit, Advance, Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Reconfigure
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
 from planner.reservations.reservation import Holding
 from planner.validation.validate import validate

@@ -21,8 +21,8 @@ from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.results import LazyResults
 from planner.cluster.cluster import Cluster
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.request import Request
 
 NAME = "greedy_batch"

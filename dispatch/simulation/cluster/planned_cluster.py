@@ -32,8 +32,8 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup
 from planner.cluster.policy import CapacityOverTime, Scope
-from planner.plan.changes import Admit, Advance, Change, Close
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Change, Close
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.state import LIVE

@@ -105,8 +105,8 @@ def _ask_files(
     from planner.agents import DEFAULT_AGENT, agent_named
     from planner.files import read_cluster, read_workload
     from planner.offers.search import OfferSearch
-    from planner.plan.admission import screen
-    from planner.plan.changes import UncompiledRequest
+    from planner.plan.batch.admission import screen
+    from planner.plan.records.changes import UncompiledRequest
     from planner.request import header_of
     from planner.workload.compile import compile_workload
     from planner.workload.plan import plan_from_nothing

@@ -11,8 +11,8 @@ from planner.adaptation.result import Adaptation
 from planner.agent import Limits
 from planner.cluster.cluster import Cluster, Outage
 from planner.metrics import measure
-from planner.plan.changes import Advance, Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Reconfigure
 from planner.reservations.rows import split
 from planner.validation.validate import validate
 from planner.workload.plan import document_of

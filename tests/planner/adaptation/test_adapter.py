@@ -11,8 +11,8 @@ from planner.adaptation.result import Effect
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Outage
-from planner.plan.changes import Advance, Reconfigure, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Reconfigure, Update
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.replanning.draft_plan import DraftPlan
 from planner.reservations.state import State

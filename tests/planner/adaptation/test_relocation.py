@@ -17,8 +17,8 @@ from planner.adaptation.relocation import has_lost_slots, relocate
 from planner.adaptation.result import Effect
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, Outage
-from planner.plan.changes import Advance, Degrade, Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Degrade, Reconfigure
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import Reservation
 from planner.reservations.slots import NOWHERE, split_slots
@@ -199,7 +199,7 @@ def test_others_make_way_at_the_same_times() -> None:
 
 
 def _stand(plan: Plan, id_: str, machine: int) -> None:
-    from planner.plan.changes import Relocate
+    from planner.plan.records.changes import Relocate
     from planner.reservations.slots import slots_of
 
     start, end, bundles, _ = _slots(plan, id_)[0]

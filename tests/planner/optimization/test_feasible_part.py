@@ -19,8 +19,8 @@ from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import PlacementResult
-from planner.plan.changes import Admit, Cancel, Change, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Cancel, Change, Update
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_request, ask, commit
 from tests.planner.adaptation.events import plans, violations

@@ -16,8 +16,15 @@ from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.placement import Code
-from planner.plan.changes import Admit, Cancel, Reconfigure, Refuse, UncompiledRequest, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import (
+    Admit,
+    Cancel,
+    Reconfigure,
+    Refuse,
+    UncompiledRequest,
+    Update,
+)
 from planner.reservations.rows import split
 from planner.reservations.state import State
 from planner.validation.validate import validate

@@ -17,8 +17,8 @@ from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions
 from planner.optimization.result import OptimizeScope as Movable
 from planner.placement import Code
-from planner.plan.changes import Admit, Refuse
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Refuse
 from planner.workload.reload import metrics_of
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import small_cluster, violations

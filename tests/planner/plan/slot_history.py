@@ -18,7 +18,9 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
-from planner.plan.changes import (
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
+from planner.plan.plan import Plan
+from planner.plan.records.changes import (
     Admit,
     Advance,
     Cancel,
@@ -32,9 +34,7 @@ from planner.plan.changes import (
     Relocate,
     Update,
 )
-from planner.plan.checkpoint import read_checkpoint, take_checkpoint
-from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split

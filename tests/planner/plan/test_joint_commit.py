@@ -5,10 +5,10 @@ from __future__ import annotations
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.placement import Code
-from planner.plan.changes import Admit, Advance, Conflict, Degrade, Fail, Refuse, Update
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.changes import Admit, Advance, Conflict, Degrade, Fail, Refuse, Update
+from planner.plan.records.commit_records import CommitRecord
 from planner.reservations.holding import without_after
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, ask, commit

@@ -13,10 +13,10 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
-from planner.plan.changes import Admit, Cancel, Prepared
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
-from planner.plan.packable import PackedBundles
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Cancel, Prepared
+from planner.plan.slots.packable import PackedBundles
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.slots import MachineRule

@@ -15,7 +15,8 @@ from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.metrics import measure
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import (
+from planner.plan.plan import Plan
+from planner.plan.records.changes import (
     Admit,
     Advance,
     Cancel,
@@ -25,8 +26,7 @@ from planner.plan.changes import (
     Refuse,
     Update,
 )
-from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from planner.plan.state import StaleVersionError
 from planner.request import Request
 from planner.reservations.state import State

@@ -11,11 +11,11 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.placement import Code
-from planner.plan.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
-from planner.plan.details import packed, unpacked
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.table.details import packed, unpacked
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.reservations.holding import details_of

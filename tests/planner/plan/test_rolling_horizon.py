@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner.agents import agent_named
 from planner.files.cluster_file import cluster_from_json
-from planner.plan.changes import Advance, Close
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.changes import Advance, Close
+from planner.plan.records.commit_records import CommitRecord
 from planner.reservations.reservation import Reservation
 from planner.reservations.slots import NOWHERE
 from planner.reservations.state import State

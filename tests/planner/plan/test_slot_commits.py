@@ -11,7 +11,9 @@ from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.placement import PlacementResult
-from planner.plan.changes import (
+from planner.plan.batch.prepare import conflicts_but_for_room
+from planner.plan.plan import Plan
+from planner.plan.records.changes import (
     Advance,
     Cancel,
     Change,
@@ -22,8 +24,6 @@ from planner.plan.changes import (
     Relocate,
     Update,
 )
-from planner.plan.plan import Plan
-from planner.plan.prepare import conflicts_but_for_room
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation
 from planner.reservations.slots import NOWHERE, Slots, slots_of

@@ -11,8 +11,8 @@ from planner.agents import agent_named
 from planner.cluster.cluster import Outage
 from planner.files.cluster_file import cluster_from_json
 from planner.placement import Code
-from planner.plan.changes import Advance, Conflict, Reconfigure, Relocate
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Conflict, Reconfigure, Relocate
 from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE, slots_of
 from planner.validation.validate import validate

@@ -9,8 +9,8 @@ from itertools import groupby, product
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.promise import PromiseLevel
 from rdl.resources import Resources
 from tests.builders import a_request

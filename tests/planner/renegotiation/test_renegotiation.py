@@ -12,8 +12,8 @@ from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.metrics import measure
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Advance, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Update
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.state import State
 from planner.validation.validate import validate

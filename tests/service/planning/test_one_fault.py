@@ -8,7 +8,7 @@ import pytest
 
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
 from service.commits import placing
 from service.commits.group_commit import GroupCommit

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from planner.placement import Binding, Code
-from planner.plan.holds import Hold
+from planner.plan.records.holds import Hold
 from planner.promise import PromiseLevel, asked_level
 from planner.reservations.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
 from planner.reservations.slots import Slots, slots_of

@@ -9,10 +9,13 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Taking, takings_of
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import limit_refusal
-from planner.plan.batch_machines import BatchMachines, Fault
-from planner.plan.batch_pool import BatchPool
-from planner.plan.changes import (
+from planner.plan.batch.admission import limit_refusal
+from planner.plan.batch.joint_commit import degrade_conflict, joint_shortage, takings_of_change
+from planner.plan.batch.machines import BatchMachines, Fault
+from planner.plan.batch.pool import BatchPool
+from planner.plan.batch.release import keep_released, release_conflict
+from planner.plan.batch.rolling_horizon import advance
+from planner.plan.records.changes import (
     Admit,
     Advance,
     Archive,
@@ -32,12 +35,9 @@ from planner.plan.changes import (
     UncompiledRequest,
     Update,
 )
-from planner.plan.holds import AcceptHold, EndHold, HoldAccepted
-from planner.plan.joint_commit import degrade_conflict, joint_shortage, takings_of_change
-from planner.plan.machine_search import machines_refusal
-from planner.plan.records import Archived, CommitRecord, Reconfigured, RecordedChange
-from planner.plan.release import keep_released, release_conflict
-from planner.plan.reservation_records import (
+from planner.plan.records.commit_records import Archived, CommitRecord, Reconfigured, RecordedChange
+from planner.plan.records.holds import AcceptHold, EndHold, HoldAccepted
+from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
@@ -46,8 +46,8 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.plan.rolling_horizon import advance
-from planner.plan.slot_batch import MachineShortage
+from planner.plan.slots.machine_search import machines_refusal
+from planner.plan.slots.slot_batch import MachineShortage
 from planner.plan.state import PlanState
 from planner.request import Request, header_of
 from planner.reservations.holding import (

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.column_reading import tenants_of
-from planner.plan.details import DetailStore
-from planner.plan.growing_columns import Column, IdIndex
-from planner.plan.table import ReservationTable
-from planner.plan.table_columns import ranges
+from planner.plan.table.column_reading import tenants_of
+from planner.plan.table.columns import ranges
+from planner.plan.table.details import DetailStore
+from planner.plan.table.growing_columns import Column, IdIndex
+from planner.plan.table.table import ReservationTable
 
 
 def without(table: ReservationTable, numbers: Sequence[int]) -> ReservationTable:

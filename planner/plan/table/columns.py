@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.growing_columns import Column
+from planner.plan.table.growing_columns import Column
 from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE, Slots
 

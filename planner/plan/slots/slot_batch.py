@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
-from planner.plan.packable import PackedBundles, Unpacked
-from planner.plan.slots_in_force import (
+from planner.plan.slots.packable import PackedBundles, Unpacked
+from planner.plan.slots.slots_in_force import (
     SlotsInForce,
     equal_rows,
     handover_step,

@@ -12,9 +12,9 @@ import numpy as np
 
 from planner.capacity.overlay import Overlay, takings_of
 from planner.machines.room import MachineRoom
-from planner.plan.records import Advanced
-from planner.plan.reservation_records import DEGRADED, Degraded
-from planner.plan.slots_in_force import occurrence_pieces
+from planner.plan.records.commit_records import Advanced
+from planner.plan.records.reservation_records import DEGRADED, Degraded
+from planner.plan.slots.slots_in_force import occurrence_pieces
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.reservations.holding import extend_shifts, last_step, patterns_of, without_after

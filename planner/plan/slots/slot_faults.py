@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
-from planner.plan.changes import Relocate
+from planner.plan.records.changes import Relocate
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import takings_of
 from planner.placement import PlacementResult
-from planner.plan.batch_pool import BatchPool
-from planner.plan.changes import Admit, Change, Degrade, Release, Relocate, Update
-from planner.plan.machine_search import Found, MachineSearch
-from planner.plan.release import keep_released
-from planner.plan.slot_batch import MachineShortage, SlotBatch
-from planner.plan.slot_faults import (
+from planner.plan.batch.pool import BatchPool
+from planner.plan.batch.release import keep_released
+from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
+from planner.plan.slots.machine_search import Found, MachineSearch
+from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slots.slot_faults import (
     LeaseOf,
     SlotCounts,
     SlotJudge,

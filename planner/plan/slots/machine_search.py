@@ -19,7 +19,7 @@ from planner.capacity.overlay import Overlay, takings_of
 from planner.explain import machines_sentence
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
-from planner.plan.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, rule_of

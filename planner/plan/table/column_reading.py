@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.table import ReservationTable
-from planner.plan.table_columns import plain, ranges
+from planner.plan.table.columns import plain, ranges
+from planner.plan.table.table import ReservationTable
 from planner.reservations.reservation import HistoryEntry
 from rdl.resources import Resources
 

@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.details import DetailStore
-from planner.plan.growing_columns import Column, IdIndex, Words
-from planner.plan.holds import Hold
-from planner.plan.reservation_records import Admitted
-from planner.plan.table_columns import (
+from planner.plan.records.holds import Hold
+from planner.plan.records.reservation_records import Admitted
+from planner.plan.table.columns import (
     ATOM,
     LEVEL_NUMBERS,
     LEVELS,
@@ -35,6 +33,8 @@ from planner.plan.table_columns import (
     structured,
     structured_slots,
 )
+from planner.plan.table.details import DetailStore
+from planner.plan.table.growing_columns import Column, IdIndex, Words
 from planner.promise import PromiseLevel
 from planner.request import BareHeader, RequestHeader
 from planner.reservations.reservation import (

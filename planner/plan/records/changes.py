@@ -14,9 +14,9 @@ from planner.agent import Agent
 from planner.capacity.overlay import Taking
 from planner.cluster.cluster import Cluster
 from planner.placement import MACHINES, Binding, Code, PlacementResult
-from planner.plan.holds import AcceptHold, EndHold, Hold
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import DEGRADED, RENEGOTIATED
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.holds import AcceptHold, EndHold, Hold
+from planner.plan.records.reservation_records import DEGRADED, RENEGOTIATED
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.reservation import Holding, Rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Shortage, Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.plan.changes import Admit, Change, Refuse
+from planner.plan.records.changes import Admit, Change, Refuse
 from planner.plan.state import PlanState
 from planner.reservations.holding import holding_of
 from planner.reservations.reservation import Holding

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Conflict, Release
+from planner.plan.records.changes import Conflict, Release
 from planner.plan.state import PlanState
 from planner.request import Request
 from planner.reservations.reservation import AtomAllocation, Holding, Rows

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Overlay, Shortage, Taking, takings_of
 from planner.placement import Code
-from planner.plan.changes import (
+from planner.plan.records.changes import (
     Admit,
     Cancel,
     Change,
