@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from dispatch.accounts.credit_leases import AtomRule, creditable_rows
-from dispatch.cycle.cover import names_atom
+from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import ExecutionState
 from planner.plan.plan import Plan

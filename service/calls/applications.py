@@ -12,7 +12,7 @@ import msgspec
 from dispatch.applications.application import Application
 from dispatch.applications.document import application_from_json, application_to_json
 from dispatch.applications.zapp_format3 import application_from_zapp
-from dispatch.cycle.cover import names_atom
+from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.predecessors import predecessors_of
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import DEFAULT_QUEUE

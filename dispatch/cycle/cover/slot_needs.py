@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.cycle.slot_cover import Places
+from dispatch.cycle.cover.slot_cover import Places
 from dispatch.executions.execution import ComponentGroup
 from dispatch.machines.machine_pool import MachinePool
 

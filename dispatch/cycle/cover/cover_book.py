@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dispatch.cycle.cover import Counts, covered_counts, demand_of
-from dispatch.cycle.slot_cover import Places, counts_of, slot_places, why_uncovered
-from dispatch.cycle.slot_needs import SlotNeeds
+from dispatch.cycle.cover.cover import Counts, covered_counts, demand_of
+from dispatch.cycle.cover.slot_cover import Places, counts_of, slot_places, why_uncovered
+from dispatch.cycle.cover.slot_needs import SlotNeeds
 from dispatch.entitlements.directive import Directive, Entitlement
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dispatch.cycle.cover import names_atom
+from dispatch.cycle.cover.cover import names_atom
 from dispatch.entitlements.directive import Entitlement
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.machines.machine_pool import MachinePool
