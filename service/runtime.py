@@ -34,13 +34,13 @@ from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store import Store
-from service.store.archive import ArchiveRows
-from service.store.audit import AuditRows
-from service.store.driver import UNAVAILABLE
-from service.store.host_clock import HostClock
-from service.store.notifications import LOG
-from service.store.token_book import TokenBook
-from service.store.tokens import TokenRows
+from service.store.database.driver import UNAVAILABLE
+from service.store.database.host_clock import HostClock
+from service.store.database.notifications import LOG
+from service.store.log.archive import ArchiveRows
+from service.store.log.audit import AuditRows
+from service.store.rows.token_book import TokenBook
+from service.store.rows.tokens import TokenRows
 from service.streaming.plan_stream import PieceMemory
 from service.streaming.present_states import PresentStates
 from service.streaming.stream_hub import StreamHub

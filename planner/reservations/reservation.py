@@ -50,8 +50,8 @@ class AtomAllocation:
     rule
         What it asks of the machines of its bundles.
     slots
-        int64[k, 4]: start step, end step, bundles, machine, of all occurrences (`planner.reservations.slots`);
-        None where it is promised totals only.
+        int64[k, 4]: start step, end step, bundles, machine, of all occurrences
+        (`planner.reservations.slots`); None where it is promised totals only.
     """
 
     path: str

@@ -7,7 +7,7 @@ from typing import Any
 from rdl.durations import rfc3339_text
 from service.clock import instant_of
 from service.runtime import Runtime
-from service.store.audit import AuditFilter, KeptAuditRow
+from service.store.log.audit import AuditFilter, KeptAuditRow
 
 
 def page(runtime: Runtime, wanted: AuditFilter, before: int | None, limit: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from service.clock import instant_of
 from service.problems import ApiError, malformed, problem
 from service.runtime import Runtime
 from service.store import AuditRow
-from service.store.calendar_feeds import FeedRow, TooManyFeedsError
+from service.store.rows.calendar_feeds import FeedRow, TooManyFeedsError
 
 #: Most feeds of one database.
 MOST: Final = 1_000

@@ -16,7 +16,7 @@ from service.clock import instant_of
 from service.optimizing.comparison_job import ComparisonJob
 from service.problems import ApiError, malformed, problem
 from service.store import OptimizationRow, TooManyError
-from service.store.optimizations import RUNNING
+from service.store.rows.optimizations import RUNNING
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

@@ -11,7 +11,7 @@ from rdl.errors import did_you_mean
 from service.access.actor import present_actor
 from service.problems import ApiError, malformed, problem
 from service.store import AuditRow
-from service.store.runs import (
+from service.store.rows.runs import (
     ExecutorRow,
     ExecutorTakenError,
     RunReport,

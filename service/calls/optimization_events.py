@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from service.calls.events import permit_of
 from service.calls.optimizations import OPTIMIZATIONS, shown
-from service.store.optimizations import RUNNING
+from service.store.rows.optimizations import RUNNING
 from service.streaming.event_text import HEARTBEAT, RETRY, event_text
 from service.streaming.live_stream import LONGEST_S, LiveStream
 

@@ -22,7 +22,7 @@ from service.planning.optimization import applying_of
 from service.problems import ApiError, ProblemDocument, malformed, problem
 from service.response import Response, problem_response
 from service.store import OptimizationRow, TooManyError
-from service.store.optimizations import RUNNING
+from service.store.rows.optimizations import RUNNING
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

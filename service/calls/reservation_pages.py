@@ -23,7 +23,7 @@ from service.commits.ownership import require_own
 from service.commits.shown_times import history_of
 from service.problems import ApiError, FieldError, malformed, problem
 from service.runtime import Runtime
-from service.store.archive import ArchivePage, ArchiveRows
+from service.store.log.archive import ArchivePage, ArchiveRows
 
 #: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
 #: others in between.

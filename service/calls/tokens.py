@@ -7,7 +7,7 @@ from typing import Any
 from service.access.user import User
 from service.problems import ApiError, malformed, problem
 from service.runtime import Runtime
-from service.store.tokens import shown_token
+from service.store.rows.tokens import shown_token
 
 
 def create(runtime: Runtime, user: User, end_ms: int | None) -> tuple[dict[str, Any], str]:

@@ -15,7 +15,7 @@ from service.clock import instant_of
 from service.problems import ApiError, malformed, problem
 from service.runtime import Runtime
 from service.store import AuditRow
-from service.store.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
+from service.store.rows.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
 from service.webhooks.addresses import AddressError, read_networks, read_url, require_allowed
 from service.webhooks.collection import trial_delivery
 from service.webhooks.delivery import new_secret

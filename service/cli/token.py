@@ -81,7 +81,7 @@ def create(
     finally:
         store.close()
     if form == JSON:
-        from service.store.tokens import shown_token
+        from service.store.rows.tokens import shown_token
 
         print_json({**shown_token(made, now_ms), "token": secret})
     else:
@@ -96,7 +96,7 @@ def create(
 @reports_errors
 def list_(database: str, form: str) -> int:
     """List the tokens of a database, without their secrets."""
-    from service.store.tokens import shown_token
+    from service.store.rows.tokens import shown_token
 
     now_ms = SystemClock().now_ms()
     store = _opened(database)

@@ -42,7 +42,7 @@ from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
-from service.store.driver import UNAVAILABLE
+from service.store.database.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

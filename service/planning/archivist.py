@@ -24,7 +24,7 @@ from service.commits.offer_requests import refusal_with_requests
 from service.commits.shown_times import history_of, times_of
 from service.config import ServiceConfig
 from service.replication.replica import Replica
-from service.store.archive import ArchivedRow
+from service.store.log.archive import ArchivedRow
 from service.windows import WindowBook
 
 logger = logging.getLogger("agenda.service")

@@ -33,7 +33,7 @@ SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 #: What is loaded before workers are forked, so that a new one serves at once; and the log is pruned
 #: up to the snapshot, where what is late is lost if anywhere.
 PREPARED = (
-    "import service.app, service.store.log as log; "
+    "import service.app, service.store.store as log; "
     "from planner.workload.warm_up import load_kernels; load_kernels(); log.KEPT_BEHIND = 0; "
 )
 

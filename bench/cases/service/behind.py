@@ -36,7 +36,7 @@ from service.clock import SystemClock
 from service.config import ServiceConfig
 from service.replication.replica import open_replica
 from service.store import LogEntry, Snapshot, Store
-from service.store.log_format import HEAD
+from service.store.log.format import HEAD
 
 NAME = "behind"
 

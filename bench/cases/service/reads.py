@@ -26,8 +26,8 @@ from planner.plan.records.reservation_records import Admitted
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
 from service.calls import reservation_pages as listing
-from service.store.archive import ArchiveRows
-from service.store.tables import metadata
+from service.store.database.tables import metadata
+from service.store.log.archive import ArchiveRows
 
 NAME = "reads"
 

@@ -225,8 +225,8 @@ class SlotBatch:
         Parameters
         ----------
         leases
-            Steps of a lease by atom path (`planner.reservations.holding.leases_of`); an atom that is not there
-            is handed over only where its machine was lost.
+            Steps of a lease by atom path (`planner.reservations.holding.leases_of`); an atom that
+            is not there is handed over only where its machine was lost.
         may_wait
             Whether what is changed to itself may go on waiting for machines that it lost.
         """

@@ -14,7 +14,7 @@ from service.api.route import Documented, Route, json_of
 from service.calls import audit
 from service.problems import FieldError
 from service.response import Response
-from service.store.audit import AUDIT_KINDS, AuditFilter
+from service.store.log.audit import AUDIT_KINDS, AuditFilter
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

@@ -21,7 +21,7 @@ from service.api.route import Body, Documented, Route, linked
 from service.calls import applications, executors
 from service.problems import ApiError, FieldError, malformed
 from service.response import Response
-from service.store.runs import ExecutorState, RunState
+from service.store.rows.runs import ExecutorState, RunState
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

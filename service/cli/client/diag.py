@@ -18,7 +18,7 @@ from service.cli.options import READABLE, WRITABLE
 from service.config import ConfigError
 from service.monitoring.bundle import SupportBundle, last_lines, secrets_of_url, url_without_secrets
 from service.monitoring.diagnostics import versions
-from service.store.facts import facts_of_url
+from service.store.database.facts import facts_of_url
 
 _LINES: Final = 1000
 

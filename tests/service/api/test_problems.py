@@ -22,7 +22,7 @@ from service.app import create_app
 from service.problems import CODES, CONTENT_TYPE
 from service.replication.replica import open_replica
 from service.runtime import Runtime
-from service.store.host_clock import HostClock
+from service.store.database.host_clock import HostClock
 from tests.service.conftest import Open, Service
 
 DOCS = Path(__file__).parents[3] / "docs" / "api.md"

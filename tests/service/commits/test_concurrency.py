@@ -143,7 +143,7 @@ class TestProcesses:
 
     def test_follow_a_pruned_log(self, open_service: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process behind the pruned log begins again from the snapshot."""
-        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 0)
+        monkeypatch.setattr("service.store.store.KEPT_BEHIND", 0)
         one, two = open_service(snapshot_every=2), open_service()
         for number in range(7):
             one.reserve(f"r{number}", ONE)

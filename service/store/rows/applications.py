@@ -14,11 +14,11 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from service.store.audit import AuditRow, write_audit
-from service.store.driver import Driver
-from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
-from service.store.notifications import APPLICATIONS, tell
-from service.store.tables import applications, dispatching
+from service.store.database.driver import Driver
+from service.store.database.notifications import APPLICATIONS, tell
+from service.store.database.tables import applications, dispatching
+from service.store.log.audit import AuditRow, write_audit
+from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
 
 _DISPATCHER: Final = "dispatcher"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from service.store.driver import OutdatedError
+from service.store.database.driver import OutdatedError
 
 #: Name of the log's head, by the format of the log. A version of Agenda whose records an older one
 #: could not read gives the head another name, by a migration: older servers append nothing then.

@@ -12,8 +12,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from service.config import ConfigError
-from service.store.engine import open_engine, opening
-from service.store.tables import commits, head, metadata, snapshots
+from service.store.database.engine import open_engine, opening
+from service.store.database.tables import commits, head, metadata, snapshots
 
 _READ_ONLY: Final = {"agenda_read_only": True}
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.tables import settings, yarn_reservations
+from service.store.database.tables import settings, yarn_reservations
 
 #: Settings: when the first id was made (Unix ms), and how many were.
 _START: Final = "yarn_start_ms"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from service.store.driver import Driver, UnavailableError
-from service.store.log_format import require_format
+from service.store.database.driver import Driver, UnavailableError
+from service.store.log.format import require_format
 
 #: What an attempt writes, and takes away again: more than an append of most groups.
 _SIZE: Final = 65_536

@@ -14,8 +14,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from service.store.engine import hold_lock
-from service.store.tables import optimizations
+from service.store.database.engine import hold_lock
+from service.store.database.tables import optimizations
 
 #: States in which a process is at work.
 RUNNING: Final = "running"

@@ -16,7 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from service.config import ConfigError
-from service.store.engine import hold_lock
+from service.store.database.engine import hold_lock
 
 #: Key of PostgreSQL's advisory lock that lets one process migrate at a time.
 _LOCK = 0x4147454E4441

@@ -8,9 +8,9 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from service.store.audit import AuditRow, write_audit
-from service.store.engine import hold_lock
-from service.store.tables import webhook_deliveries, webhooks
+from service.store.database.engine import hold_lock
+from service.store.database.tables import webhook_deliveries, webhooks
+from service.store.log.audit import AuditRow, write_audit
 
 #: States of a delivery.
 WAITING: Final = "waiting"

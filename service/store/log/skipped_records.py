@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
-from service.store.tables import commits, settings, snapshots
+from service.store.database.tables import commits, settings, snapshots
 
 #: Settings of this name and a version hold a record that is left out.
 _NAME: Final = "skipped_record:"

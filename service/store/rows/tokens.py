@@ -14,9 +14,9 @@ from service.access.actor import present_actor
 from service.access.token import Token, hash_of, new_secret
 from service.access.user import Role, User
 from service.clock import instant_of
-from service.store.audit import AuditRow, write_audit
-from service.store.driver import Driver
-from service.store.tables import tokens
+from service.store.database.driver import Driver
+from service.store.database.tables import tokens
+from service.store.log.audit import AuditRow, write_audit
 
 _COLUMNS: Final = "id, name, role, tenants, created_ms, end_ms, used_ms, revoked_ms"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from service.access.token import Token, hash_of
-from service.store.driver import UNAVAILABLE
-from service.store.tokens import TokenRows
+from service.store.database.driver import UNAVAILABLE
+from service.store.rows.tokens import TokenRows
 
 logger = logging.getLogger("agenda.service")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.tables import archive
+from service.store.database.tables import archive
 
 #: Place of the newest row.
 NEWEST_PLACE: Final = "SELECT coalesce(max(place), 0) FROM archive"

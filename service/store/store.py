@@ -15,28 +15,28 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from service.clock import Clock
-from service.store.applications import ApplicationRows, LeadershipLostError
-from service.store.archive import INSERT_ARCHIVED, NEWEST_PLACE, ArchivedRow, ArchiveRows
-from service.store.archive import row_of as archived
-from service.store.audit import INSERT_AUDIT, AuditRow, AuditRows
-from service.store.calendar_feeds import FeedRows
-from service.store.driver import Driver
-from service.store.engine import hold_lock, open_engine, opening
-from service.store.facts import database_facts
-from service.store.host_clock import HostClock
-from service.store.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
-from service.store.log_format import HEAD, require_format
-from service.store.migrate import migrate
-from service.store.notifications import CHANNEL, LOG, Listener
-from service.store.optimizations import OptimizationRows
-from service.store.runs import RunRows
-from service.store.skipped_records import SkippedRecords
-from service.store.tables import answers, commits, head, recent_events, settings, snapshots
-from service.store.tokens import TokenRows
-from service.store.turns import Turns
-from service.store.webhooks import WebhookRows
-from service.store.write_check import WriteCheck
-from service.store.yarn_reservations import (
+from service.store.database.driver import Driver
+from service.store.database.engine import hold_lock, open_engine, opening
+from service.store.database.facts import database_facts
+from service.store.database.host_clock import HostClock
+from service.store.database.migrate import migrate
+from service.store.database.notifications import CHANNEL, LOG, Listener
+from service.store.database.tables import answers, commits, head, recent_events, settings, snapshots
+from service.store.database.turns import Turns
+from service.store.log.archive import INSERT_ARCHIVED, NEWEST_PLACE, ArchivedRow, ArchiveRows
+from service.store.log.archive import row_of as archived
+from service.store.log.audit import INSERT_AUDIT, AuditRow, AuditRows
+from service.store.log.format import HEAD, require_format
+from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
+from service.store.log.skipped_records import SkippedRecords
+from service.store.log.write_check import WriteCheck
+from service.store.rows.applications import ApplicationRows, LeadershipLostError
+from service.store.rows.calendar_feeds import FeedRows
+from service.store.rows.optimizations import OptimizationRows
+from service.store.rows.runs import RunRows
+from service.store.rows.tokens import TokenRows
+from service.store.rows.webhooks import WebhookRows
+from service.store.rows.yarn_reservations import (
     KEEP_YARN_RESERVATION,
     YarnReservationRow,
     YarnReservationRows,

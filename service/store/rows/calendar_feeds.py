@@ -7,9 +7,9 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from service.store.audit import AuditRow, write_audit
-from service.store.engine import hold_lock
-from service.store.tables import calendar_feeds
+from service.store.database.engine import hold_lock
+from service.store.database.tables import calendar_feeds
+from service.store.log.audit import AuditRow, write_audit
 
 #: Key of PostgreSQL's advisory lock under which feeds are counted.
 _LOCK: Final = 0x4943414C

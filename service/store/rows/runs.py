@@ -16,9 +16,9 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from service.store.applications import require_leader
-from service.store.audit import AuditRow, write_audit
-from service.store.tables import applications, executors, runs
+from service.store.database.tables import applications, executors, runs
+from service.store.log.audit import AuditRow, write_audit
+from service.store.rows.applications import require_leader
 
 
 class ExecutorState(StrEnum):

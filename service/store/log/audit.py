@@ -13,7 +13,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from service.access.actor import Actor
-from service.store.tables import audit
+from service.store.database.tables import audit
 
 #: What may be done: to reservations as commit records call it, then to the rest.
 AUDIT_KINDS: Final = (
