@@ -21,7 +21,7 @@ from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
-from service.commits.pending import context_of
+from service.commits.changes.pending import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread, Pace
 from service.dispatching.machine_watch import MachineWatch

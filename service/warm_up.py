@@ -16,8 +16,8 @@ from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
 from rdl.expressions import AfterSubmission, AnyOf, Atom, Expression, Window
 from rdl.resources import CPU, Resources
-from service.commits.commands import Admission, Ask
-from service.commits.pending import context_of
+from service.commits.changes.commands import Admission, Ask
+from service.commits.changes.pending import context_of
 from service.planning.planner import Planner
 from service.replication.replica import Replica
 

@@ -23,9 +23,9 @@ from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
 from service.access.actor import present_actor
 from service.calls.application_quotas import check_alone, count_judge
-from service.commits.commands import Key
-from service.commits.idempotency import stored_answer
-from service.commits.ownership import require_own, tenant_of
+from service.commits.answers.idempotency import stored_answer
+from service.commits.changes.commands import Key
+from service.commits.screening.ownership import require_own, tenant_of
 from service.dispatching.documents import Document, encode_document, read_document
 from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
 from service.response import Response

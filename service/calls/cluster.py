@@ -8,9 +8,9 @@ from typing import Any
 from planner.adaptation.adapter import adapt
 from planner.cluster.cluster import Cluster
 from planner.replanning.draft_plan import DraftPlan
-from service.commits.commands import Reconfiguration
-from service.commits.responses import render_cluster
-from service.commits.revision_check import cluster_tag, stale_cluster_problem
+from service.commits.answers.responses import render_cluster
+from service.commits.changes.commands import Reconfiguration
+from service.commits.screening.revision_check import cluster_tag, stale_cluster_problem
 from service.planning.adaptation import EFFORT
 from service.problems import ApiError, ApiProblemError, malformed
 from service.replication.cluster_trial import too_costly

@@ -8,8 +8,8 @@ from typing import Any, Final
 from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.files import dispatch_to_json
 from service.calls.cluster import present_cluster
-from service.commits.commands import ClusterAnswer, Reconfiguration
-from service.commits.revision_check import cluster_tag
+from service.commits.changes.commands import ClusterAnswer, Reconfiguration
+from service.commits.screening.revision_check import cluster_tag
 from service.problems import ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
 

@@ -24,7 +24,7 @@ from rdl.work_graph import MIN_HEIGHT
 from service.access.user import User
 from service.calls.holders import holders_at
 from service.calls.visibility import require_visible
-from service.commits.pending import context_of
+from service.commits.changes.pending import context_of
 from service.windows import Window, window_of
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from planner.plan.records.holds import Hold
 from service.access.user import User
 from service.calls.reservations import read_ask
 from service.calls.visibility import require_visible
-from service.commits.commands import (
+from service.commits.answers.responses import render_state
+from service.commits.changes.commands import (
     Answer,
     HoldAcceptance,
     HoldEnding,
     HoldPlacing,
     ReservationAnswer,
 )
-from service.commits.ownership import tenant_of
-from service.commits.responses import render_state
+from service.commits.screening.ownership import tenant_of
 from service.problems import ProblemDocument
 from service.response import Response, problem_response
 

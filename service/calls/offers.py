@@ -17,9 +17,9 @@ from rdl.errors import RdlError
 from rdl.text.formatter import format_expression
 from service.access.actor import present_actor
 from service.calls.reservations import agent_of
-from service.commits.offer_requests import with_requests
-from service.commits.ownership import tenant_of
-from service.commits.refusal_offers import seconds_of_search
+from service.commits.answers.refusal_offers import seconds_of_search
+from service.commits.changes.offer_requests import with_requests
+from service.commits.screening.ownership import tenant_of
 from service.problems import ApiError, malformed, problem_of_rdl
 from service.runtime import Runtime
 

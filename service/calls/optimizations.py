@@ -16,7 +16,7 @@ from rdl.durations import rfc3339_text
 from rdl.errors import nearest
 from service.calls.jobs import JobKind
 from service.clock import instant_of
-from service.commits.commands import Answer, Key, OptimizationAnswer
+from service.commits.changes.commands import Answer, Key, OptimizationAnswer
 from service.optimizing.job import OptimizationJob
 from service.planning.optimization import applying_of
 from service.problems import ApiError, ProblemDocument, malformed, problem

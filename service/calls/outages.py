@@ -21,7 +21,7 @@ from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls.cluster import present_cluster, present_version
-from service.commits.commands import (
+from service.commits.changes.commands import (
     AdaptationAnswer,
     AdaptationCommand,
     ClusterAnswer,

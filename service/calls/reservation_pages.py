@@ -18,9 +18,9 @@ from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor
 from service.calls.reservation_times import with_times
-from service.commits.offer_requests import refusal_with_requests
-from service.commits.ownership import require_own
-from service.commits.shown_times import history_of
+from service.commits.answers.shown_times import history_of
+from service.commits.changes.offer_requests import refusal_with_requests
+from service.commits.screening.ownership import require_own
 from service.problems import ApiError, FieldError, malformed, problem
 from service.runtime import Runtime
 from service.store.log.archive import ArchivePage, ArchiveRows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rdl.time_grid import TimeGrid
-from service.commits.shown_times import times_of
+from service.commits.answers.shown_times import times_of
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

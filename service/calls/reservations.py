@@ -16,7 +16,14 @@ from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
 from service.access.actor import present_actor
 from service.calls.rdl import text_of
-from service.commits.commands import (
+from service.commits.answers.responses import (
+    atomic_render,
+    batch_render,
+    combined,
+    render_created,
+    render_state,
+)
+from service.commits.changes.commands import (
     Admission,
     Ask,
     Cancellation,
@@ -24,15 +31,8 @@ from service.commits.commands import (
     Key,
     Renegotiation,
 )
-from service.commits.ownership import require_own, tenant_of
-from service.commits.responses import (
-    atomic_render,
-    batch_render,
-    combined,
-    render_created,
-    render_state,
-)
-from service.commits.revision_check import no_reservation
+from service.commits.screening.ownership import require_own, tenant_of
+from service.commits.screening.revision_check import no_reservation
 from service.problems import (
     ApiError,
     ApiProblemError,

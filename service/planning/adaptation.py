@@ -20,7 +20,7 @@ from planner.agent import Limits
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from service.clock import Clock
-from service.commits.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
+from service.commits.changes.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
 from service.commits.joint_commit import commit_jointly
 from service.problems import ProblemDocument
 from service.replication.replica import Replica

@@ -20,8 +20,8 @@ from planner.reservations.reservation import Refusal, Reservation
 from planner.reservations.state import State
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.offer_requests import refusal_with_requests
-from service.commits.shown_times import history_of, times_of
+from service.commits.answers.shown_times import history_of, times_of
+from service.commits.changes.offer_requests import refusal_with_requests
 from service.config import ServiceConfig
 from service.replication.replica import Replica
 from service.store.log.archive import ArchivedRow

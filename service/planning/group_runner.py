@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from service.access.actor import acting
 from service.clock import Clock
-from service.commits.commands import (
+from service.commits.changes.commands import (
     AdaptationCommand,
     HoldEnding,
     OptimizationCommand,

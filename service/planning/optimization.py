@@ -20,8 +20,8 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Conflict
 from planner.reservations.state import LIVE, STATE_NUMBERS
 from service.clock import Clock
-from service.commits.commands import OptimizationAnswer, OptimizationCommand, QueuedChange
-from service.commits.idempotency import recall, stored_answer_of
+from service.commits.answers.idempotency import recall, stored_answer_of
+from service.commits.changes.commands import OptimizationAnswer, OptimizationCommand, QueuedChange
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
 from service.replication.replica import Replica
 from service.store import IdempotentAnswer

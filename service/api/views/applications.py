@@ -12,8 +12,8 @@ from service.api.fields import Field, anything, choice, flag, identifier, intege
 from service.api.idempotency import KEY, keyed
 from service.api.route import Body, Documented, Route, json_of, linked
 from service.calls import applications
-from service.commits.commands import Key
-from service.commits.ownership import own_filter
+from service.commits.changes.commands import Key
+from service.commits.screening.ownership import own_filter
 from service.problems import FieldError
 from service.response import Response
 from service.store import PageOf

@@ -12,7 +12,7 @@ from service.api.call import Call
 from service.api.fields import flag
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.cluster import present_cluster, reconfigure, rehearse_reconfiguration
-from service.commits.ownership import shown_cluster
+from service.commits.screening.ownership import shown_cluster
 from service.problems import ApiError, malformed
 from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response

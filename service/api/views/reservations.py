@@ -30,8 +30,8 @@ from service.api.schemas import STATES
 from service.api.views.rdl import RDL
 from service.calls import reservation_pages, reservations
 from service.calls.reservation_times import with_times
-from service.commits.commands import Ask, Key
-from service.commits.ownership import own_filter
+from service.commits.changes.commands import Ask, Key
+from service.commits.screening.ownership import own_filter
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
 from service.response import JSON, Response
 

@@ -148,9 +148,9 @@ def test_a_failing_agent(service: Service, monkeypatch: pytest.MonkeyPatch) -> N
         def plan(self, *_: object) -> None:
             raise ZeroDivisionError
 
-    monkeypatch.setattr("service.commits.placing.agent_named", lambda _: Broken())
+    monkeypatch.setattr("service.commits.screening.placing.agent_named", lambda _: Broken())
     assert assert_problem(service.ask("r1"))["code"] == "internal"
-    monkeypatch.setattr("service.commits.placing.agent_named", agent_named)
+    monkeypatch.setattr("service.commits.screening.placing.agent_named", agent_named)
 
     service.reserve("r1")
 

@@ -14,7 +14,7 @@ from planner.agents import AGENT_NAMES, QUICK_AGENTS, agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.commands import Admission, Key, QueuedChange
+from service.commits.changes.commands import Admission, Key, QueuedChange
 from service.planning.change_queue import ChangeQueue
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
@@ -211,7 +211,7 @@ class TestOracle:
                 return results
 
         monkeypatch.setattr(
-            "service.commits.placing.agent_named",
+            "service.commits.screening.placing.agent_named",
             lambda name: Lying() if name == "gree-l" else agent_named(name),
         )
         before = service.client.get("/v1/plan").headers["ETag"]

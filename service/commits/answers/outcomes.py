@@ -11,8 +11,8 @@ from planner.plan.records.commit_records import Reconfigured, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Refused, Updated
 from planner.reservations.reservation import HistoryEntry, Reservation
 from planner.reservations.state import State
-from service.commits.commands import Answer, ClusterAnswer, ReservationAnswer
-from service.commits.pending import PendingChange, recorded, refused_problem
+from service.commits.changes.commands import Answer, ClusterAnswer, ReservationAnswer
+from service.commits.changes.pending import PendingChange, recorded, refused_problem
 from service.problems import ProblemDocument
 from service.store import YarnReservationRow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.plan.plan import Plan
 from planner.reservations.reservation import Refusal
 from rdl.text.formatter import format_expression
-from service.commits.commands import Ask, ReservationAnswer
+from service.commits.changes.commands import Ask, ReservationAnswer
 
 
 def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:

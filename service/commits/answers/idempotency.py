@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.commits.commands import Key, QueuedChange
+from service.commits.changes.commands import Key, QueuedChange
 from service.problems import ApiError, ProblemDocument
 from service.response import JSON, Response, problem_response
 from service.store import IdempotentAnswer, Store

@@ -29,7 +29,7 @@ from planner.reservations.state import Event
 from planner.view import PlanView
 from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
-from service.commits.commands import (
+from service.commits.changes.commands import (
     Admission,
     Cancellation,
     Closure,
@@ -40,10 +40,10 @@ from service.commits.commands import (
     Renegotiation,
     RowRelease,
 )
-from service.commits.hold_check import crowded_problem, not_held_problem
-from service.commits.known_request import note_of_retry, same_reservation
-from service.commits.pending import PendingChange, context_of, refused_problem
-from service.commits.revision_check import blocked_problem, stale_cluster_problem
+from service.commits.changes.pending import PendingChange, context_of, refused_problem
+from service.commits.screening.hold_check import crowded_problem, not_held_problem
+from service.commits.screening.known_request import note_of_retry, same_reservation
+from service.commits.screening.revision_check import blocked_problem, stale_cluster_problem
 from service.problems import problem_of_rdl
 
 

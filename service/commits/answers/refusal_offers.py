@@ -12,8 +12,8 @@ from planner.offers.search import HOPELESS, OfferSearch
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Prepared, Refuse
 from planner.plan.records.reservation_records import Admitted, Refused
-from service.commits.commands import Admission
-from service.commits.pending import PendingChange
+from service.commits.changes.commands import Admission
+from service.commits.changes.pending import PendingChange
 
 #: Trials of a search that its time does not count.
 _UNTIMED: Final = 1

@@ -13,7 +13,7 @@ from planner.request import Request
 from planner.reservations.reservation import Refusal
 from rdl.compile.context import CompileContext
 from rdl.time_grid import TimeGrid
-from service.commits.commands import (
+from service.commits.changes.commands import (
     Admission,
     Answer,
     Ask,
@@ -22,7 +22,7 @@ from service.commits.commands import (
     QueuedChange,
     Renegotiation,
 )
-from service.commits.offer_requests import refusal_with_requests
+from service.commits.changes.offer_requests import refusal_with_requests
 from service.problems import ApiError, ProblemDocument
 
 

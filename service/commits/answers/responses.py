@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from planner.files import cluster_to_json
-from service.commits.commands import (
+from service.commits.changes.commands import (
     SPOILT,
     AdaptationAnswer,
     Answer,
@@ -18,7 +18,7 @@ from service.commits.commands import (
     Render,
     ReservationAnswer,
 )
-from service.commits.revision_check import cluster_tag
+from service.commits.screening.revision_check import cluster_tag
 from service.problems import ApiError, ProblemDocument, detail_of
 from service.response import Response, problem_response
 
