@@ -8,7 +8,7 @@ from typing import Any, Final
 from planner.placement import Code
 from planner.reservations.reservation import Reservation
 from planner.reservations.state import State
-from service.calls.reservations import read_ask, read_change
+from service.calls.reservations.reservations import read_ask, read_change
 from service.commits.changes.commands import Admission, Cancellation, Command, Renegotiation
 from service.problems import ProblemDocument
 from service.runtime import Runtime

@@ -25,7 +25,7 @@ from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Admitted
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
-from service.calls import reservation_pages as listing
+from service.calls.reservations import pages as listing
 from service.store.database.tables import metadata
 from service.store.log.archive import ArchiveRows
 

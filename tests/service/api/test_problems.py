@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from planner.agents import agent_named
 from planner.placement import Code
-from service.api.openapi import codes_of, document
+from service.api.openapi.document import codes_of, document
 from service.api.route import Route
 from service.api.routes import ROUTES
 from service.app import create_app
@@ -132,7 +132,7 @@ def test_failures_of_the_server(service: Service, monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("service.calls.reservation_pages.one", broken)
+    monkeypatch.setattr("service.calls.reservations.pages.one", broken)
     service.app.config["PROPAGATE_EXCEPTIONS"] = False
 
     answer = service.client.get("/v1/reservations/r1")

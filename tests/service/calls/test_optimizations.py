@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.calls.optimization_events import events
+from service.calls.jobs.optimization_events import events
 from service.optimizing.runner import Runner
 from service.problems import CODES
 from service.store import OptimizationRow
