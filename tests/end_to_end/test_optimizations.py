@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from service.cli.client.optimizations import optimizations
+from service.cli.client.plan.optimizations import optimizations
 from tests.end_to_end.server_process import Client, serving
 from tests.patience import eventually
 

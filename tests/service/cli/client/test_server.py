@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client.reservation_tables import allocation_rows, row_of, why_not
-from service.cli.client.reservations import bodies_in
+from service.cli.client.reservations.reservations import bodies_in
+from service.cli.client.reservations.tables import allocation_rows, row_of, why_not
 from service.cli.client.server import ServerReply, problem_text
 from service.cli.errors import CliError
 from service.cli.exit_codes import DONE, ERROR, USAGE

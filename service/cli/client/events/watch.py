@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from rdl.durations import TimeTextError, parse_duration
-from service.cli.client.event_stream import ServerEvents
+from service.cli.client.events.event_stream import ServerEvents
 from service.cli.client.server import Server, client_options
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.client.reservations import PATH, bodies_in
+from service.cli.client.reservations.reservations import PATH, bodies_in
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, REFUSED

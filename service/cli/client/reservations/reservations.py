@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from service.cli.client.reservation_tables import (
+from service.cli.client.reservations.tables import (
     ALLOCATION_COLUMNS,
     COLUMNS,
     SLOT_COLUMNS,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from service.cli.client.reservation_tables import instant_text
+from service.cli.client.reservations.tables import instant_text
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
