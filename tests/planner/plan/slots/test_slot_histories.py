@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.planner.plan.slot_history import SlotHistory
+from tests.planner.plan.slots.slot_history import SlotHistory
 
 #: Histories of the soak, and for how many seconds it goes on at most.
 HISTORIES = int(os.environ.get("AGENDA_SOAK_HISTORIES", "10000"))

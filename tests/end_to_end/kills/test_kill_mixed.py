@@ -15,8 +15,8 @@ import pytest
 
 from service.cli.client.server_process import free_port
 from tests.databases import KINDS, empty_database
-from tests.end_to_end.kill_clients import Gate, KillClient, Known
-from tests.end_to_end.kill_rounds import KillRound, Opened, random_targets
+from tests.end_to_end.kills.kill_clients import Gate, KillClient, Known
+from tests.end_to_end.kills.kill_rounds import KillRound, Opened, random_targets
 from tests.end_to_end.served_plan import CLUSTER
 from tests.end_to_end.server_process import serving
 

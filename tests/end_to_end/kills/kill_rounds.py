@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from service.cli.client.server_process import ServerProcess
-from tests.end_to_end.kill_clients import Gate, KillClient
+from tests.end_to_end.kills.kill_clients import Gate, KillClient
 from tests.end_to_end.served_plan import everything, violations
 from tests.end_to_end.server_process import Client, workers_of
 from tests.patience import eventually
