@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from service.api.call import Call
-from service.api.openapi import document
 from service.api.openapi.docs_page import docs_page
+from service.api.openapi.specification import document
 from service.api.route import Documented, Route
 from service.response import Response
 

@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from planner.agents import agent_named
 from planner.placement import Code
-from service.api.openapi.document import codes_of, document
+from service.api.openapi.specification import codes_of, document
 from service.api.route import Route
 from service.api.routes import ROUTES
 from service.app import create_app
