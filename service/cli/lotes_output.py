@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.output import CSV, JSON, print_csv, print_json, print_table
+from service.cli.terminal.output import CSV, JSON, print_csv, print_json, print_table
 
 if TYPE_CHECKING:
     from dispatch.tables.job_classes import JobSample

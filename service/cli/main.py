@@ -7,7 +7,7 @@ import sys
 try:
     import click
 
-    from service.cli.command_group import AgendaGroup, LazyCommand
+    from service.cli.terminal.command_group import AgendaGroup, LazyCommand
 except KeyboardInterrupt:  # ^C while Python still reads the program
     sys.stderr.write("agenda: stopped before it began\n")
     raise SystemExit(130) from None

@@ -11,10 +11,17 @@ import click
 
 from service.cli.client.reservations.tables import instant_text
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.options import READABLE_OR_STDIN
-from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import READABLE_OR_STDIN
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    print_json,
+    print_listing,
+    print_table,
+)
 
 _PATH: Final = "/v1/applications"
 _COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")

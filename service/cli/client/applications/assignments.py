@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from service.cli.client.server import Server, client_options
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.output import TABLE, format_option, moved_text, print_listing
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import TABLE, format_option, moved_text, print_listing
 
 _COLUMNS = ("execution", "component", "index", "machine", "since", "covered")
 

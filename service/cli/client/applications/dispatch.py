@@ -8,9 +8,9 @@ import click
 
 from planner.cluster.dispatch_policy import ALLOCATIONS, ORDERS, PLACEMENTS, completed
 from service.cli.client.server import Server, client_options
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
 
 _PATH: Final = "/v1/dispatch/policy"
 

@@ -15,7 +15,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 
 from service.cli.client.server import NoAnswerError, Server, problem_text
-from service.cli.errors import CliError
+from service.cli.terminal.errors import CliError
 from service.config import is_loopback
 
 #: Seconds without a word after which a server counts as gone: it says something every 15.

@@ -11,9 +11,9 @@ import click
 from rdl.durations import TimeTextError, parse_duration
 from service.cli.client.events.event_stream import ServerEvents
 from service.cli.client.server import Server, client_options
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.output import JSON, TABLE, format_option
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import JSON, TABLE, format_option
 from service.pictures.style import cell_text
 
 #: What of an event stands in columns of its own.

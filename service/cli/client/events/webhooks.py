@@ -8,9 +8,16 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options, entry_path
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    print_json,
+    print_listing,
+    print_table,
+)
 
 _PATH: Final = "/v1/webhooks"
 _COLUMNS: Final = ("id", "url", "kinds", "tenant", "waiting", "delivered", "dead")

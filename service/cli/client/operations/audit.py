@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.output import CSV, JSON, TABLE, format_option, print_listing
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import CSV, JSON, TABLE, format_option, print_listing
 
 PATH: Final = "/v1/audit"
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.options import READABLE, WRITABLE
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import READABLE, WRITABLE
 from service.config import ConfigError
 from service.monitoring.bundle import SupportBundle, last_lines, secrets_of_url, url_without_secrets
 from service.monitoring.diagnostics import versions

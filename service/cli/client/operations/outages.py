@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options, entry_path
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.output import (
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import (
     CSV,
     JSON,
     format_option,

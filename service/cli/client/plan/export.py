@@ -9,9 +9,9 @@ import click
 from planner.files import PlanDocument
 from planner.files.plan_document import write_plan
 from service.cli.client.server import Server, client_options
-from service.cli.errors import as_cli_error, reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.options import WRITABLE
+from service.cli.terminal.errors import as_cli_error, reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import WRITABLE
 
 
 @click.command()

@@ -9,9 +9,15 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options, entry_path
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE, ERROR
-from service.cli.output import (
+from service.cli.plans.optimization_output import (
+    goal_options,
+    print_optimized,
+    progress_text,
+    read_weights,
+)
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.output import (
     CSV,
     JSON,
     format_option,
@@ -20,13 +26,7 @@ from service.cli.output import (
     print_listing,
     print_table,
 )
-from service.cli.plans.optimization_output import (
-    goal_options,
-    print_optimized,
-    progress_text,
-    read_weights,
-)
-from service.cli.progress import CommandProgress, running
+from service.cli.terminal.progress import CommandProgress, running
 
 _PATH: Final = "/v1/optimizations"
 _COLUMNS: Final = ("id", "state", "created_at", "value", "bound", "gap", "source", "reason")

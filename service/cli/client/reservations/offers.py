@@ -11,10 +11,10 @@ import click
 
 from service.cli.client.reservations.reservations import PATH, bodies_in
 from service.cli.client.server import Server, client_options, entry_path
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE, REFUSED
-from service.cli.options import READABLE, READABLE_OR_STDIN, agent_name
-from service.cli.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, REFUSED
+from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, agent_name
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
 
 if TYPE_CHECKING:
     from planner.files import WorkloadLine

@@ -17,11 +17,18 @@ from service.cli.client.reservations.tables import (
     why_not,
 )
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE, ERROR, REFUSED
-from service.cli.options import READABLE_OR_STDIN, finite, read_text
-from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
 from service.cli.plans.plan_tables import offer_lines
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.options import READABLE_OR_STDIN, finite, read_text
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    print_json,
+    print_listing,
+    print_table,
+)
 
 PATH: Final = "/v1/reservations"
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rdl.errors import Problem, render
 from service.cli.client.server import ServerReply
-from service.cli.output import moved_text
 from service.cli.plans.plan_tables import extent
+from service.cli.terminal.output import moved_text
 
 COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
 ALLOCATION_COLUMNS: Final = ("path", "bundle", "start", "end", "bundles")

@@ -12,7 +12,7 @@ import pytest
 
 from service.cli.client.events.event_stream import ServerEvents
 from service.cli.client.server import Server, ServerReply
-from service.cli.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from service.cli.exit_codes import ERROR, INTERRUPTED, STOPPED
+from service.cli.terminal.exit_codes import ERROR, INTERRUPTED, STOPPED
 
 
 class InterruptedEarlyError(click.ClickException):
@@ -84,7 +84,7 @@ class AgendaGroup(LazyGroup):
     """The outermost group: turns what commands return or raise into exit codes and messages."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run; in standalone mode (the default) exit with a code of service.cli.exit_codes."""
+        """Run; in standalone mode (the default) exit with a code of service.cli.terminal.exit_codes."""
         standalone = options.pop("standalone_mode", True)
         run = partial(super().main, *args, standalone_mode=False, **options)
         if not standalone:

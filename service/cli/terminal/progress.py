@@ -121,7 +121,7 @@ def _bar(what: str, run: CommandProgress) -> Iterator[None]:
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
-    from service.cli.progress_columns import Count, Time
+    from service.cli.terminal.progress_columns import Count, Time
 
     # Of a line that is too long only the bar becomes shorter: nothing goes on in a second line.
     text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from service.cli.errors import CliError
+from service.cli.terminal.errors import CliError
 
 #: A decorator that adds an option.
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
