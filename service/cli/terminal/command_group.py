@@ -84,7 +84,7 @@ class AgendaGroup(LazyGroup):
     """The outermost group: turns what commands return or raise into exit codes and messages."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run; in standalone mode (the default) exit with a code of service.cli.terminal.exit_codes."""
+        """Run; in standalone mode (the default) exit with a code of `exit_codes`."""
         standalone = options.pop("standalone_mode", True)
         run = partial(super().main, *args, standalone_mode=False, **options)
         if not standalone:
