@@ -34,9 +34,9 @@ NAME = "batch"
 
 #: What each part is called, and the function that does it.
 _PARTS: Final = (
-    ("read_json", "service.api.views.reservations.parse_json"),
-    ("read_fields", "service.api.views.reservations.read_object"),
-    ("read_rdl", "service.calls.reservations.read_source"),
+    ("read_json", "service.api.views.reservations.reservations.parse_json"),
+    ("read_fields", "service.api.views.reservations.reservations.read_object"),
+    ("read_rdl", "service.calls.reservations.reservations.read_source"),
     ("compile", "service.runtime.Runtime.compile"),
     ("screen", "service.commits.group_commit.screen_changes"),
     ("place", "service.commits.group_commit.place"),
@@ -47,9 +47,7 @@ _PARTS: Final = (
     ("write_record", "planner.plan.records.CommitRecord.to_json"),
     ("append", "service.store.Store.append"),
     ("apply", "service.replication.replay.LogReplay.apply"),
-    ("log", "service.planning.planner.log_admissions"),
-    ("render", "service.commits.responses._batch_body"),
-    ("write_json", "service.response.Response.payload"),
+    ("render", "service.commits.answers.responses._batch_body"),
 )
 
 
