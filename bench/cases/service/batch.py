@@ -44,7 +44,7 @@ _PARTS: Final = (
     ("answers", "service.commits.group_commit.admitted_answers"),
     ("audit", "service.commits.group_commit.audit_rows"),
     ("oracle", "service.commits.group_commit.first_violation"),
-    ("write_record", "planner.plan.records.CommitRecord.to_json"),
+    ("write_record", "planner.plan.records.commit_records.CommitRecord.to_json"),
     ("append", "service.store.Store.append"),
     ("apply", "service.replication.replay.LogReplay.apply"),
     ("render", "service.commits.answers.responses._batch_body"),

@@ -68,7 +68,9 @@ def _percentiles(times: Sequence[float], size: int) -> dict[str, float]:
 def main() -> None:
     """Call as the input says; print the ms of each call and the bytes of the last, by name."""
     asked = json.loads(sys.stdin.read())
-    turns = [(name, base64.b64decode(one)) for name, each in asked["calls"].items() for one in each]
+    calls = [
+        (name, [base64.b64decode(one) for one in each]) for name, each in asked["calls"].items()
+    ]
     taken: dict[str, list[float]] = {name: [] for name in asked["calls"]}
     sizes = dict.fromkeys(taken, 0)
     with socket.create_connection(("127.0.0.1", asked["port"])) as connection:
@@ -78,8 +80,8 @@ def main() -> None:
             # A late answer delays the next call, and is counted from when that was due.
             due = began + number / asked["per_s"]
             time.sleep(max(0.0, due - time.perf_counter()))
-            name, sent = turns[number % len(turns)]
-            connection.sendall(sent)
+            name, each = calls[number % len(calls)]
+            connection.sendall(each[number // len(calls) % len(each)])
             status, body = read_answer(connection)
             taken[name].append(1000 * (time.perf_counter() - due))
             sizes[name] = len(body)
