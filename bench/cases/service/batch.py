@@ -64,12 +64,15 @@ def run(small: bool) -> dict[str, object]:
         for part, place in _PARTS:
             stack.enter_context(_timed(part, place, parts))
         total = _post(client, size, 20)
-    each = {f"{part}_us": round(1e6 * parts[part] / size, 1) for part, _ in _PARTS}
-    rest = round(1e6 * (total - sum(parts.values())) / size, 1)
+    parts["rest"] = total - sum(parts.values())
+    each = {
+        part: {"us": round(1e6 * taken / size, 1), "share": round(taken / total, 3)}
+        for part, taken in parts.items()
+    }
     figures = {"whole_us": round(1e6 * whole / size, 1), "per_cpu_s": round(size / whole)}
     return {
         "params": {"batch": size, "rounds": rounds, "database": "sqlite"},
-        "figures": {**figures, "parts": {**each, "rest_us": rest}},
+        "figures": {**figures, "parts": each},
     }
 
 

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 import sqlalchemy as sa
 
+from bench.cases.service.processes import busy_s
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
 from planner.plan.checkpoint import take_checkpoint
 from planner.plan.plan import Plan
@@ -64,9 +65,15 @@ def run(small: bool) -> dict[str, object]:
         (folder / "cluster.toml").write_text(_CLUSTER)
         for kind, urls in _databases(folder):
             _fill(urls[0], folder / "cluster.toml", standing, behind)
-            figures[f"{kind}_start_s"] = min(_start(urls[0], folder) for _ in range(rounds))
-            figures[f"{kind}_empty_start_s"] = min(_start(urls[1], folder) for _ in range(rounds))
-            figures[f"{kind}_replay_cpu_s"] = min(_replay(urls[0]) for _ in range(rounds))
+            full = [_start(urls[0], folder) for _ in range(rounds)]
+            empty = [_start(urls[1], folder) for _ in range(rounds)]
+            figures[kind] = {
+                "start_s": min(one for one, _ in full),
+                "start_cpu_s": min(one for _, one in full),
+                "empty_start_s": min(one for one, _ in empty),
+                "empty_start_cpu_s": min(one for _, one in empty),
+                "replay_cpu_s": min(_replay(urls[0]) for _ in range(rounds)),
+            }
     params = {"versions": _VERSIONS, "standing": standing, "behind": behind, "rounds": rounds}
     return {"params": params, "figures": figures}
 
@@ -131,14 +138,15 @@ def _admitted(number: int, start: int) -> Admitted:
     )  # fmt: skip
 
 
-def _start(url: str, folder: Path) -> float:
-    """Return the seconds from the start of a server to its readiness; it is killed then."""
+def _start(url: str, folder: Path) -> tuple[float, float]:
+    """Return seconds, and those of the processor, until a server is ready; it is killed then."""
     port = free_port()
     command = [sys.executable, "-c", "from service.cli.main import main; main()", "serve"]
     command += ["--database", url, "--cluster", str(folder / "cluster.toml"), "--workers", "1"]
     began = time.perf_counter()
-    with run_server([*command, "--port", str(port)], port, folder / "server.log"):
-        return round(time.perf_counter() - began, 2)
+    with run_server([*command, "--port", str(port)], port, folder / "server.log") as server:
+        taken = round(time.perf_counter() - began, 2)
+        return taken, round(busy_s({server.process.pid}), 2)
 
 
 def _replay(url: str) -> float:

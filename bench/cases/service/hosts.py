@@ -43,7 +43,7 @@ def run(small: bool) -> dict[str, object]:
             with postgres(server, (f"bench_hosts_{name}",)) as urls:
                 figures[name] = _measured(server, urls[0], count, asked, seconds)
         figures["ratio"] = round(figures["two"]["per_s"] / figures["one"]["per_s"], 3)
-        own, follows = figures["followed"]["servers_ms_each"]
+        own, follows = map(float, figures["followed"]["servers_ms_each"].split(" + "))
         figures |= {"own_ms": own, "follows_ms": follows}
         figures["bound"] = round(2 * own / (own + follows), 2)
     return {"params": {"clients": CLIENTS, "seconds": seconds}, "figures": figures}
@@ -67,7 +67,7 @@ def _measured(server: str, url: str, count: int, asked: int, seconds: float) -> 
     each = [round(1000 * one / len(done.taken), 3) for one in taken]
     return {
         **done.to_json(),
-        "servers_ms_each": each[:-1],
+        "servers_ms_each": " + ".join(map(str, each[:-1])),
         "database_ms_each": each[-1],
         "posts_in_commit": round(len(done.taken) / commits, 1),
         "idle_cores": round(idle / seconds, 2),
