@@ -12,6 +12,7 @@ from service.calls.bars import BarSpan, bars
 from service.calls.plan import PlanSpan
 from service.calls.skyline import DIVISIONS, skyline
 from service.calls.tenants import tenants
+from service.commits.ownership import own_filter
 from service.response import Response
 
 if TYPE_CHECKING:
@@ -142,12 +143,13 @@ def _skyline(runtime: Runtime, call: Call) -> Response:
 
 
 def _bars(runtime: Runtime, call: Call) -> Response:
+    tenant = own_filter(call.user, call.query["tenant"])
     known = _is_known(runtime, call)
     if known is not None:
         return known
     query = call.query
     start, end = runtime.resolve(query["from"]), runtime.resolve(query["to"])
-    wanted = BarSpan(start, end, query["tenant"], query["rows"])
+    wanted = BarSpan(start, end, tenant, query["rows"])
     return _tagged(bars(runtime.reading, runtime.windows, wanted, call.user))
 
 
