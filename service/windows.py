@@ -25,6 +25,17 @@ _SPARE: Final = 1_000
 _UNKNOWN: Final = (-1, -1)
 
 
+class HeldTimes(NamedTuple):
+    """When a reservation holds something, and when its request lets it; steps.
+
+    `window` is None where it cannot be told any more.
+    """
+
+    begin: int
+    finish: int
+    window: Window | None
+
+
 class UnreadWindow(NamedTuple):
     """A reservation whose window is not known yet, and what tells it."""
 
@@ -57,11 +68,8 @@ class WindowBook:
         for number, ordinal, revision in zip(numbers.tolist(), ordinals, revisions, strict=True):
             entry = known.get(ordinal)
             if entry is None or entry[0] != revision:
-                # Without machines: a window is the same on a cluster that has changed since.
-                submitted_ms, period_ms = int(meta[number]["submitted"]), plan.cluster.max_period_ms
-                context = CompileContext(plan.grid, submitted_ms, max_period_ms=period_ms)
                 text = plan.table.details.get(number).text
-                found.append(UnreadWindow(ordinal, revision, text, context))
+                found.append(UnreadWindow(ordinal, revision, text, _context(plan, number)))
         return found
 
     def read(self, unread: Sequence[UnreadWindow]) -> None:
@@ -81,6 +89,32 @@ def window_of(graph: WorkGraph) -> Window:
     """Return the window of a compiled request."""
     root = graph.vertices[-1]
     return int(root[START]), int(root[END])
+
+
+def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes:
+    """Return the times of a reservation of the Plan; the caller holds it.
+
+    Parameters
+    ----------
+    graph
+        Its request where that is compiled already.
+    """
+    number = plan.table.number_of(id_)
+    assert number is not None
+    begin, finish = plan.table.meta[["begin", "finish"]][number].tolist()
+    if graph is not None:
+        return HeldTimes(begin, finish, window_of(graph))
+    window = _compiled(plan.table.details.get(number).text, _context(plan, number))
+    return HeldTimes(begin, finish, None if window == _UNKNOWN else window)
+
+
+def _context(plan: Plan, number: int) -> CompileContext:
+    """Return what a request is compiled in for its window.
+
+    Without machines: a window is the same on a cluster that has changed since.
+    """
+    submitted_ms = int(plan.table.meta[number]["submitted"])
+    return CompileContext(plan.grid, submitted_ms, max_period_ms=plan.cluster.max_period_ms)
 
 
 def _compiled(expression: str, context: CompileContext) -> Window:

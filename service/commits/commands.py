@@ -17,9 +17,11 @@ from planner.reservation import Reservation
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
 from service.access.actor import Actor, present_actor
+from service.commits.shown_times import times_of
 from service.problems import ProblemDocument
 from service.response import Response
 from service.store import YarnReservationRow
+from service.windows import HeldTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,8 @@ class ReservationAnswer:
         For its times.
     version
         The version of the Plan that holds it.
+    times
+        When it holds something, and its window.
     known
         Whether it was made of the same request before, and nothing was changed.
     """
@@ -229,11 +233,13 @@ class ReservationAnswer:
     reservation: Reservation
     grid: TimeGrid
     version: int
+    times: HeldTimes
     known: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return what the client is sent."""
-        return {**self.reservation.to_json(self.grid), "version": self.version}
+        times = times_of(*self.times, self.grid)
+        return {**self.reservation.to_json(self.grid), **times, "version": self.version}
 
 
 @dataclass(frozen=True, slots=True)
