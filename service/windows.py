@@ -1,18 +1,21 @@
-"""The window of a reservation: from when and until when its request lets it run."""
+"""The times of a reservation: when it holds something, and its window, when its request lets it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.plan.plan import Plan
+from planner.reservations.reservation import NEVER
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
+from rdl.durations import rfc3339_text
 from rdl.errors import RdlError
+from rdl.time_grid import TimeGrid
 from rdl.work_graph import END, START, WorkGraph
 
 #: A window in steps: its first, and the first past it.
@@ -34,6 +37,17 @@ class HeldTimes(NamedTuple):
     begin: int
     finish: int
     window: Window | None
+
+    def to_json(self, grid: TimeGrid) -> dict[str, Any]:
+        """Return how the API shows them; `finish` is null for what has no end."""
+        endless = self.finish == NEVER
+        return {
+            "begin": grid.seconds(self.begin),
+            "begin_at": _at(self.begin, grid),
+            "finish": None if endless else grid.seconds(self.finish),
+            "finish_at": None if endless else _at(self.finish, grid),
+            "window": None if self.window is None else [grid.seconds(one) for one in self.window],
+        }
 
 
 class UnreadWindow(NamedTuple):
@@ -89,6 +103,10 @@ def window_of(graph: WorkGraph) -> Window:
     """Return the window of a compiled request."""
     root = graph.vertices[-1]
     return int(root[START]), int(root[END])
+
+
+def _at(step: int, grid: TimeGrid) -> str:
+    return rfc3339_text(grid.instant_at(grid.ms(step)))
 
 
 def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes:

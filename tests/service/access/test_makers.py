@@ -57,7 +57,7 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture
 def made(open_service: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Made:
     """Return a service on which a user of ads has made a webhook and a feed."""
-    monkeypatch.setattr("service.store.token_book.FRESH_S", 0.0)
+    monkeypatch.setattr("service.store.rows.token_book.FRESH_S", 0.0)
     server = guarded(open_service, tick_s=0, webhook_networks=LOOPBACK)
     runtime, clock = server.service.runtime, server.service.clock
     user = User("maker", Role.USER, frozenset({"ads"}))
