@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -105,7 +106,9 @@ def window_of(graph: WorkGraph) -> Window:
     return int(root[START]), int(root[END])
 
 
+@lru_cache(maxsize=16_384)
 def _at(step: int, grid: TimeGrid) -> str:
+    """Return the date of a step; many reservations begin and end at the same ones."""
     return rfc3339_text(grid.instant_at(grid.ms(step)))
 
 
