@@ -71,7 +71,8 @@ bench: setup
 bench-smoke: setup
 	$(BIN)/python -m bench --all --small
 
-# Kills servers for AGENDA_SOAK_SECONDS (3,600) on each database, AGENDA_SOAK_KILLS (1,000) at most;
+# Kills servers, leaders and PostgreSQL itself for AGENDA_SOAK_SECONDS (3,600) on each database,
+# AGENDA_SOAK_KILLS (1,000) at most, and executors with their server (200);
 # AGENDA_SOAK_SEED repeats a run, whose seed is printed.
 soak: setup $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --workers $(WORKERS) $(if $(SEED),--seed $(SEED))

@@ -27,16 +27,18 @@ REQUEST_ID: Final[ContextVar[str]] = ContextVar("agenda_request_id", default="")
 #: One line for each answer to a request for a reservation; it says nothing unless lines are JSON.
 ADMISSIONS: Final = logging.getLogger("agenda.admissions")
 
-#: Passwords of URLs, and what a header Authorization or a setting of a secret's name holds.
+#: How a setting, a member or a parameter of a secret's name begins.
+_NAMED: Final = r"(?i)(\b\w*(?:token|password|passwd|secret)\w*[\"']?\s*[=:]\s*)"
+
+#: Passwords of URLs, what a header Authorization or something of a secret's name holds, and secrets
+#: of tokens and webhooks wherever they stand.
 _SECRETS: Final = (
-    (re.compile(r"(://[^\s:/@]*):[^\s@]+@"), r"\1:***@"),
+    (re.compile(r"(://[^\s:/@]*):\S+@"), r"\1:***@"),
+    (re.compile(r"\bagenda_(?=[a-z_]*[A-Z0-9-])[\w-]{43}(?![\w-])"), "agenda_***"),
+    (re.compile(r"\bwhsec_[A-Za-z0-9+/]+=*"), "whsec_***"),
     (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]{6,}"), r"\1 ***"),
-    (
-        re.compile(
-            r"(?i)(\b\w*(?:token|password|passwd|secret)\w*[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&}]+"
-        ),
-        r"\1***",
-    ),
+    (re.compile(_NAMED + r"([\"'])(?:(?!\2)[^\\\n])+\2"), r"\1\2***\2"),
+    (re.compile(_NAMED + r"([\"']?)[^\s\"',;&}]+"), r"\1\2***"),
 )
 
 

@@ -33,6 +33,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     Code.DUPLICATE_ID: (409, "The id is taken"),
     Code.TIME_LIMIT: (409, "The agent found no place in its time"),
     "wrong_state": (409, "The reservation is in a state that does not allow this"),
+    "gone": (410, "It has stopped, and does not come back"),
     "stale_revision": (412, "It has changed since that revision"),
     "too_large": (413, "The body is larger than this server reads"),
     "unsupported_media_type": (415, "The body is of a type this call does not read"),

@@ -8,7 +8,6 @@ import os
 import resource
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_access
 from service.processes import end_with_parent, listener_on
+from service.temporary_folders import passing_folder
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -73,8 +73,8 @@ def _metrics_directory() -> Iterator[None]:
 
     It is read when prometheus_client is imported, so it is named before anything imports that.
     """
-    with tempfile.TemporaryDirectory(prefix="agenda-metrics-") as directory:
-        os.environ[MULTIPROCESS_DIRECTORY] = directory
+    with passing_folder("agenda-metrics-") as directory:
+        os.environ[MULTIPROCESS_DIRECTORY] = str(directory)
         try:
             yield
         finally:

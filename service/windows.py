@@ -1,18 +1,22 @@
-"""The window of a reservation: from when and until when its request lets it run."""
+"""The times of a reservation: when it holds something, and its window, when its request lets it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.plan.plan import Plan
+from planner.reservations.reservation import NEVER
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
+from rdl.durations import rfc3339_text
 from rdl.errors import RdlError
+from rdl.time_grid import TimeGrid
 from rdl.work_graph import END, START, WorkGraph
 
 #: A window in steps: its first, and the first past it.
@@ -23,6 +27,28 @@ _SPARE: Final = 1_000
 
 #: Of a request that cannot be compiled any more, on a grid that has changed since.
 _UNKNOWN: Final = (-1, -1)
+
+
+class HeldTimes(NamedTuple):
+    """When a reservation holds something, and when its request lets it; steps.
+
+    `window` is None where it cannot be told any more.
+    """
+
+    begin: int
+    finish: int
+    window: Window | None
+
+    def to_json(self, grid: TimeGrid) -> dict[str, Any]:
+        """Return how the API shows them; `finish` is null for what has no end."""
+        endless = self.finish == NEVER
+        return {
+            "begin": grid.seconds(self.begin),
+            "begin_at": _at(self.begin, grid),
+            "finish": None if endless else grid.seconds(self.finish),
+            "finish_at": None if endless else _at(self.finish, grid),
+            "window": None if self.window is None else [grid.seconds(one) for one in self.window],
+        }
 
 
 class UnreadWindow(NamedTuple):
@@ -57,11 +83,8 @@ class WindowBook:
         for number, ordinal, revision in zip(numbers.tolist(), ordinals, revisions, strict=True):
             entry = known.get(ordinal)
             if entry is None or entry[0] != revision:
-                # Without machines: a window is the same on a cluster that has changed since.
-                submitted_ms, period_ms = int(meta[number]["submitted"]), plan.cluster.max_period_ms
-                context = CompileContext(plan.grid, submitted_ms, max_period_ms=period_ms)
                 text = plan.table.details.get(number).text
-                found.append(UnreadWindow(ordinal, revision, text, context))
+                found.append(UnreadWindow(ordinal, revision, text, _context(plan, number)))
         return found
 
     def read(self, unread: Sequence[UnreadWindow]) -> None:
@@ -81,6 +104,38 @@ def window_of(graph: WorkGraph) -> Window:
     """Return the window of a compiled request."""
     root = graph.vertices[-1]
     return int(root[START]), int(root[END])
+
+
+@lru_cache(maxsize=16_384)
+def _at(step: int, grid: TimeGrid) -> str:
+    """Return the date of a step; many reservations begin and end at the same ones."""
+    return rfc3339_text(grid.instant_at(grid.ms(step)))
+
+
+def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes:
+    """Return the times of a reservation of the Plan; the caller holds it.
+
+    Parameters
+    ----------
+    graph
+        Its request where that is compiled already.
+    """
+    number = plan.table.number_of(id_)
+    assert number is not None
+    begin, finish = plan.table.meta[["begin", "finish"]][number].tolist()
+    if graph is not None:
+        return HeldTimes(begin, finish, window_of(graph))
+    window = _compiled(plan.table.details.get(number).text, _context(plan, number))
+    return HeldTimes(begin, finish, None if window == _UNKNOWN else window)
+
+
+def _context(plan: Plan, number: int) -> CompileContext:
+    """Return what a request is compiled in for its window.
+
+    Without machines: a window is the same on a cluster that has changed since.
+    """
+    submitted_ms = int(plan.table.meta[number]["submitted"])
+    return CompileContext(plan.grid, submitted_ms, max_period_ms=plan.cluster.max_period_ms)
 
 
 def _compiled(expression: str, context: CompileContext) -> Window:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine
 
@@ -25,6 +29,19 @@ settings.register_profile(
     "soak", settings.get_profile("agenda"), derandomize=False, print_blob=True
 )
 settings.load_profile("agenda")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have tests, and what they start and kill, leave temporary files where pytest removes them."""
+    before = os.environ.get("TMPDIR"), tempfile.tempdir
+    os.environ["TMPDIR"] = tempfile.tempdir = str(tmp_path_factory.mktemp("t"))
+    yield
+    tempfile.tempdir = before[1]
+    if before[0] is None:
+        del os.environ["TMPDIR"]
+    else:
+        os.environ["TMPDIR"] = before[0]
 
 
 def pytest_collection_finish() -> None:

@@ -16,7 +16,7 @@ from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
-from service.store import OptimizationRow, Store
+from service.store import AuditRow, OptimizationRow, Store
 from service.store.rows.optimizations import LOST
 
 #: Most optimisations at once on one database: each takes up to two cores and a copy of the Plan.
@@ -54,9 +54,13 @@ class Runner:
         return self._clock.now_ms()
 
     def start(
-        self, id_: str, asked: OptimizationJob | ComparisonJob, worker: str = _OPTIMIZER
+        self,
+        id_: str,
+        asked: OptimizationJob | ComparisonJob,
+        worker: str = _OPTIMIZER,
+        audited: AuditRow | None = None,
     ) -> None:
-        """Keep a request and start on it, in the module `worker`.
+        """Keep a request, with its row of the audit, and start on it, in the module `worker`.
 
         Raises
         ------
@@ -66,7 +70,7 @@ class Runner:
         now_ms = self.now_ms()
         document = msgspec.json.encode(asked.to_json())
         row = OptimizationRow(id_, now_ms, document, now_ms)
-        self.rows.add(row, MOST_AT_ONCE, id_[:_PREFIX])
+        self.rows.add(row, MOST_AT_ONCE, id_[:_PREFIX], audited)
         job = {"id": id_, "database": self._database, "asked": asked.to_json()}
         environment = {k: v for k, v in os.environ.items() if k != MULTIPROCESS_DIRECTORY}
         try:

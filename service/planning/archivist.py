@@ -20,12 +20,12 @@ from planner.reservations.reservation import Refusal, Reservation
 from planner.reservations.state import State
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.answers.shown_times import history_of, times_of
+from service.commits.answers.shown_times import history_of
 from service.commits.changes.offer_requests import refusal_with_requests
 from service.config import ServiceConfig
 from service.replication.replica import Replica
 from service.store.log.archive import ArchivedRow
-from service.windows import WindowBook
+from service.windows import HeldTimes, WindowBook
 
 logger = logging.getLogger("agenda.service")
 
@@ -119,7 +119,7 @@ class _Times:
         self._book.read(self._unread)
         windows = self._book.windows(self._ordinals)
         return {
-            id_: times_of(begin, finish, window, grid)
+            id_: HeldTimes(begin, finish, window).to_json(grid)
             for id_, (begin, finish), window in zip(self._ids, self._ends, windows, strict=True)
         }
 

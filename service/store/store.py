@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
+from planner.reservations.state import State
 from service.clock import Clock
 from service.store.database.driver import Driver
 from service.store.database.engine import hold_lock, open_engine, opening
@@ -37,6 +38,7 @@ from service.store.rows.runs import RunRows
 from service.store.rows.tokens import TokenRows
 from service.store.rows.webhooks import WebhookRows
 from service.store.rows.yarn_reservations import (
+    FORGET_YARN_RESERVATION,
     KEEP_YARN_RESERVATION,
     YarnReservationRow,
     YarnReservationRows,
@@ -71,6 +73,9 @@ _TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{LOG}')"
 _TENURE: Final = "SELECT tenure FROM dispatching WHERE name = 'dispatcher'"
 
 _APPEND: Final = "INSERT INTO commits (version, at_ms, record) VALUES (?, ?, ?)"
+
+#: State of what never held anything: under its id something else may stand.
+_REFUSED: Final = State.REFUSED.value
 
 #: How many versions before its newest snapshot the log still holds. A process that is behind by
 #: less follows the log; one that is further behind starts again from the snapshot.
@@ -287,10 +292,7 @@ class Store:
                     self._require_tenure(cursor, tenure)
                 self._move(cursor, entries)
                 if left:
-                    cursor.execute(NEWEST_PLACE)
-                    (place,) = cursor.fetchone()
-                    rows = [(number, *archived(one)) for number, one in enumerate(left, place + 1)]
-                    cursor.executemany(driver.statement(INSERT_ARCHIVED), rows)
+                    self._archive(cursor, left)
                 if remembered:
                     self._keep(cursor, remembered)
         except driver.integrity_error as error:
@@ -334,6 +336,17 @@ class Store:
         if not moved:
             require_format(cursor)
             raise VersionTakenError(f"version {before + 1} does not come next")
+
+    def _archive(self, cursor: Any, left: Sequence[ArchivedRow]) -> None:
+        """Write the rows of what leaves the Plan; what YARN's clients know of it goes."""
+        driver = self._driver
+        cursor.execute(NEWEST_PLACE)
+        (place,) = cursor.fetchone()
+        rows = [(number, *archived(one)) for number, one in enumerate(left, place + 1)]
+        cursor.executemany(driver.statement(INSERT_ARCHIVED), rows)
+        held = [(one.id,) for one in left if one.state != _REFUSED]
+        if held:
+            cursor.executemany(driver.statement(FORGET_YARN_RESERVATION), held)
 
     def _keep(self, cursor: Any, remembered: Sequence[CommitRow]) -> None:
         """Write the rows that stand beside a commit."""

@@ -21,6 +21,7 @@ from service.events.plan_event import read_position
 from service.problems import ApiProblemError
 from service.replication.replica import Replica
 from service.store.database.driver import UNAVAILABLE
+from service.store.rows.token_book import TokenBook
 from service.store.rows.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
 from service.webhooks.addresses import IpNetwork
 from service.webhooks.collection import EventCollector
@@ -70,6 +71,7 @@ class WebhookThread:
     ) -> None:
         self._replica = replica
         self._rows = replica.store.webhooks
+        self._tokens = TokenBook(replica.store.tokens)
         self._clock = clock
         self._leads = leads
         self._collector = collector
@@ -106,10 +108,10 @@ class WebhookThread:
 
     def note(self) -> None:
         """Note what has happened since the last look."""
-        hooks = self._rows.page()
+        clock_ms = self._clock.now_ms()
+        hooks = [hook for hook in self._rows.page() if self._fault(hook) is None]
         if not hooks:
             return
-        clock_ms = self._clock.now_ms()
         found: list[DeliveryRow] = []
         looked_at: list[tuple[str, int, int]] = []
         below = msgspec.json.decode(self._replica.store.applications.assignment()).get("below", ())
@@ -145,8 +147,16 @@ class WebhookThread:
         self._busy = {id_: one for id_, one in self._busy.items() if not one.done()}
         hooks = {hook.id: hook for hook in self._rows.page()} if due else {}
         for id_, rows in due.items():
-            if id_ in hooks and id_ not in self._busy:
+            if id_ not in hooks or id_ in self._busy:
+                continue
+            if (fault := self._fault(hooks[id_])) is not None:
+                self._rows.give_up(id_, fault, self._clock.now_ms())
+            else:
                 self._busy[id_] = self._sending().submit(self._tell, hooks[id_], rows)
+
+    def _fault(self, hook: WebhookRow) -> str | None:
+        """Return why a webhook is told nothing any more, or None."""
+        return self._tokens.maker_fault(hook.maker, hook.tenant, self._clock.now_ms())
 
     def wait(self) -> None:
         """Wait for what is being delivered."""
@@ -161,7 +171,7 @@ class WebhookThread:
     def _tell(self, hook: WebhookRow, rows: list[DeliveryRow]) -> None:
         """Try each; after a failure the others wait for their turn in the next look."""
         for row in sorted(rows, key=_order):
-            if self._closing.is_set() or not self._leads():
+            if self._closing.is_set() or not self._leads() or self._fault(hook) is not None:
                 return
             at_ms = self._clock.now_ms()
             headers = {

@@ -189,8 +189,9 @@ def _row_of(
 ) -> YarnReservationRow:
     """Return the row of a submission, under the first id that neither the Plan nor a row has.
 
-    The rows of what has left the Plan stay, with who submitted it. Another process may have
-    reserved since its row was looked for: under that id the Plan then says so.
+    A row goes when its reservation leaves the Plan; that of one that is given up stays until then,
+    with who submitted it. Another process may have reserved since its row was looked for: under
+    that id the Plan then says so.
     """
     number, id_ = 1, name
     # What is in the first set is in the Plan or was; what is in the Plan is in the second set.

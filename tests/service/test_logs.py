@@ -102,6 +102,11 @@ class TestSecrets:
             'AGENDA_TOKEN="hunter2"',
             "{'token': 'hunter2'}",
             "https://alice:hunter2@host/",
+            "postgresql://alice:p@hunter2@host/db",
+            "host=x password='not hunter2' user=y",
+            "GET /v1/calendar.ics?token=hunter2 200",
+            "it is whsec_hunter2hunter2==",
+            f"it is agenda_hunter2-{'Ab_' * 11}xy",
         ],
     )
     def test_what_looks_like_one_is_not_shown(self, text: str) -> None:
@@ -110,7 +115,10 @@ class TestSecrets:
 
     def test_other_texts_stay(self) -> None:
         """Ids, times and addresses are not secrets."""
-        text = "2026-01-05T10:00:00Z r-1f at http://127.0.0.1:8080/v1 of alice@host: 5 tokens left"
+        text = (
+            "2026-01-05T10:00:00Z r-1f at http://127.0.0.1:8080/v1 of alice@host: 5 tokens left; "
+        )
+        text += "agenda_reservation_below_seconds_bucket of agenda_http_seconds"
         assert redacted(text) == text
 
     def test_a_line_with_an_exception_is_redacted(self) -> None:

@@ -38,26 +38,28 @@ def create(runtime: Runtime, user: User, tenant: str | None) -> dict[str, Any]:
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a tenant that `user` does not act for; ``too_many``.
+        ``malformed`` where no tenant is named; ``forbidden`` for one that `user` does not act for;
+        ``too_many``.
     """
     whose = tenant_for(user, tenant)
     if whose is None:
         raise malformed([ApiError("name the tenant", pointer="/tenant")])
     token = secrets.token_urlsafe(24)
-    row = FeedRow(f"c-{os.urandom(10).hex()}", _hash(token), whose, runtime.clock_ms())
+    id_, maker = f"c-{os.urandom(10).hex()}", present_actor().key
+    row = FeedRow(id_, _hash(token), whose, runtime.clock_ms(), maker)
     try:
         done = _audited(runtime, row, "create_calendar_feed")
         runtime.store.calendar_feeds.add(row, MOST, done)
     except TooManyFeedsError as error:
         detail = f"there are {MOST} feeds, the most that are kept; delete one"
         raise problem("too_many", detail) from error
-    return {**_shown(row), "token": token, "path": f"/v1/calendar.ics?token={token}"}
+    return {**_shown(runtime, row), "token": token, "path": f"/v1/calendar.ics?token={token}"}
 
 
 def page(runtime: Runtime, user: User) -> dict[str, Any]:
     """Return the feeds that somebody may see, oldest first, without their tokens."""
     rows = [one for one in runtime.store.calendar_feeds.page() if user.acts_for(one.tenant)]
-    return {"feeds": [_shown(row) for row in rows]}
+    return {"feeds": [_shown(runtime, row) for row in rows]}
 
 
 def delete(runtime: Runtime, user: User, id_: str) -> None:
@@ -81,11 +83,13 @@ def read(runtime: Runtime, token: str) -> bytes:
     Raises
     ------
     ApiProblemError
-        ``not_found``.
+        ``not_found``; ``gone`` where who made the feed may not see its tenant any more.
     """
     row = runtime.store.calendar_feeds.find(_hash(token))
     if row is None:
         raise problem("not_found", "no calendar is read with this token")
+    if (fault := _fault(runtime, row)) is not None:
+        raise problem("gone", f"this calendar has stopped: {fault}")
     with runtime.reading() as plan:
         # By ids: numbers are others once something has left the Plan.
         ids = ids_of(plan.table, plan.table.matching(range(len(plan.table)), row.tenant))
@@ -113,6 +117,10 @@ def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _shown(row: FeedRow) -> dict[str, Any]:
-    created = rfc3339_text(instant_of(row.created_ms))
-    return {"id": row.id, "tenant": row.tenant, "created_at": created}
+def _fault(runtime: Runtime, row: FeedRow) -> str | None:
+    return runtime.token_book.maker_fault(row.maker, row.tenant, runtime.clock_ms())
+
+
+def _shown(runtime: Runtime, row: FeedRow) -> dict[str, Any]:
+    created, stopped = rfc3339_text(instant_of(row.created_ms)), _fault(runtime, row)
+    return {"id": row.id, "tenant": row.tenant, "created_at": created, "stopped": stopped}

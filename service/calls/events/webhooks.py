@@ -12,6 +12,7 @@ from rdl.durations import rfc3339_text
 from service.access.actor import present_actor
 from service.access.user import User
 from service.clock import instant_of
+from service.commits.screening.ownership import tenant_of
 from service.problems import ApiError, malformed, problem
 from service.runtime import Runtime
 from service.store import AuditRow
@@ -30,8 +31,8 @@ def create(runtime: Runtime, user: User, values: Mapping[str, Any]) -> dict[str,
     Raises
     ------
     ApiProblemError
-        ``malformed`` for an address that is not told anything, or a tenant that `user` does not
-        act for; ``too_many``.
+        ``malformed`` for an address that is not told anything, or where none of several tenants
+        is named; ``forbidden`` for a tenant that `user` does not act for; ``too_many``.
     """
     try:
         require_allowed(read_url(values["url"]), read_networks(runtime.config.webhook_networks))
@@ -51,6 +52,7 @@ def create(runtime: Runtime, user: User, values: Mapping[str, Any]) -> dict[str,
         runtime.clock_ms(),
         newest.version,
         newest.number,
+        present_actor().key,
     )
     try:
         runtime.store.webhooks.add(row, MOST, _audited(runtime, row, "create_webhook"))
@@ -66,14 +68,9 @@ def tenant_for(user: User, tenant: str | None) -> str | None:
     Raises
     ------
     ApiProblemError
-        ``malformed`` where it may see only some and names none of them.
+        As `tenant_of`.
     """
-    if tenant is None and not user.sees_all and len(user.tenants) == 1:
-        return next(iter(user.tenants))
-    if user.sees_all if tenant is None else user.acts_for(tenant):
-        return tenant
-    message = "name a tenant that you act for"
-    raise malformed([ApiError(message, pointer="/tenant", fix=", ".join(sorted(user.tenants)))])
+    return None if tenant is None and user.sees_all else tenant_of(user, tenant, "")
 
 
 def page(runtime: Runtime, user: User) -> dict[str, Any]:
@@ -147,6 +144,7 @@ def _shown(runtime: Runtime, row: WebhookRow) -> dict[str, Any]:
         "reservation": row.reservation,
         "lead": row.lead_ms / 1000,
         "created_at": rfc3339_text(instant_of(row.created_ms)),
+        "stopped": runtime.token_book.maker_fault(row.maker, row.tenant, runtime.clock_ms()),
         "deliveries": runtime.store.webhooks.counts(row.id),
     }
 

@@ -21,7 +21,7 @@ from service.store.rows.optimizations import RUNNING
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
-COMPARISONS: Final = JobKind("c-", "comparison")
+COMPARISONS: Final = JobKind("c-", "comparison", "comparison")
 
 #: The module that a comparison runs in, in a process of its own.
 _WORKER: Final = "service.optimizing.comparison_worker"
@@ -55,7 +55,8 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     )
     id_ = COMPARISONS.new_id(runtime)
     try:
-        runtime.optimizations.start(id_, job, _WORKER)
+        done = COMPARISONS.audited(runtime, "start", id_, " ".join(job.agents))
+        runtime.optimizations.start(id_, job, _WORKER, done)
     except TooManyError as error:
         detail = "another comparison runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error

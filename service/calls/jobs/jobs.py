@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from service.access.actor import present_actor
 from service.problems import problem
-from service.store import OptimizationRow
+from service.store import AuditRow, OptimizationRow
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -22,10 +23,13 @@ class JobKind:
         How its ids begin.
     noun
         What people call it.
+    word
+        What paths and the audit call it.
     """
 
     prefix: str
     noun: str
+    word: str
 
     def new_id(self, runtime: Runtime) -> str:
         """Return an id that none has."""
@@ -44,6 +48,11 @@ class JobKind:
             raise problem("not_found", f"there is no {self.noun} {id_!r}")
         return row
 
+    def audited(self, runtime: Runtime, verb: str, id_: str, detail: str = "") -> AuditRow:
+        """Return the row of the audit of what is done to one: start, stop, apply or delete."""
+        kind = f"{verb}_{self.word}"
+        return AuditRow(present_actor(), runtime.clock_ms(), kind, id_, detail=detail)
+
     def rows(self, runtime: Runtime) -> list[OptimizationRow]:
         """Return all that are remembered, newest first."""
         return runtime.optimizations.rows.page(runtime.optimizations.now_ms(), self.prefix)
@@ -57,7 +66,7 @@ class JobKind:
             ``not_found``.
         """
         self.known(runtime, id_)
-        runtime.optimizations.rows.stop(id_)
+        runtime.optimizations.rows.stop(id_, self.audited(runtime, "stop", id_))
         return self.known(runtime, id_)
 
     def forget(self, runtime: Runtime, id_: str) -> None:
@@ -69,4 +78,4 @@ class JobKind:
             ``not_found``.
         """
         self.known(runtime, id_)
-        runtime.optimizations.rows.delete(id_)
+        runtime.optimizations.rows.delete(id_, self.audited(runtime, "delete", id_))

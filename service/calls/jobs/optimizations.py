@@ -27,7 +27,7 @@ from service.store.rows.optimizations import RUNNING
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
-OPTIMIZATIONS: Final = JobKind("p-", "optimisation")
+OPTIMIZATIONS: Final = JobKind("p-", "optimisation", "optimization")
 
 #: Milliseconds after its time limit until which rows do not move unless somebody says otherwise:
 #: for looking at what was found, and for applying it before time has passed over its rows.
@@ -62,7 +62,8 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         asked = _asked(runtime, plan, values)
     id_ = OPTIMIZATIONS.new_id(runtime)
     try:
-        runtime.optimizations.start(id_, asked)
+        done = OPTIMIZATIONS.audited(runtime, "start", id_)
+        runtime.optimizations.start(id_, asked, audited=done)
     except TooManyError as error:
         detail = "another optimisation runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
@@ -152,10 +153,11 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     ids = [entry["id"] for entry in found["changes"]]
     response = runtime.planner.respond(command, lambda answers: _render_applied(answers, ids), key)
     if response.status < 300 and row.state != "applied":
-        done = msgspec.json.decode(response.payload())
-        part = f"{done['changed']} of {len(ids)} changes" if done["left_out"] else "it"
-        note = f"the Plan holds {part} since version {done['version']}"
-        runtime.optimizations.rows.note_applied(id_, note)
+        told = msgspec.json.decode(response.payload())
+        part = f"{told['changed']} of {len(ids)} changes" if told["left_out"] else "it"
+        note = f"the Plan holds {part} since version {told['version']}"
+        done = OPTIMIZATIONS.audited(runtime, "apply", id_, note)
+        runtime.optimizations.rows.note_applied(id_, note, done)
     return response
 
 
@@ -163,7 +165,7 @@ def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
     """Return the row of an optimisation that is over; one that runs is told to stop."""
     row, until = OPTIMIZATIONS.known(runtime, id_), time.monotonic() + _STOPPING_S
     if row.state == RUNNING:
-        runtime.optimizations.rows.stop(id_)
+        OPTIMIZATIONS.stop(runtime, id_)
     while row.state == RUNNING:
         if time.monotonic() > until:
             detail = f"the optimisation {id_!r} was asked to stop and has not yet; apply it then"

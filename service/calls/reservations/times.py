@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rdl.time_grid import TimeGrid
-from service.commits.answers.shown_times import times_of
+from service.windows import HeldTimes
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -38,7 +38,7 @@ def with_times(
             shown.append(entry)
             continue
         _, (begin, finish), window = next(told)
-        times = times_of(begin, finish, window, grid)
+        times = HeldTimes(begin, finish, window).to_json(grid)
         if number in holds:
             times["held_until"] = holds[number].until
         shown.append({**entry, **times})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,17 +22,23 @@ from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import WRITABLE
 from service.cli.terminal.output import print_table
 from service.cli.terminal.progress import running
+from service.temporary_folders import hold_folder, remove_left_folders
 
 _ANSWER_WITHIN_S: Final = 600.0
 _DOWN_WITHIN_S: Final = 40.0
 _BUSY: Final = 503
+
+#: How temporary folders are called, and how long one that was made earlier is kept at least.
+_PREFIX: Final = "agenda-demo-"
+_KEPT_S: Final = 86_400.0
 
 
 @click.command()
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for database, picture and log.  [default: a new temporary one]",
+    help="Folder for database, picture and log.  [default: a new temporary one, which the next "
+    "demo removes once it is a day old]",
 )
 @click.option(
     "--port",
@@ -88,7 +93,8 @@ def demo(
 
 def _folder(directory: Path | None) -> Path:
     if directory is None:
-        return Path(tempfile.mkdtemp(prefix="agenda-demo-"))
+        remove_left_folders(_PREFIX, _KEPT_S)
+        return hold_folder(_PREFIX)
     directory.mkdir(parents=True, exist_ok=True)
     if (directory / "agenda.db").exists():
         raise CliError(

@@ -15,6 +15,7 @@ from service.commits.changes.commands import Answer, ClusterAnswer, ReservationA
 from service.commits.changes.pending import PendingChange, recorded, refused_problem
 from service.problems import ProblemDocument
 from service.store import YarnReservationRow
+from service.windows import HeldTimes, times_now, window_of
 
 _TOO_BUSY = "the Plan changed under this request again and again"
 
@@ -40,10 +41,10 @@ def _answer_before_commit(
     match change:
         case Admitted():
             made = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
-            return ReservationAnswer(made, plan.grid, version)
+            return ReservationAnswer(made, plan.grid, version, _times(draft, change, plan))
         case Updated():
             changed = _updated(change, plan, HistoryEntry(at_ms, version, change.cause))
-            return ReservationAnswer(changed, plan.grid, version)
+            return ReservationAnswer(changed, plan.grid, version, _times(draft, change, plan))
         case Refused(refusal=refusal):
             assert draft.ask is not None
             return refused_problem(
@@ -61,7 +62,16 @@ def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:
     id_ = draft.request.id if draft.ask is not None else getattr(command, "id", "")
     reservation = plan.reservation(id_)
     assert reservation is not None
-    return ReservationAnswer(reservation, plan.grid, version)
+    graph = None if draft.ask is None else draft.request.graph
+    return ReservationAnswer(reservation, plan.grid, version, times_now(plan, id_, graph))
+
+
+def _times(draft: PendingChange, change: Admitted | Updated, plan: Plan) -> HeldTimes:
+    if draft.ask is None:  # its request stays what it is
+        window = times_now(plan, change.id).window
+    else:
+        window = window_of(draft.request.graph)
+    return HeldTimes(change.holding.begin, change.holding.finish, window)
 
 
 def companions_of(prepared: Prepared, drafts: Sequence[PendingChange]) -> list[YarnReservationRow]:

@@ -20,6 +20,7 @@ from service.access.actor import Actor, present_actor
 from service.problems import ProblemDocument
 from service.response import Response
 from service.store import YarnReservationRow
+from service.windows import HeldTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,8 @@ class ReservationAnswer:
         For its times.
     version
         The version of the Plan that holds it.
+    times
+        When it holds something, and its window.
     known
         Whether it was made of the same request before, and nothing was changed.
     """
@@ -229,11 +232,13 @@ class ReservationAnswer:
     reservation: Reservation
     grid: TimeGrid
     version: int
+    times: HeldTimes
     known: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return what the client is sent."""
-        return {**self.reservation.to_json(self.grid), "version": self.version}
+        shown = self.reservation.to_json(self.grid)
+        return {**shown, **self.times.to_json(self.grid), "version": self.version}
 
 
 @dataclass(frozen=True, slots=True)

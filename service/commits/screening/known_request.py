@@ -6,6 +6,7 @@ from planner.plan.plan import Plan
 from planner.reservations.reservation import Refusal
 from rdl.text.formatter import format_expression
 from service.commits.changes.commands import Ask, ReservationAnswer
+from service.windows import times_now
 
 
 def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
@@ -25,7 +26,8 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
         return None
     if found.expression != format_expression(ask.expression):
         return None
-    return ReservationAnswer(found, plan.grid, plan.version, known=True)
+    times = times_now(plan, request.id)
+    return ReservationAnswer(found, plan.grid, plan.version, times, known=True)
 
 
 def note_of_retry(plan: Plan, ask: Ask) -> str:

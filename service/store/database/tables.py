@@ -222,6 +222,7 @@ webhooks: Final = sa.Table(
     sa.Column("created_ms", sa.BigInteger, nullable=False),
     sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("maker", sa.String(256), nullable=False, server_default=""),
 )
 
 #: What is to be delivered, one row an event and webhook: an event is noted once. `due_ms` is when
@@ -247,4 +248,5 @@ calendar_feeds: Final = sa.Table(
     sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
     sa.Column("tenant", sa.String(128), nullable=False),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("maker", sa.String(256), nullable=False, server_default=""),
 )

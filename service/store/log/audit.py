@@ -20,7 +20,9 @@ AUDIT_KINDS: Final = (
     "admit", "hold_accepted", "refuse", "update", "degrade", "relocate", "release", "end",
     "cluster", "submit_application", "end_application", "create_token", "revoke_token",
     "create_webhook", "delete_webhook", "create_calendar_feed", "delete_calendar_feed",
-    "register_executor", "remove_executor",
+    "register_executor", "remove_executor", "start_optimization", "stop_optimization",
+    "apply_optimization", "delete_optimization", "start_comparison", "stop_comparison",
+    "delete_comparison",
 )  # fmt: skip
 
 #: Parameters: the `values` of a row.

@@ -21,12 +21,17 @@ class TooManyFeedsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FeedRow:
-    """One feed: of `tenant`, read with the token whose SHA-256 is `token_hash`."""
+    """One feed: of `tenant`, read with the token whose SHA-256 is `token_hash`.
+
+    `maker` is under what a `TokenBook` finds the token of who made it; empty where none was asked
+    for.
+    """
 
     id: str
     token_hash: bytes
     tenant: str
     created_ms: int
+    maker: str = ""
 
 
 class FeedRows:

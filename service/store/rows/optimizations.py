@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from service.store.database.engine import hold_lock
 from service.store.database.tables import optimizations
+from service.store.log.audit import AuditRow, write_audit
 
 #: States in which a process is at work.
 RUNNING: Final = "running"
@@ -73,8 +74,10 @@ class OptimizationRows:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def add(self, row: OptimizationRow, most: int, prefix: str = "") -> None:
-        """Make a request durable, and forget the oldest that are over.
+    def add(
+        self, row: OptimizationRow, most: int, prefix: str = "", audited: AuditRow | None = None
+    ) -> None:
+        """Make a request durable with its row of the audit, and forget the oldest that are over.
 
         Parameters
         ----------
@@ -101,6 +104,8 @@ class OptimizationRows:
             if running >= most:
                 raise TooManyError(str(running))
             connection.execute(sa.insert(optimizations).values(values))
+            if audited is not None:
+                write_audit(connection, audited)
             over = sa.select(table.id).where(table.state != RUNNING)
             newest = over.order_by(table.created_ms.desc(), table.id).offset(MOST_KEPT - 1)
             old = list(connection.execute(newest).scalars())
@@ -125,9 +130,14 @@ class OptimizationRows:
             rows = connection.execute(query).mappings().all()
         return [OptimizationRow(**{str(name): row[name] for name in row}) for row in rows]
 
-    def stop(self, id_: str) -> None:
-        """Note that somebody wants it to end with the best so far."""
-        self._write(id_, {"unwanted": True}, running=True)
+    def stop(self, id_: str, audited: AuditRow | None = None) -> None:
+        """Note that somebody wants it to end with the best so far; again, or later, is nothing."""
+        table = optimizations.c
+        wanted = sa.and_(table.id == id_, table.state == RUNNING, sa.not_(table.unwanted))
+        with self._engine.begin() as connection:
+            done = connection.execute(sa.update(optimizations).where(wanted).values(unwanted=True))
+            if done.rowcount and audited is not None:
+                write_audit(connection, audited)
 
     def beat(self, id_: str, at_ms: int, progress: bytes | None = None) -> bool:
         """Say that its process lives, and how far it is; return whether it is still wanted.
@@ -137,7 +147,7 @@ class OptimizationRows:
         values: dict[str, object] = {"alive_ms": at_ms}
         if progress is not None:
             values["progress"] = progress
-        self._write(id_, values, running=True)
+        self._write(id_, values)
         return self.wanted(id_)
 
     def wanted(self, id_: str) -> bool:
@@ -151,21 +161,27 @@ class OptimizationRows:
     def end(self, row: OptimizationRow) -> bool:
         """Write down how one that runs ended; False where it is not running any more."""
         names = ("state", "reason", "progress", "result", "ended_ms", "alive_ms")
-        return self._write(row.id, {name: getattr(row, name) for name in names}, running=True)
+        return self._write(row.id, {name: getattr(row, name) for name in names})
 
     def lose(self, id_: str, at_ms: int, reason: str) -> None:
         """Note that its process is gone without a word."""
         values = {"state": "lost", "reason": reason, "ended_ms": at_ms}
-        self._write(id_, values, running=True)
+        self._write(id_, values)
 
-    def note_applied(self, id_: str, reason: str) -> None:
+    def note_applied(self, id_: str, reason: str, audited: AuditRow | None = None) -> None:
         """Note that the Plan holds what it found."""
-        self._write(id_, {"state": "applied", "reason": reason}, running=False)
-
-    def delete(self, id_: str) -> None:
-        """Forget it; a process that still works on it notices and ends."""
+        mine = sa.update(optimizations).where(optimizations.c.id == id_)
         with self._engine.begin() as connection:
-            connection.execute(sa.delete(optimizations).where(optimizations.c.id == id_))
+            done = connection.execute(mine.values(state="applied", reason=reason))
+            if done.rowcount and audited is not None:
+                write_audit(connection, audited)
+
+    def delete(self, id_: str, audited: AuditRow | None = None) -> None:
+        """Forget it; a process that still works on it notices and ends."""
+        mine = sa.delete(optimizations).where(optimizations.c.id == id_)
+        with self._engine.begin() as connection:
+            if connection.execute(mine).rowcount and audited is not None:
+                write_audit(connection, audited)
 
     def _note_lost(self, now_ms: int) -> None:
         table = optimizations.c
@@ -180,13 +196,12 @@ class OptimizationRows:
                     .values(state="lost", ended_ms=now_ms, reason=LOST)
                 )
 
-    def _write(self, id_: str, values: dict[str, object], *, running: bool) -> bool:
+    def _write(self, id_: str, values: dict[str, object]) -> bool:
+        """Change one that runs; return whether it did."""
         table = optimizations.c
-        known = table.id == id_
-        if running:
-            known = sa.and_(known, table.state == RUNNING)
+        mine = sa.and_(table.id == id_, table.state == RUNNING)
         with self._engine.begin() as connection:
-            done = connection.execute(sa.update(optimizations).where(known).values(values))
+            done = connection.execute(sa.update(optimizations).where(mine).values(values))
         return bool(done.rowcount)
 
     def _reading(self) -> sa.Connection:

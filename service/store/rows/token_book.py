@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from service.access.token import Token, hash_of
@@ -46,8 +47,13 @@ class TokenBook:
         self._rows = rows
         self._met: dict[str, tuple[float, Token]] = {}
 
-    def of_key(self, key: str, now_ms: int) -> Token | None:
+    def of_key(self, key: str, now_ms: int, *, used: bool = True) -> Token | None:
         """Return the token of `key_of_secret` or `key_of_name`, or None.
+
+        Parameters
+        ----------
+        used
+            Whether this is a use of it, which is written down now and then.
 
         Raises
         ------
@@ -56,10 +62,39 @@ class TokenBook:
         """
         if key.startswith(_NAME):
             name = key.removeprefix(_NAME)
-            return self._known(key, lambda: self._rows.of_name(name, now_ms), now_ms)
-        return self._known(key, lambda: self._rows.of_hash(key), now_ms)
+            token = self._known(key, lambda: self._rows.of_name(name, now_ms))
+        else:
+            token = self._known(key, lambda: self._rows.of_hash(key))
+        if used and token is not None:
+            self._note(key, token, now_ms)
+        return token
 
-    def _known(self, key: str, find: Callable[[], Token | None], now_ms: int) -> Token | None:
+    def maker_fault(self, key: str, tenant: str | None, now_ms: int) -> str | None:
+        """Return why what was made under a token is carried on no longer, or None.
+
+        Parameters
+        ----------
+        key
+            Of the token; empty where none was asked for.
+        tenant
+            Whose things it shows; None: those of all.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        if not key:
+            return None
+        token = self.of_key(key, now_ms, used=False)
+        if token is None:
+            return "who made it has no token any more"
+        if (fault := token.fault(now_ms)) is not None:
+            return f"who made it may no longer: {fault}"
+        allowed = token.user.sees_all if tenant is None else token.user.acts_for(tenant)
+        return None if allowed else "who made it does not act for its tenant any more"
+
+    def _known(self, key: str, find: Callable[[], Token | None]) -> Token | None:
         now = time.monotonic()
         met = self._met.get(key)
         if met is not None and now - met[0] < FRESH_S:
@@ -71,14 +106,17 @@ class TokenBook:
         if len(self._met) >= _MOST:
             self._met.clear()
         self._met[key] = now, token
-        if token.used_ms is None or now_ms - token.used_ms >= _NOTED_MS:
-            self._note(token, now_ms)
         return token
 
-    def _note(self, token: Token, now_ms: int) -> None:
-        """Write down a use; a call that only reads is answered where that cannot be."""
+    def _note(self, key: str, token: Token, now_ms: int) -> None:
+        """Write down a use now and then; a call that reads is answered where that cannot be."""
+        if token.used_ms is not None and now_ms - token.used_ms < _NOTED_MS:
+            return
         if token.fault(now_ms) is not None:
             return
+        met = self._met.get(key)
+        if met is not None:
+            self._met[key] = met[0], replace(token, used_ms=now_ms)
         try:
             self._rows.note_use(token.id, now_ms)
         except UNAVAILABLE as error:

@@ -46,6 +46,8 @@ class WebhookRow:
         How long before a reservation begins that is told.
     version, number
         The last event that was looked at for it.
+    maker
+        Under which a `TokenBook` finds the token of who made it; empty where none was asked for.
     """
 
     id: str
@@ -58,6 +60,7 @@ class WebhookRow:
     created_ms: int
     version: int
     number: int
+    maker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,16 @@ class WebhookRows:
                 sa.update(webhook_deliveries)
                 .where(table.webhook == row.webhook, table.event == row.event)
                 .values(values)
+            )
+
+    def give_up(self, id_: str, error: str, at_ms: int) -> None:
+        """Write down that what waits for one webhook is not told to it, and why."""
+        table = webhook_deliveries.c
+        with self._engine.begin() as connection:
+            connection.execute(
+                sa.update(webhook_deliveries)
+                .where(table.webhook == id_, table.state == WAITING)
+                .values(state=DEAD, error=error, due_ms=at_ms)
             )
 
     def counts(self, id_: str) -> dict[str, int]:

@@ -22,6 +22,9 @@ KEEP_YARN_RESERVATION: Final = (
     "definition = excluded.definition"
 )
 
+#: Parameters: the id of a reservation that leaves the Plan, whose row nobody asks for any more.
+FORGET_YARN_RESERVATION: Final = "DELETE FROM yarn_reservations WHERE id = ?"
+
 _FIRST: Final = sa.text(
     "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING"
 )

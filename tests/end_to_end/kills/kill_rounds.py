@@ -8,31 +8,37 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from service.cli.client.server_process import ServerProcess
 from tests.end_to_end.kills.kill_clients import Gate, KillClient
+from tests.end_to_end.kills.kill_stage import KillStage
 from tests.end_to_end.served_plan import everything, violations
 from tests.end_to_end.server_process import Client, workers_of
 from tests.patience import eventually
 
-#: Opens a server on a port.
-Opened = Callable[[int], AbstractContextManager[ServerProcess]]
-
 _CLIENTS: Final = 4
 
-#: What is killed, and how often in a hundred: one worker, all workers, the master alone (its
-#: workers are to follow), and everything at this instant.
-_TARGETS: Final = {"worker": 90, "workers": 4, "master": 3, "all": 3}
+#: What is killed, and how often in a hundred: one worker, the worker that leads the dispatch, all
+#: workers, the master alone (its workers are to follow), and everything at this instant; and the
+#: leader is stopped until another leads.
+_TARGETS: Final = {"worker": 77, "leader": 10, "hang": 3, "workers": 4, "master": 3, "all": 3}
+
+#: The same of the database, where that is a server of its own.
+_DATABASE: Final = {"database": 3}
 
 #: Most answers between two kills, and the longest wait for them, s; longest time that a worker is
 #: stopped before it goes on.
 _ANSWERS: Final = 10
 _PAUSE_S: Final = 3.0
 _STOPPED_S: Final = 0.4
+
+#: Longest time that a leader is stopped, and that a database is away, s.
+_HANG_S: Final = 4.0
+_AWAY_S: Final = 1.0
 
 #: Answers under keys that are asked for again at each check, by each client.
 _KEYS_AGAIN: Final = 10
@@ -63,9 +69,10 @@ class Killed:
 class KillRound:
     """One database, its clients, and who kills its servers."""
 
-    def __init__(self, opened: Opened, port: int, seed: int) -> None:
+    def __init__(self, stage: KillStage, port: int, seed: int) -> None:
         self.outcome = Killed()
-        self._opened = opened
+        self._stage = stage
+        self._opened = stage.opened
         self._port = port
         self._random = random.Random(seed)
         self._gate = Gate()
@@ -82,6 +89,7 @@ class KillRound:
                 if target in ("all", "master"):
                     servers.close()
                     server = servers.enter_context(self._opened(self._port))
+                if target in ("all", "master", "database"):
                     self._check(server)
                 if self.outcome.faults or time.monotonic() > until:
                     break
@@ -109,7 +117,11 @@ class KillRound:
         self._gate.wait_for_a_call(1.0)
         time.sleep(self._random.random() * 0.02)
         self.outcome.kills[target] += 1
-        if target == "all":
+        if target == "database":
+            self._kill_database(server)
+        elif target in ("leader", "hang"):
+            self._kill_leader(workers, for_good=target == "leader")
+        elif target == "all":
             server.kill()
         elif target == "master":
             os.kill(server.process.pid, signal.SIGKILL)
@@ -117,6 +129,26 @@ class KillRound:
         else:
             for pid in workers if target == "workers" else [self._random.choice(workers)]:
                 send(pid, signal.SIGKILL)
+
+    def _kill_database(self, server: ServerProcess) -> None:
+        """Let the database die and come back; servers go on by themselves."""
+        assert self._stage.postgres is not None
+        self._stage.postgres.kill()
+        time.sleep(self._random.random() * _AWAY_S)
+        self._stage.postgres.start()
+        eventually(lambda: Client(server.port).call("GET", "/readyz")[0], (200).__eq__)
+
+    def _kill_leader(self, workers: Sequence[int], *, for_good: bool) -> None:
+        """Kill the worker that leads, or stop it until another does; any where nobody leads."""
+        leader = self._stage.leader()
+        pid = leader if leader in workers else self._random.choice(workers)
+        assert pid is not None
+        if for_good:
+            send(pid, signal.SIGKILL)
+            return
+        send(pid, signal.SIGSTOP)
+        self._stage.wait_for_another(pid, _HANG_S)
+        send(pid, signal.SIGCONT)
 
     def _wait_for_answers(self) -> None:
         """Let some calls be answered, so that each kill comes in the middle of work."""
@@ -155,9 +187,10 @@ class KillRound:
             self.outcome.faults.append(fault)
 
 
-def random_targets(seed: int, count: int) -> list[str]:
-    """Return what to kill."""
-    return random.Random(seed).choices(tuple(_TARGETS), tuple(_TARGETS.values()), k=count)
+def random_targets(seed: int, count: int, *, database: bool) -> list[str]:
+    """Return what to kill; `database`: that too."""
+    targets = _TARGETS | (_DATABASE if database else {})
+    return random.Random(seed).choices(tuple(targets), tuple(targets.values()), k=count)
 
 
 def send(pid: int, number: signal.Signals) -> None:

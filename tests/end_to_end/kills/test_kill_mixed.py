@@ -1,4 +1,4 @@
-"""Kills of workers, masters and all in mixed load: a few always, by the hundred in the soak."""
+"""Kills of processes, leaders and databases in mixed load: a few always, hundreds in the soak."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service.cli.client.server_process import free_port
-from tests.databases import KINDS, empty_database
+from tests.databases import KINDS
 from tests.end_to_end.kills.kill_clients import Gate, KillClient, Known
-from tests.end_to_end.kills.kill_rounds import KillRound, Opened, random_targets
-from tests.end_to_end.served_plan import CLUSTER
-from tests.end_to_end.server_process import serving
+from tests.end_to_end.kills.kill_rounds import KillRound, random_targets
+from tests.end_to_end.kills.kill_stage import stage_of
 
 #: What is killed in the test that is always run.
-FEW = ("worker", "worker", "master", "workers", "worker")
+FEW = ("worker", "leader", "master", "hang", "workers", "worker")
 
 #: Kills on each database, and in one round: each round begins with an empty one.
 KILLS = int(os.environ.get("AGENDA_SOAK_KILLS", "1000"))
@@ -30,34 +27,16 @@ KILLS_OF_A_ROUND = 125
 #: Seconds for each database; fewer kills are made where they take longer.
 SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 
-#: What is loaded before workers are forked, so that a new one serves at once; and the log is pruned
-#: up to the snapshot, where what is late is lost if anywhere.
-PREPARED = (
-    "import service.app, service.store.store as log; "
-    "from planner.workload.warm_up import load_kernels; load_kernels(); log.KEPT_BEHIND = 0; "
-)
-
-
-@contextmanager
-def servers(kind: str, folder: Path, workers: int) -> Iterator[Opened]:
-    """Yield what opens servers on a database that is empty at first."""
-    folder.mkdir()
-    cluster = folder / "cluster.toml"
-    cluster.write_text(CLUSTER)
-    with empty_database(kind, folder) as database:
-        yield lambda port: serving(
-            database, cluster, workers=workers, snapshot_every=25, port=port, prepared=PREPARED
-        )
-
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kills_in_mixed_load_lose_and_repeat_nothing(tmp_path: Path, kind: str) -> None:
     """Whatever is killed, every answer holds: promised once, ended once, told again the same."""
-    with servers(kind, tmp_path / "few", workers=2) as opened:
-        found = KillRound(opened, free_port(), seed=1).run(FEW)
+    few = (*FEW, "database", "worker") if kind == "postgresql" else FEW
+    with stage_of(kind, tmp_path / "few", workers=2) as stage:
+        found = KillRound(stage, free_port(), seed=1).run(few)
 
     assert found.faults == []
-    assert found.kills == Counter(FEW)
+    assert found.kills == Counter(few)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +72,9 @@ def test_a_thousand_kills_lose_and_repeat_nothing(tmp_path: Path, kind: str) -> 
     until, made, number = time.monotonic() + SECONDS, 0, 0
     while made < KILLS and time.monotonic() < until:
         kills = min(KILLS_OF_A_ROUND, KILLS - made)
-        targets = random_targets(seed + number, kills)
-        with servers(kind, tmp_path / str(number), workers=1 + number % 2) as opened:
-            found = KillRound(opened, free_port(), seed + number).run(targets, until)
+        targets = random_targets(seed + number, kills, database=kind == "postgresql")
+        with stage_of(kind, tmp_path / str(number), workers=1 + number % 2) as stage:
+            found = KillRound(stage, free_port(), seed + number).run(targets, until)
         made, number = made + found.kills.total(), number + 1
         print(f"{kind}: {made} kills, round of seed {seed + number - 1}: {found}", flush=True)
         assert found.faults == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.service.conftest import Open, Service
 
 _HOUR = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)"
@@ -158,3 +160,41 @@ def test_a_reservation_tells_its_times(service: Service) -> None:
     assert (one["begin"], one["finish"]) == (rows[0][0], rows[-1][1])
     assert one["window"] == listed["window"] == [1800, 5400]
     assert one["history"][0]["at_at"] == "2026-01-05T00:00:00Z"
+
+
+TIMES = ("begin", "begin_at", "finish", "finish_at", "window")
+
+
+@pytest.mark.parametrize(
+    "rdl",
+    [
+        "window(atom(<1 cpu>, 1, 1, 10m, 10m), 30m, 90m)",
+        "atom(<1 cpu>, 1, 1, 10m, 10m)",
+        "every(1h, window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 20m))",
+        "window(any(atom(<9 cpu>, 1, 9, 10m, 90m), atom(<1 cpu>, 1, 1, 10m, 10m)), +10m, +3h)",
+    ],
+)
+def test_every_answer_tells_the_times(service: Service, rdl: str) -> None:
+    """Of POST, a batch, PUT, the same again, dry runs and a change of state: as they are read."""
+    client = service.client
+
+    def read(id_: str) -> dict[str, Any]:
+        body = client.get(f"/v1/reservations/{id_}").get_json()
+        return {name: body[name] for name in TIMES}
+
+    def told(answer: Any) -> dict[str, Any]:
+        assert answer.status_code < 300, answer.get_data(as_text=True)
+        return {name: answer.get_json()[name] for name in TIMES}
+
+    tried = client.post("/v1/reservations?dry_run=true", json={"id": "a", "rdl": rdl})
+    made = client.post("/v1/reservations", json={"id": "a", "rdl": rdl})
+    again = client.post("/v1/reservations", json={"id": "a", "rdl": rdl})
+    assert told(tried) == told(made) == told(again) == read("a")
+    (one,) = client.post("/v1/reservations:batch", json=[{"id": "b", "rdl": rdl}]).get_json()[
+        "results"
+    ]
+    assert {name: one["body"][name] for name in TIMES} == read("b")
+    anything = {"If-Match": "*"}
+    changed = client.put("/v1/reservations/a", json={"rdl": _SMALL}, headers=anything)
+    assert told(changed) == read("a")
+    assert told(client.delete("/v1/reservations/a")) == read("a")

@@ -49,6 +49,26 @@ def test_a_stream_goes_on_behind_the_event_it_is_told(service: Service) -> None:
         assert again[1:] == told[at + 1 :]
 
 
+@pytest.mark.parametrize(
+    ("narrowed", "ids"),
+    [("tenant=ml", ["b", "d"]), ("reservation=d", ["d"]), ("", ["a", "b", "d"])],
+)
+def test_a_narrowed_stream_goes_on_narrowed(
+    service: Service, narrowed: str, ids: list[str]
+) -> None:
+    """By tenant or reservation: behind each id exactly what is left of its own comes."""
+    for id_, tenant in (("a", "ads"), ("b", "ml"), ("d", "ml")):
+        service.reserve(id_, tenant=tenant)
+        service.client.delete(f"/v1/reservations/{id_}")
+    query = f"&kinds=accepted,cancelled&{narrowed}"
+    told = heard(service, f"&after=0{query}")[1:]
+    assert [(kind, data["reservation"]) for _, kind, data in told] == [
+        (kind, id_) for id_ in ids for kind in ("accepted", "cancelled")
+    ]
+    for at, (id_, _, _) in enumerate(told):
+        assert heard(service, query, **{"Last-Event-ID": id_})[1:] == told[at + 1 :]
+
+
 def test_what_is_forgotten_is_a_reset(service: Service) -> None:
     """Where the client's last event is of another log, it is told to read anew, and goes on."""
     service.reserve("a")

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
+from service.access.token import new_secret
 from service.cli.main import main
 from service.config import ServiceConfig
 from service.monitoring.bundle import SupportBundle, last_lines, secrets_of_url
@@ -46,22 +47,27 @@ def test_a_running_server_and_its_database(tmp_path: Path) -> None:
     """Versions, settings, counts, revision, metrics, cluster, log; nothing that was planted."""
     cluster, log, out = (tmp_path / name for name in ("cluster.toml", "agenda.log", "d.tar.gz"))
     cluster.write_text(CLUSTER)
-    log.write_text(LOG)
     url = f"sqlite:///{tmp_path / 'a.db'}"
     with serving(tmp_path / "a.db", cluster) as server:
         body = {"id": "a", "rdl": "atom(<1 cpu>, 1, 10, 60, 600)", "tenant": "ads"}
-        assert Client(server.port).call("POST", "/v1/reservations", body)[0] == 201
+        client = Client(server.port)
+        assert client.call("POST", "/v1/reservations", body)[0] == 201
+        told = {"url": "https://query-hunter2.example/query-hunter2"}
+        hook = client.call("POST", "/v1/webhooks", told)[1]["secret"]
+        feed = client.call("POST", "/v1/calendar/feeds", {"tenant": "ads"})[1]
+        planted = [*PLANTED, hook, feed["token"], shown := new_secret()]
+        log.write_text(f"{LOG}{hook}\n GET {feed['path']} 200\nwhat {shown} was\nlast line\n")
         done = CliRunner().invoke(
             main,
             ["diag", "--server", f"http://127.0.0.1:{server.port}", "--token", "token-hunter2",
-             "--database", url, "--log", str(log), "--lines", "4", "--out", str(out)],
+             "--database", url, "--log", str(log), "--lines", "8", "--out", str(out)],
             env={"AGENDA_PASSWORD": "word-hunter2", "AGENDA_POSTGRES":
                  "postgresql+psycopg://a:other-hunter2@host/db"},
         )  # fmt: skip
 
     assert done.exit_code == 0, done.output
     files = read(out)
-    assert not [(name, one) for name, text in files.items() for one in PLANTED if one in text]
+    assert not [(name, one) for name, text in files.items() for one in planted if one in text]
     assert json.loads(files["manifest.json"])["missing"] == {}
     told = json.loads(files["server/diagnostics.json"])
     assert told["plan"]["reservations"] == {"accepted": 1} or told["plan"]["version"] > 1

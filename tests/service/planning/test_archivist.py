@@ -98,6 +98,19 @@ def test_it_leaves_and_is_still_shown(aged: Service) -> None:
     assert _archivist(aged).run() == 0
 
 
+def test_lists_tell_the_times_of_what_has_left(aged: Service) -> None:
+    """Begin, finish and window stand in a list from the archive as they stood before."""
+
+    def listed() -> dict[str, Any]:
+        page = aged.client.get("/v1/reservations?state=completed").get_json()["reservations"]
+        return {one["id"]: one for one in page}
+
+    before = listed()
+    assert before["over"]["window"] is not None
+    assert _archivist(aged).run() == 4
+    assert listed() == before
+
+
 def test_a_tenants_place_stays_where_it_was(aged: Service, url: str, open_service: Open) -> None:
     """Also in a process that starts from a snapshot, though nothing of the tenant is left."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.store import LogEntry, Store, VersionTakenError, YarnReservationRow
+from service.store.log.archive import ArchivedRow
 from tests.databases import KINDS, empty_database
 
 ROW = YarnReservationRow("r_1", "r_1", "batch", "alice", 5, 100, 200, 0, b"{}")
@@ -83,3 +84,19 @@ def test_no_two_callers_get_one_id(url: str) -> None:
 
     assert sorted(counter for _, counter in made) == list(range(1, 41))
     assert len({start for start, _ in made}) == 1
+
+
+def test_a_row_leaves_with_its_reservation(url: str) -> None:
+    """In the transaction in which that is archived; a refusal under the id takes nothing away."""
+    store = Store(url)
+    append(store, 1, ROW)
+    left = ArchivedRow("r_1", "ads", "batch", "refused", 0, 1, 5, b"{}")
+
+    store.append([LogEntry(2, 1, b"{}")], left=[left])
+    assert store.yarn.named("r_1") == [ROW]
+    with pytest.raises(VersionTakenError):
+        store.append([LogEntry(2, 1, b"{}")], left=[replace(left, state="completed")])
+    assert store.yarn.named("r_1") == [ROW]
+
+    store.append([LogEntry(3, 1, b"{}")], left=[replace(left, state="completed")])
+    assert store.yarn.named("r_1") == []

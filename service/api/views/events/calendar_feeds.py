@@ -24,6 +24,10 @@ _SHOWN: Final[dict[str, Any]] = {
     "id": _TEXT,
     "tenant": _TEXT,
     "created_at": {"type": "string", "format": "date-time"},
+    "stopped": {
+        "type": ["string", "null"],
+        "description": "Why it is read no longer: the token of who made it is not good.",
+    },
     "token": {**_TEXT, "description": "Only where it is created: reads the calendar."},
     "path": {**_TEXT, "description": "Only where it is created: where the calendar is."},
 }
@@ -31,7 +35,7 @@ SCHEMAS: Final[dict[str, Any]] = {
     "CalendarFeed": {
         "type": "object",
         "properties": _SHOWN,
-        "required": ["id", "tenant", "created_at"],
+        "required": ["id", "tenant", "created_at", "stopped"],
     },
     "CalendarFeedList": {
         "type": "object",
@@ -118,7 +122,7 @@ ROUTES: Final = (
             ),
             304: Documented("The calendar is as in If-None-Match."),
         },
-        problems=(Code.MALFORMED, "not_found"),
+        problems=(Code.MALFORMED, "not_found", "gone"),
         query=(text("token", "The token of a feed."),),
         headers=(Header("If-None-Match", "A tag: answer 304 when nothing has changed."),),
         role=None,

@@ -9,6 +9,7 @@ from service.api.call import Call
 from service.api.fields import Field, span_of_time, text
 from service.api.route import Documented, Header, Route
 from service.calls.events.events import filter_of, listen, position_of, read_kinds
+from service.commits.screening.ownership import own_filter
 from service.events.plan_event import ID_PATTERN, KINDS, EventPosition, read_position
 from service.problems import FieldError
 from service.response import JSON, Response
@@ -37,7 +38,8 @@ def _read_after(value: str) -> EventPosition:
 def _events(runtime: Runtime, call: Call) -> Response:
     query = call.query
     position = position_of(call.headers.get("last-event-id"), query["after"])
-    wanted = filter_of(call.user, query["kinds"], query["tenant"], query["reservation"])
+    tenant = own_filter(call.user, query["tenant"])
+    wanted = filter_of(call.user, query["kinds"], tenant, query["reservation"])
     longest_s = LONGEST_S if query["wait"] is None else query["wait"] / 1000
     return Response(200, listen(runtime, wanted, position, longest_s), STREAM_HEADERS, MEDIA)
 

@@ -72,6 +72,10 @@ _SHOWN: Final[dict[str, Any]] = {
     "reservation": {"type": ["string", "null"]},
     "lead": {"type": "number"},
     "created_at": {"type": "string", "format": "date-time"},
+    "stopped": {
+        "type": ["string", "null"],
+        "description": "Why it is told nothing any more: the token of who made it is not good.",
+    },
     "deliveries": {
         "type": "object",
         "properties": {state: {"type": "integer"} for state in ("waiting", "delivered", "dead")},

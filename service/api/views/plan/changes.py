@@ -9,6 +9,7 @@ from service.api.call import Call
 from service.api.fields import integer, text
 from service.api.route import Documented, Route, json_of
 from service.calls.plan.changes import ChangeFilter, changes_since
+from service.commits.screening.ownership import own_filter
 from service.response import Response
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _changes(runtime: Runtime, call: Call) -> Response:
-    wanted = ChangeFilter(call.user, call.query["tenant"])
+    wanted = ChangeFilter(call.user, own_filter(call.user, call.query["tenant"]))
     return Response(200, changes_since(runtime, call.query["since"], wanted))
 
 

@@ -12,6 +12,7 @@ from service.calls.plan.bars import BarSpan, bars
 from service.calls.plan.series import PlanSpan
 from service.calls.plan.skyline import DIVISIONS, skyline
 from service.calls.plan.tenants import tenants
+from service.commits.screening.ownership import own_filter
 from service.response import Response
 
 if TYPE_CHECKING:
@@ -142,12 +143,13 @@ def _skyline(runtime: Runtime, call: Call) -> Response:
 
 
 def _bars(runtime: Runtime, call: Call) -> Response:
+    tenant = own_filter(call.user, call.query["tenant"])
     known = _is_known(runtime, call)
     if known is not None:
         return known
     query = call.query
     start, end = runtime.resolve(query["from"]), runtime.resolve(query["to"])
-    wanted = BarSpan(start, end, query["tenant"], query["rows"])
+    wanted = BarSpan(start, end, tenant, query["rows"])
     return _tagged(bars(runtime.reading, runtime.windows, wanted, call.user))
 
 

@@ -20,7 +20,7 @@ from service.cli.terminal.output import (
 )
 
 _PATH: Final = "/v1/webhooks"
-_COLUMNS: Final = ("id", "url", "kinds", "tenant", "waiting", "delivered", "dead")
+_COLUMNS: Final = ("id", "url", "kinds", "tenant", "waiting", "delivered", "dead", "stopped")
 _FAILURE: Final = ("event", "kind", "state", "attempts", "error", "at")
 
 
@@ -118,4 +118,4 @@ def test(id_: str, server: Server) -> int:
 def _row(one: Mapping[str, Any]) -> list[object]:
     counts = one["deliveries"]
     numbers = [counts[state] for state in ("waiting", "delivered", "dead")]
-    return [one["id"], one["url"], " ".join(one["kinds"]), one["tenant"], *numbers]
+    return [one["id"], one["url"], " ".join(one["kinds"]), one["tenant"], *numbers, one["stopped"]]
