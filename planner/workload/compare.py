@@ -205,7 +205,7 @@ def run_agent(
     limits: Limits,
     timer: Callable[[], float] = time.perf_counter,
 ) -> AgentRun:
-    """Plan a workload with one agent on an empty Plan; an agent that breaks is a row that says so."""
+    """Plan a workload with one agent on an empty Plan; one that breaks is a row that says so."""
     try:
         done: Planned = plan_from_nothing(cluster, workload, agent, limits, timer=timer)
     except Exception as error:  # noqa: BLE001 - one agent's fault must not cost the others' answers

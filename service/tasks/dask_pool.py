@@ -129,14 +129,14 @@ class _DaskRun:
             except queue.Empty:
                 continue
             if what == "told":
-                self._watch.told(index, pickle.loads(body))  # noqa: S301 - our own cluster
+                self._watch.told(index, pickle.loads(body))
             elif what == "kept":
                 self._hand_on_kept(index)
             else:
                 left -= 1
                 answer = self._answer(index, body)
                 if answer is not None:
-                    yield index, pickle.loads(answer)  # noqa: S301 - our own cluster
+                    yield index, pickle.loads(answer)
 
     def end(self) -> None:
         """Drop the tasks and what they have kept."""
@@ -172,7 +172,7 @@ class _DaskRun:
 
         shelf = Variable(f"{self._session}-{index}", client=self._client)
         with contextlib.suppress(TimeoutError):
-            self._watch.kept(index, pickle.loads(shelf.get(timeout=_CONNECT_S)))  # noqa: S301
+            self._watch.kept(index, pickle.loads(shelf.get(timeout=_CONNECT_S)))
 
     def _answer(self, index: int, future: Future) -> bytes | None:
         from distributed import KilledWorker

@@ -121,10 +121,10 @@ class ProcessPool:
             watch.kept(index, body)
         elif what == "raised":
             one.task = None
-            raise pickle.loads(body)  # noqa: S301 - from our own worker
+            raise pickle.loads(body)
         else:
             one.task = None
-            yield index, pickle.loads(body)  # noqa: S301 - from our own worker
+            yield index, pickle.loads(body)
 
     def _bury(self, one: _PoolProcess, run: _PoolRun, *, stopped: bool) -> None:
         """Have the task of a worker that died begun again.

@@ -66,7 +66,7 @@ def work_off(pipe: Connection, parent: int) -> None:
 def _answer_to(work: bytes, link: TaskLink) -> tuple[str, Any]:
     """Return how a task ended, and its answer or what it raised; both pickled."""
     try:
-        return "done", pickle.dumps(pickle.loads(work)(link))  # noqa: S301
+        return "done", pickle.dumps(pickle.loads(work)(link))
     except Exception as error:  # noqa: BLE001 - it is raised where the task was asked for
         return "raised", pickled_error(error)
 
@@ -75,7 +75,7 @@ def pickled_error(error: Exception) -> bytes:
     """Return an exception as bytes; one that cannot be read back is told by its text."""
     try:
         raw = pickle.dumps(error)
-        pickle.loads(raw)  # noqa: S301
+        pickle.loads(raw)
     except Exception:  # noqa: BLE001 - exceptions of libraries may refuse in any way
         return pickle.dumps(TaskPoolError(f"{type(error).__name__}: {error}"))
     return raw
