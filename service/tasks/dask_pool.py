@@ -12,6 +12,7 @@ import queue
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from service.tasks.dask_software import require_one_thread, require_same_software, software_here
@@ -196,10 +197,29 @@ def connected_client(address: str) -> Client:
     Raises
     ------
     TaskPoolError
-        If the package is missing, the address is none, or nothing answers there.
+        As `require_dask`, or if nothing answers there.
+    """
+    require_dask(address)
+    from distributed import Client
+
+    try:
+        return Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise TaskPoolError(
+            f"no Dask scheduler answers at {address} within {_CONNECT_S:g} s"
+        ) from error
+
+
+def require_dask(address: str) -> None:
+    """Check what can be known of a cluster without asking it.
+
+    Raises
+    ------
+    TaskPoolError
+        If the package is missing, or the address is none.
     """
     try:
-        from distributed import Client
+        import_module("distributed")
     except ModuleNotFoundError as error:
         raise TaskPoolError(
             "a Dask cluster needs the package distributed: pip install 'cluster-agenda[dask]'"
@@ -209,9 +229,3 @@ def connected_client(address: str) -> Client:
             f"{address!r} is no address of a Dask scheduler; write tcp://HOST:PORT or "
             "tls://HOST:PORT"
         )
-    try:
-        return Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, TimeoutError) as error:
-        raise TaskPoolError(
-            f"no Dask scheduler answers at {address} within {_CONNECT_S:g} s"
-        ) from error

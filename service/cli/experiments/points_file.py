@@ -9,24 +9,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 import json
 import pickle
 from collections.abc import Callable
-from dataclasses import is_dataclass
-from enum import Enum
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from service.cli.errors import CliError
-
-#: Where the classes of answers are.
-_OURS: Final = ("dispatch", "planner", "rdl", "lp", "service")
-
-#: The one class of others that is read back.
-_OTHERS: Final = {("fractions", "Fraction")}
+from service.tasks.data_pickle import read_data
 
 
 def point_of(part: Callable[[], Any]) -> str:
@@ -90,7 +82,7 @@ class PointsFile:
         for number, line in enumerate(lines[1:], 2):
             try:
                 entry = json.loads(line)
-                answer = _DataReader(io.BytesIO(base64.b64decode(entry["answer"]))).load()
+                answer = read_data(base64.b64decode(entry["answer"]))
                 self.done[entry["point"]] = answer
             except (ValueError, KeyError, TypeError, binascii.Error, pickle.UnpicklingError) as why:
                 raise CliError(f"{self._path}: line {number} is no point: {why}") from why
@@ -108,15 +100,3 @@ class PointsFile:
                 f"{self._path}: it holds points of {experiment} by Agenda {release}, not of "
                 f"{ours['experiment']} by {ours['agenda']}; name another file"
             )
-
-
-class _DataReader(pickle.Unpickler):
-    """Reads answers: plain values, and classes of ours that hold data."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        known = module.partition(".")[0] in _OURS or (module, name) in _OTHERS
-        found = super().find_class(module, name) if known else None
-        is_data = isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum))
-        if not is_data and (module, name) not in _OTHERS:
-            raise pickle.UnpicklingError(f"{module}.{name} is no data of an experiment")
-        return found
