@@ -107,7 +107,7 @@ class Runner:
         progress = msgspec.json.decode(row.progress)
         deaths = progress.get("deaths", 0) + bool(died)
         if deaths > MOST_DEATHS:
-            ending = f"{died}, the {deaths}th time; ask again"
+            ending = f"{died}, as {MOST_DEATHS} times before; ask again"
             self.rows.lose(row.id, self._clock.now_ms(), ending)
             return
         logger.info("job %s goes on: %s", row.id, died or "its server ended")

@@ -7,6 +7,10 @@ import signal
 import time
 from pathlib import Path
 
+from planner.cluster import Cluster
+from planner.plan.plan import Plan
+from planner.workload.compile import CompiledWorkload, compile_workload
+from service.optimizing.live_requests import lines_of_plan, whole_cluster
 from service.tasks.task_pool import TaskLink
 
 
@@ -42,3 +46,9 @@ def dies_once(mark: Path, link: TaskLink) -> object:
 def dies(link: TaskLink) -> None:
     """Kill whoever works on it."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def day_of(plan: Plan) -> tuple[Cluster, CompiledWorkload]:
+    """Return the requests of a Plan, compiled, with its cluster."""
+    cluster = whole_cluster(plan)
+    return cluster, compile_workload(lines_of_plan(plan), cluster)
