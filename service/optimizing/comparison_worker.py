@@ -34,27 +34,28 @@ def _compare(call: JobCall) -> None:
     cluster, lines = _day_of(twin, asked)
     day = (cluster, compile_workload(lines, cluster))
     based_on = None if asked.workload is not None else twin.version
-    done = _kept_runs(call.kept, based_on)
+    done = kept_runs(call.kept, based_on)
 
     def keep(run: AgentRun) -> None:
         if reporter.stop():  # it may have been cut short
             return
         done[run.agent] = run
-        reporter.keep(msgspec.json.encode({"runs": _written(done, based_on)}))
+        reporter.keep(msgspec.json.encode({"runs": written_runs(done, based_on)}))
 
     limits = bare_limits(asked.agents, asked.time_s, asked.seed)
     found = compare_on(call.pool, day, limits, reporter.stop, dict(done), keep)
     result: dict[str, Any] = {"based_on": twin.version, "requests": len(lines), **found.to_json()}
     if reporter.stop():
-        result["runs"] = _written(done, based_on)
+        result["runs"] = written_runs(done, based_on)
     reporter.ended_with(msgspec.json.encode(result), "what was done")
 
 
-def _written(runs: Mapping[str, AgentRun], based_on: int | None) -> str:
+def written_runs(runs: Mapping[str, AgentRun], based_on: int | None) -> str:
+    """Return runs as a text for `kept_runs`; `based_on` is the version of the Plan they are of."""
     return base64.b64encode(pickle.dumps((based_on, dict(runs)))).decode()
 
 
-def _kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
+def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
     """Return the runs that an earlier process has kept, if they are of the same requests."""
     if not kept or (written := msgspec.json.decode(kept).get("runs")) is None:
         return {}
