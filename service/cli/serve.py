@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from service.cli.errors import reports_errors
-from service.cli.options import READABLE, FiniteRange, agent_name
-from service.cli.pool_options import dask_option
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.options import READABLE, FiniteRange, agent_name
+from service.cli.terminal.pool_options import dask_option
 
 
 @click.command()

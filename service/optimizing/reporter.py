@@ -15,8 +15,8 @@ from sqlalchemy.exc import OperationalError
 
 from planner.optimization.result import OptimizeProgress
 from service.store import OptimizationRow, Store
-from service.store.host_clock import HostClock
-from service.store.optimizations import INTERRUPTED
+from service.store.database.host_clock import HostClock
+from service.store.rows.optimizations import INTERRUPTED
 
 logger = logging.getLogger("agenda.optimizing")
 

@@ -19,7 +19,7 @@ from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
 from service.store import OptimizationRow, Store
-from service.store.optimizations import LOST, RUNNING
+from service.store.rows.optimizations import LOST, RUNNING
 
 logger = logging.getLogger("agenda.optimizing")
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.workload.compare import (
     AgentRun,
     Comparison,

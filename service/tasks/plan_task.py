@@ -17,9 +17,9 @@ from planner.optimization.result import (
     OptimizeProgress,
     OptimizeScope,
 )
-from planner.plan.changes import Change
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Change
 from planner.workload.warm_up import load_kernels
 from service.tasks.task_pool import PoolTask, PoolWatch, TaskLink, TaskPool
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from service.cli.errors import CliError
 from service.cli.experiments.points_file import PointsFile, point_of
-from service.cli.progress import CommandProgress
+from service.cli.terminal.errors import CliError
+from service.cli.terminal.progress import CommandProgress
 from service.tasks.inline_pool import InlinePool
 from service.tasks.task_pool import PoolTask, PoolWatch, TaskLink, TaskPool
 

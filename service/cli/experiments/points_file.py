@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from service.cli.errors import CliError
+from service.cli.terminal.errors import CliError
 from service.tasks.data_pickle import read_data
 
 

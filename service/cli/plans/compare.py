@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from service.cli.errors import as_cli_error, reports_errors
-from service.cli.exit_codes import DONE, ERROR
-from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration, seed_option
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.plan import limits_of, read_day
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
-from service.cli.pool_options import pool_options, task_pool
-from service.cli.progress import make_ready, running
+from service.cli.terminal.errors import as_cli_error, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.options import (
+    READABLE,
+    WRITABLE,
+    agent_name,
+    agent_names,
+    duration,
+    seed_option,
+)
+from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.pool_options import pool_options, task_pool
+from service.cli.terminal.progress import make_ready, running
 
 if TYPE_CHECKING:
     from planner.agent import Limits
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.workload.compare import AgentRun, Comparison
     from planner.workload.compile import CompiledWorkload
 

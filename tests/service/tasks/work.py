@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.workload.compile import CompiledWorkload, compile_workload
 from service.optimizing.live_requests import lines_of_plan, whole_cluster

@@ -18,12 +18,12 @@ import pytest
 from click.testing import Result
 
 from dispatch.simulation.spread import Figure
-from service.cli.errors import CliError
-from service.cli.exit_codes import DONE, ERROR, USAGE
 from service.cli.experiments.catalogue import EXPERIMENTS
 from service.cli.experiments.effort import ExperimentEffort
 from service.cli.experiments.points_file import PointsFile
-from service.cli.progress import CommandProgress
+from service.cli.terminal.errors import CliError
+from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.progress import CommandProgress
 from service.tasks.task_pool import PoolTask, PoolWatch
 from tests.service.cli.command_line import agenda
 
