@@ -55,20 +55,25 @@ def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
         workload = replace(workload, machines=4, jobs_per_hour=500.0, hours=0.5, production=0.2)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     wants_jobs = effort.jobs is not None
-    parts = [partial(run_seed_of_rayon, name, options, seed, wants_jobs) for seed in options.seeds]
+    parts = [
+        partial(run_seed_of_rayon, name, replace(options, seeds=(seed,)), wants_jobs)
+        for seed in options.seeds
+    ]
     with reading(file):
         runs = effort.parts(parts)
     return _result_of(rayon_table(rayon_design(name), options, runs))
 
 
-def run_seed_of_rayon(name: str, options: RayonOptions, seed: int, wants_jobs: bool) -> PartRun:
-    """Run every system of an experiment once, with every job where that is wanted."""
+def run_seed_of_rayon(name: str, options: RayonOptions, wants_jobs: bool) -> PartRun:
+    """Run every system of an experiment once, by the one seed of its options, with its jobs if wanted."""
     records: list[JobRecord] = []
 
     def keep(system: str, run: RayonRun) -> None:
         records.extend(rayon_records_of(run, system))
 
-    found = run_rayon_seed(rayon_design(name), options, seed, keep if wants_jobs else None)
+    found = run_rayon_seed(
+        rayon_design(name), options, options.seeds[0], keep if wants_jobs else None
+    )
     return PartRun(found, records)
 
 

@@ -71,18 +71,21 @@ def run_example(effort: ExperimentEffort) -> ExperimentResult:
 
 def _run_seeds(effort: ExperimentEffort, name: str, options: ZoeOptions) -> ExperimentResult:
     wants_jobs = effort.jobs is not None
-    parts = [partial(run_zoe_seed, name, options, seed, wants_jobs) for seed in options.seeds]
+    parts = [
+        partial(run_zoe_seed, name, replace(options, seeds=(seed,)), wants_jobs)
+        for seed in options.seeds
+    ]
     return _result_of(table_of(_design(name), options, effort.parts(parts)))
 
 
-def run_zoe_seed(name: str, options: ZoeOptions, seed: int, wants_jobs: bool) -> PartRun:
-    """Run every variant of an experiment once, with every job where that is wanted."""
+def run_zoe_seed(name: str, options: ZoeOptions, wants_jobs: bool) -> PartRun:
+    """Run every variant of an experiment once, by the one seed of its options, with its jobs if wanted."""
     records: list[JobRecord] = []
 
     def keep(variant: str, run: SimulatedRun) -> None:
         records.extend(records_of(run, variant))
 
-    found = run_seed(_design(name), options, seed, keep if wants_jobs else None)
+    found = run_seed(_design(name), options, options.seeds[0], keep if wants_jobs else None)
     return PartRun(found, records)
 
 
