@@ -65,7 +65,7 @@ def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
 
 
 def run_seed_of_rayon(name: str, options: RayonOptions, wants_jobs: bool) -> PartRun:
-    """Run every system of an experiment once, by the seed in its options; with its jobs if wanted."""
+    """Run every system of an experiment by the seed of its options, with its jobs if wanted."""
     records: list[JobRecord] = []
 
     def keep(system: str, run: RayonRun) -> None:

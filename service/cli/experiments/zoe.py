@@ -79,7 +79,7 @@ def _run_seeds(effort: ExperimentEffort, name: str, options: ZoeOptions) -> Expe
 
 
 def run_zoe_seed(name: str, options: ZoeOptions, wants_jobs: bool) -> PartRun:
-    """Run every variant of an experiment once, by the seed in its options; with its jobs if wanted."""
+    """Run every variant of an experiment by the seed of its options, with its jobs if wanted."""
     records: list[JobRecord] = []
 
     def keep(variant: str, run: SimulatedRun) -> None:
