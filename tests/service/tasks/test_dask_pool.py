@@ -64,6 +64,12 @@ def test_after_a_stop_those_at_work_end_and_no_more_begin(pool: DaskPool) -> Non
     assert 0 < len(found) <= 2
 
 
+def test_the_first_begins_though_it_is_to_stop_already(pool: DaskPool) -> None:
+    """As in this process: what it had kept is not lost, it answers with that."""
+    tasks = [PoolTask(str(n), work.until_stopped) for n in range(2)]
+    assert dict(pool.run(tasks, PoolWatch(lambda: True)))[0] == "the best so far"
+
+
 def test_a_sweep_has_the_same_figures_and_jobs_wherever_it_runs(
     cluster: DaskCluster, tmp_path: Path
 ) -> None:
