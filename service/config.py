@@ -105,6 +105,9 @@ class ServiceConfig:
         Whether components run where executors are; else they run in memory, by their sizes.
     lease_s
         After how long without a report an executor, and what it runs, is lost.
+    dask
+        Address of a Dask scheduler on whose workers optimisations and comparisons run; None: they
+        run in processes beside the server.
     """
 
     database: str = DEFAULT_DATABASE
@@ -144,6 +147,7 @@ class ServiceConfig:
     rate: float = 200.0
     tenant_waiting: int = 50_000
     webhook_networks: tuple[str, ...] = ()
+    dask: str | None = None
 
     def __post_init__(self) -> None:
         """Check the ranges.

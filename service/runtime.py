@@ -109,7 +109,7 @@ class Runtime:
         self._clock = clock
         self.token_book = TokenBook(replica.store.tokens)
         self.planner = Planner(config, replica, clock, self.telemetry)
-        self.optimizations = Runner(config.database, replica.store)
+        self.optimizations = Runner(config.database, replica.store, config.dask)
         self.yarn = replica.store.yarn
         self.exposition = PlanExposition(replica, clock)
         self.dispatcher = DispatcherThread(
@@ -301,6 +301,7 @@ class Runtime:
             self._replica.replay()
             self.planner.bring_up_to_date()
             warm_up(self.planner, self._replica, self.now_ms(), self.config.agent)
+            self.optimizations.resume()
             if self._loaded is not None:
                 self._loaded()
         except Exception as failure:

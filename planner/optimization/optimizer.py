@@ -114,7 +114,7 @@ class _Optimization:
         self.requested = sum(search.cost_model.requested_value(one) for one in self.everything)
         self.bound = self.requested - search.fixed.rejected
         start = search.evaluate(draft, "plan")
-        best = self._solved(search, start)
+        best = self._solved(search, self._resumed(search, start))
         if not self._proven(best):
             best, self.trials = search.improve(best, self._is_over, self._tell)
         return self._answer(search, start, self._within_counts(search, best))
@@ -141,6 +141,24 @@ class _Optimization:
             if one.number not in draft.moved:
                 draft.lift(one)
         return draft
+
+    def _resumed(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
+        """Return what an earlier run had found, where all that holds something keeps it."""
+        found = {
+            one.request.id if isinstance(one, Admit) else one.id: one.result
+            for one in self.effort.start
+            if isinstance(one, Admit | Update)
+        }
+        chosen = [one for one in search.commitments if one.id in found]
+        draft = start.draft.copy()
+        for one in chosen:
+            draft.lift(one)
+        for one in sorted(chosen, key=lambda other: other.state is State.REFUSED):
+            owed = one.number not in start.draft.lifted
+            if not search.take(draft, one, found[one.id]) and owed and not draft.put_back(one):
+                return start
+        resumed = search.evaluate(draft, "search")
+        return resumed if resumed.score < start.score else start
 
     def _conflict(self) -> PinConflict | None:
         """Return pins that do not fit the machines and policies there are."""
@@ -182,6 +200,8 @@ class _Optimization:
             self.effort.tell(
                 OptimizeProgress(self._value(best), self.bound, best.source, elapsed_s)
             )
+        if self.effort.keep is not None and best.source != "plan":
+            self.effort.keep(lambda: [*self._moves(best.draft), *self._losses(best.draft)])
 
     def _value(self, best: Candidate) -> float:
         return self.requested - best.cost.rejected

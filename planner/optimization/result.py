@@ -157,8 +157,15 @@ class OptimizeOptions:
         Name of an agent that solves; None chooses, ``""`` is none.
     tell
         Told of every better plan.
+    start
+        Changes that an earlier run had found on the same Plan, to go on from; what does not fit is
+        left out.
+    keep
+        Called where a better plan was found, with a function that returns its changes.
     """
 
     limits: Limits = field(default_factory=Limits)
     solver: str | None = None
     tell: Callable[[OptimizeProgress], None] | None = None
+    start: tuple[Change, ...] = ()
+    keep: Callable[[Callable[[], list[Change]]], None] | None = None

@@ -180,20 +180,32 @@ def compare(
     for agent in chosen:
         allowed = (times or {}).get(agent.name, own.time_s)
         if runs and own.stop is not None and own.stop():
-            runs.append(AgentRun(agent.name, NOT_RUN, "the comparison was stopped before its turn"))
+            runs.append(run_without_turn(agent.name))
             continue
-        runs.append(_run(cluster, workload, agent, replace(own, time_s=allowed), timer))
+        runs.append(run_agent(cluster, workload, agent, replace(own, time_s=allowed), timer))
+    return comparison_of(runs)
+
+
+def comparison_of(runs: Sequence[AgentRun]) -> Comparison:
+    """Return runs on one workload beside each other, wherever each was made."""
+    names = [run.agent for run in runs]
     base = names.index(BASELINE) if BASELINE in names else 0
     return Comparison(names[base], tuple(_beside(run, runs[base]) for run in runs))
 
 
-def _run(
+def run_without_turn(agent: str) -> AgentRun:
+    """Return the row of an agent whose turn never came."""
+    return AgentRun(agent, NOT_RUN, "the comparison was stopped before its turn")
+
+
+def run_agent(
     cluster: Cluster,
     workload: CompiledWorkload,
     agent: Agent,
     limits: Limits,
-    timer: Callable[[], float],
+    timer: Callable[[], float] = time.perf_counter,
 ) -> AgentRun:
+    """Plan a workload with one agent on an empty Plan; one that breaks is a row that says so."""
     try:
         done: Planned = plan_from_nothing(cluster, workload, agent, limits, timer=timer)
     except Exception as error:  # noqa: BLE001 - one agent's fault must not cost the others' answers

@@ -8,6 +8,7 @@ import click
 
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.options import READABLE, FiniteRange, agent_name
+from service.cli.terminal.pool_options import dask_option
 
 
 @click.command()
@@ -113,6 +114,7 @@ from service.cli.terminal.options import READABLE, FiniteRange, agent_name
 @click.option("--tenant-waiting", type=click.IntRange(min=1), default=50_000, show_default=True,
               metavar="N", help="Requests of one tenant that may wait to be planned in a server "
               "process.")  # fmt: skip
+@dask_option("optimisations and comparisons")
 @reports_errors
 def serve(
     database: str,
@@ -137,11 +139,16 @@ def serve(
     rate: float,
     tenant_waiting: int,
     webhook_networks: tuple[str, ...],
+    dask: str | None,
 ) -> None:
     """Serve the HTTP API until stopped; the Plan survives in the database."""
     from service.config import ServiceConfig
     from service.server import run
 
+    if dask is not None:
+        from service.tasks.dask_pool import require_dask
+
+        require_dask(dask)
     run(
         ServiceConfig(
             database=database,
@@ -166,5 +173,6 @@ def serve(
             rate=rate,
             tenant_waiting=tenant_waiting,
             webhook_networks=webhook_networks,
+            dask=dask,
         )
     )

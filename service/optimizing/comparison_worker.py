@@ -5,43 +5,62 @@ It plans the requests of a day with several agents, on its own copy of the Plan,
 
 from __future__ import annotations
 
+import base64
+import pickle
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from planner.agent import Limits
 from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, read_line
 from planner.plan.plan import Plan
-from planner.workload.compare import compare
+from planner.workload.compare import AgentRun
 from planner.workload.compile import compile_workload
-from planner.workload.warm_up import load_kernels
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.live_requests import lines_of_plan, whole_cluster
-from service.optimizing.process import carry_out
-from service.optimizing.reporter import Reporter
-from service.replication.replica import Replica
+from service.optimizing.process import JobCall, carry_out
+from service.tasks.agent_tasks import bare_limits, compare_on
+from service.tasks.data_pickle import read_data
 
 
-def _compare(replica: Replica, document: dict[str, Any], reporter: Reporter) -> None:
-    asked = ComparisonJob.from_json(document)
-    load_kernels()
-    replica.replay()
-    with replica.newest() as plan:
+def _compare(call: JobCall) -> None:
+    asked, reporter = ComparisonJob.from_json(call.asked), call.reporter
+    call.replica.replay()
+    with call.replica.newest() as plan:
         twin = plan.copy()
     reporter.enter("comparing", twin.version)
     cluster, lines = _day_of(twin, asked)
-    compiled = compile_workload(lines, cluster)
-    limits = Limits(time_s=asked.time_s, seed=asked.seed, stop=reporter.stop)
-    found = compare(cluster, compiled, asked.agents, limits)
-    result = {"based_on": twin.version, "requests": len(lines), **found.to_json()}
-    why = reporter.why
-    reporter.ended(
-        "stopped" if why else "finished",
-        why and f"{why}: what was done",
-        msgspec.json.encode(result),
-    )
+    day = (cluster, compile_workload(lines, cluster))
+    based_on = None if asked.workload is not None else twin.version
+    done = kept_runs(call.kept, based_on)
+
+    def keep(run: AgentRun) -> None:
+        if reporter.stop():  # it may have been cut short
+            return
+        done[run.agent] = run
+        reporter.keep(msgspec.json.encode({"runs": written_runs(done, based_on)}))
+
+    limits = bare_limits(asked.agents, asked.time_s, asked.seed)
+    found = compare_on(call.pool, day, limits, reporter.stop, dict(done), keep)
+    result: dict[str, Any] = {"based_on": twin.version, "requests": len(lines), **found.to_json()}
+    if reporter.stop():
+        result["runs"] = written_runs(done, based_on)
+    reporter.ended_with(msgspec.json.encode(result), "what was done")
+
+
+def written_runs(runs: Mapping[str, AgentRun], based_on: int | None) -> str:
+    """Return runs as a text for `kept_runs`; `based_on` is the version of the Plan they are of."""
+    return base64.b64encode(pickle.dumps((based_on, dict(runs)))).decode()
+
+
+def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
+    """Return the runs that an earlier process has kept, if they are of the same requests."""
+    if not kept or (written := msgspec.json.decode(kept).get("runs")) is None:
+        return {}
+    version, runs = read_data(base64.b64decode(written))
+    return dict(runs) if version == based_on else {}
 
 
 def _day_of(plan: Plan, asked: ComparisonJob) -> tuple[Cluster, list[WorkloadLine]]:

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,8 @@ from service.clock import SystemClock
 from service.config import ServiceConfig
 from service.optimizing.reporter import Reporter
 from service.replication.replica import Replica, open_replica
+from service.tasks.open_pool import open_pool
+from service.tasks.task_pool import TaskPool, TaskPoolError
 
 logger = logging.getLogger("agenda.optimizing")
 
@@ -29,14 +32,33 @@ _NICE: Final = 10
 _FAILED: Final = 1
 
 
-def carry_out(work: Callable[[Replica, dict[str, Any], Reporter], None]) -> int:
-    """Carry out the one job that standard input names; return the exit code.
+@dataclass(frozen=True, slots=True)
+class JobCall:
+    """What the one job of a process is given.
 
-    Parameters
+    Attributes
     ----------
-    work
-        Given the Plan, not yet replayed, what was asked, and where to report.
+    replica
+        The Plan, not yet replayed.
+    asked
+        The document of the job.
+    kept
+        What an earlier process has kept of it, or nothing.
+    reporter
+        Where to report.
+    pool
+        Where the heavy part runs.
     """
+
+    replica: Replica
+    asked: dict[str, Any]
+    kept: bytes
+    reporter: Reporter
+    pool: TaskPool
+
+
+def carry_out(work: Callable[[JobCall], None]) -> int:
+    """Carry out the one job that standard input names; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
     os.nice(_NICE)
     job = msgspec.json.decode(sys.stdin.buffer.readline())
@@ -49,7 +71,11 @@ def carry_out(work: Callable[[Replica, dict[str, Any], Reporter], None]) -> int:
     reporter = Reporter(replica.store, row, clock)
     reporter.start()
     try:
-        work(replica, job["asked"], reporter)
+        with open_pool(dask=job["dask"]) as pool:
+            work(JobCall(replica, msgspec.json.decode(row.document), row.result, reporter, pool))
+    except TaskPoolError as failure:
+        reporter.ended("failed", str(failure))
+        return _FAILED
     except Exception as failure:
         logger.exception("job %s failed", job["id"])
         reporter.ended("failed", f"{type(failure).__name__}: {failure}")

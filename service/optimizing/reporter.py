@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 from planner.optimization.result import OptimizeProgress
 from service.store import OptimizationRow, Store
 from service.store.database.host_clock import HostClock
+from service.store.rows.optimizations import INTERRUPTED
 
 logger = logging.getLogger("agenda.optimizing")
 
@@ -30,6 +31,9 @@ _PATIENCE_S: Final = 60.0
 
 #: Most points of value and bound over time that are told; beyond that every second one goes.
 _POINTS: Final = 200
+
+#: Why one stops that is gone on with later.
+_SERVER_ENDED: Final = "the server ended"
 
 #: Exit code of a process that did not stop when asked.
 _STUBBORN: Final = 3
@@ -48,7 +52,12 @@ class Reporter:
         self._store, self._row = store, row
         self._clock = clock
         self._lock = threading.Lock()
-        self._trace: list[tuple[float, float, float, str]] = []
+        before = msgspec.json.decode(row.progress)
+        self._deaths: int = before.get("deaths", 0)
+        self._trace: list[tuple[float, float, float, str]] = list(
+            map(tuple, before.get("trace", ()))
+        )
+        self._kept: bytes | None = None
         self._phase, self._based_on = "starting", 0
         self._news = False
         self._stopped_at: float | None = None
@@ -73,9 +82,19 @@ class Reporter:
                 self._trace = [*self._trace[:-1:2], self._trace[-1]]
             self._news = True
 
+    def keep(self, state: bytes) -> None:
+        """Note what another process could go on with, should this one die."""
+        with self._lock:
+            self._kept = state
+
     def stop(self) -> bool:
         """Return whether the work is to end with the best so far."""
         return bool(self.why)
+
+    def ended_with(self, result: bytes, part: str) -> None:
+        """Write down a result; `part` says what there is of one that was stopped."""
+        state = INTERRUPTED if self.why == _SERVER_ENDED else "stopped" if self.why else "finished"
+        self.ended(state, self.why and f"{self.why}: {part}", result)
 
     def ended(self, state: str, reason: str = "", result: bytes = b"") -> None:
         """Write down how it ended; nothing is told after that."""
@@ -93,6 +112,8 @@ class Reporter:
         with self._lock:
             self._news = False
             body: dict[str, object] = {"phase": self._phase, "based_on": self._based_on}
+            if self._deaths:
+                body["deaths"] = self._deaths
             if self._trace:
                 elapsed, value, bound, source = self._trace[-1]
                 gap = OptimizeProgress(value, bound, source, elapsed).gap
@@ -119,16 +140,18 @@ class Reporter:
 
     def _say(self) -> bool:
         self._clock.measure()
+        with self._lock:
+            kept, self._kept = self._kept, None
         with self._store.turn():
             return self._store.optimizations.beat(
-                self._row.id, self._clock.now_ms(), self._progress_body()
+                self._row.id, self._clock.now_ms(), self._progress_body(), kept
             )
 
     def _listen(self) -> None:
         """Whoever started this process holds the other end of its input as long as it lives."""
         while os.read(sys.stdin.fileno(), 1024):
             pass
-        self._ask("the server ended")
+        self._ask(_SERVER_ENDED)
 
     def _ask(self, why: str) -> None:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -11,19 +12,31 @@ import time
 from typing import Final
 
 import msgspec
+from sqlalchemy.exc import OperationalError
 
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
 from service.store import AuditRow, OptimizationRow, Store
-from service.store.rows.optimizations import LOST
+from service.store.rows.optimizations import LOST, RUNNING
+
+logger = logging.getLogger("agenda.optimizing")
 
 #: Most optimisations at once on one database: each takes up to two cores and a copy of the Plan.
 MOST_AT_ONCE: Final = 1
 
-#: The module that an optimisation runs in.
-_OPTIMIZER: Final = "service.optimizing.worker"
+#: The module that a job runs in, by the beginning of its id.
+_MODULES: Final = {
+    "p-": "service.optimizing.worker",
+    "c-": "service.optimizing.comparison_worker",
+}
+
+#: How often a job is gone on with after its process died.
+MOST_DEATHS: Final = 2
+
+#: Seconds between two looks for jobs of servers that ended.
+_INHERIT_S: Final = 3.0
 
 #: Length of the part of an id that says its kind; each kind is counted apart.
 _PREFIX: Final = 2
@@ -39,14 +52,18 @@ class Runner:
     ----------
     database
         URL, as the processes open it too.
+    dask
+        Address of a Dask scheduler whose workers do the heavy part; None: the processes do.
     """
 
-    def __init__(self, database: str, store: Store) -> None:
-        self._database = database
+    def __init__(self, database: str, store: Store, dask: str | None = None) -> None:
+        self._database, self._dask = database, dask
         self.rows = store.optimizations
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._waiters: list[threading.Thread] = []
         self._clock = store.host_clock(SystemClock())
+        self._closing = threading.Event()
+        self._heir = threading.Thread(target=self._inherit, name="heir", daemon=True)
 
     def now_ms(self) -> int:
         """Return the time by the clock that processes of all servers tell, Unix ms."""
@@ -57,10 +74,9 @@ class Runner:
         self,
         id_: str,
         asked: OptimizationJob | ComparisonJob,
-        worker: str = _OPTIMIZER,
         audited: AuditRow | None = None,
     ) -> None:
-        """Keep a request, with its row of the audit, and start on it, in the module `worker`.
+        """Keep a request, with its row of the audit, and start on it.
 
         Raises
         ------
@@ -68,22 +84,58 @@ class Runner:
             If the most that may run are running.
         """
         now_ms = self.now_ms()
-        document = msgspec.json.encode(asked.to_json())
-        row = OptimizationRow(id_, now_ms, document, now_ms)
+        row = OptimizationRow(id_, now_ms, msgspec.json.encode(asked.to_json()), now_ms)
         self.rows.add(row, MOST_AT_ONCE, id_[:_PREFIX], audited)
-        job = {"id": id_, "database": self._database, "asked": asked.to_json()}
+        self._launch(id_)
+
+    def resume(self) -> None:
+        """Go on with what a server that ended has left, now and whenever another one ends."""
+        self._take_over(silent=True)
+        self._heir.start()
+
+    def _take_over(self, *, silent: bool = False) -> None:
+        for prefix in _MODULES:
+            row = self.rows.take_over(prefix, self.now_ms(), silent=silent)
+            if row is not None:
+                died = "its process fell silent" if row.state == RUNNING else ""
+                self._go_on(row, died)
+
+    def _inherit(self) -> None:
+        while not self._closing.wait(_INHERIT_S):
+            try:
+                self._take_over()
+            except OperationalError as error:  # the next look may come through
+                logger.warning("jobs of servers that ended could not be looked at: %s", error)
+
+    def _go_on(self, row: OptimizationRow, died: str = "") -> None:
+        """Start on a job again, from what it has kept; not for ever where its process `died`."""
+        progress = msgspec.json.decode(row.progress)
+        deaths = progress.get("deaths", 0) + bool(died)
+        if deaths > MOST_DEATHS:
+            ending = f"{died}, as {MOST_DEATHS} times before; ask again"
+            self.rows.lose(row.id, self._clock.now_ms(), ending)
+            return
+        logger.info("job %s goes on: %s", row.id, died or "its server ended")
+        told = msgspec.json.encode({**progress, "deaths": deaths})
+        self.rows.beat(row.id, self._clock.now_ms(), told)
+        self._launch(row.id)
+
+    def _launch(self, id_: str) -> None:
+        """Start the process of a job whose row is there."""
+        job = {"id": id_, "database": self._database, "dask": self._dask}
         environment = {k: v for k, v in os.environ.items() if k != MULTIPROCESS_DIRECTORY}
         try:
             # A session of its own: ^C on the server's terminal reaches it as the end of its input.
             process = subprocess.Popen(
-                [sys.executable, "-m", worker],
+                [sys.executable, "-m", _MODULES[id_[:_PREFIX]]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 env=environment,
                 start_new_session=True,
             )
         except OSError as error:
-            self.rows.lose(id_, now_ms, f"its process could not be started: {error}")
+            ending = f"its process could not be started: {error}"
+            self.rows.lose(id_, self._clock.now_ms(), ending)
             return
         self._processes[id_] = process
         waiter = threading.Thread(target=self._wait, args=(id_, process), daemon=True)
@@ -105,17 +157,25 @@ class Runner:
         return self._processes[id_]
 
     def _wait(self, id_: str, process: subprocess.Popen[bytes]) -> None:
-        """Note at once when a process is gone without a word, instead of after its silence."""
+        """Go on at once with a job whose process was killed, instead of after its silence."""
         code = process.wait()
         self._processes.pop(id_, None)
-        if code < 0:
-            ending = f"its process was ended by signal {-code}; ask again"
-            self.rows.lose(id_, self._clock.now_ms(), ending)
-        elif code:
+        if code > 0:
             self.rows.lose(id_, self._clock.now_ms(), LOST)
+        if code >= 0:
+            return
+        row = self.rows.get(id_, self._clock.now_ms())
+        died = f"its process was ended by signal {-code}"
+        if row is None or row.state != RUNNING or row.unwanted or self._closing.is_set():
+            self.rows.lose(id_, self._clock.now_ms(), f"{died}; ask again")
+        else:
+            self._go_on(row, died)
 
     def close(self) -> None:
         """Tell all to stop and write down the best so far; end those that do not in time."""
+        self._closing.set()
+        if self._heir.ident is not None:
+            self._heir.join()
         until = time.monotonic() + _FAREWELL_S
         processes = list(self._processes.values())
         for process in processes:

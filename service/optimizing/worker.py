@@ -1,18 +1,18 @@
 """The process that optimises: ``python -m service.optimizing.worker``.
 
-It makes its own copy of the Plan from the log, and writes its row: progress while it works, and
-what it found. It never changes the Plan.
+It makes its own copy of the Plan from the log, improves it here or on a Dask cluster, and writes
+its row: progress while it works, and what it found. It never changes the Plan.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import msgspec
 
 from planner.optimization.codec import change_to_json
-from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
@@ -20,29 +20,43 @@ from planner.workload.diff import PlanDiff, difference_of
 from planner.workload.warm_up import load_kernels
 from rdl.durations import rfc3339_text
 from service.optimizing.job import OptimizationJob
-from service.optimizing.process import carry_out
-from service.optimizing.reporter import Reporter
-from service.replication.replica import Replica
+from service.optimizing.process import JobCall, carry_out
+from service.tasks.plan_task import KeptPlan, improve_on
 
 
-def _optimize(replica: Replica, document: dict[str, Any], reporter: Reporter) -> None:
-    asked = OptimizationJob.from_json(document)
+def _optimize(call: JobCall) -> None:
+    asked, reporter = OptimizationJob.from_json(call.asked), call.reporter
     load_kernels()
-    replica.replay()
-    with replica.newest() as plan:
+    call.replica.replay()
+    with call.replica.newest() as plan:
         reporter.enter("optimizing", plan.version)
-    found = optimize(plan, asked.goal, asked.scope, asked.effort(reporter.stop, reporter.tell))
+
+    def keep(state: KeptPlan) -> None:
+        reporter.keep(msgspec.json.encode(state))
+
+    effort = asked.effort(reporter.stop, reporter.tell)
+    began = time.monotonic()
+    kept = _kept(call.kept)
+    found = improve_on(call.pool, plan, asked.goal, asked.scope, effort, kept, keep)
+    elapsed_s = time.monotonic() - began + (0.0 if kept is None else kept.elapsed_s)
+    result = _result(plan, found, asked, elapsed_s)
     if found.conflict is not None:
         pins = ", ".join(found.conflict.pins)
         reason = f"these pins cannot all stay: {pins}; {found.conflict.detail}"
-        reporter.ended("failed", reason, _result(plan, found, asked))
+        reporter.ended("failed", reason, result)
         return
-    result = _result(plan, found, asked)
-    why = reporter.why
-    reporter.ended("stopped" if why else "finished", why and f"{why}: the best so far", result)
+    reporter.ended_with(result, "the best so far")
 
 
-def _result(plan: Plan, found: Optimized, asked: OptimizationJob) -> bytes:
+def _kept(written: bytes) -> KeptPlan | None:
+    """Return what an earlier process has kept, a result among it."""
+    if not written:
+        return None
+    entry = msgspec.json.decode(written)
+    return KeptPlan(tuple(entry["changes"]), entry["elapsed_s"])
+
+
+def _result(plan: Plan, found: Optimized, asked: OptimizationJob, elapsed_s: float) -> bytes:
     """Return what it found, with the changes to apply; the Plan given is changed on the way."""
     difference = PlanDiff((), 0)
     if found.changes:
@@ -52,6 +66,7 @@ def _result(plan: Plan, found: Optimized, asked: OptimizationJob) -> bytes:
         difference = _difference(plan, prepared.record)
     body = {
         "based_on": found.based_on,
+        "elapsed_s": elapsed_s,
         "changes": [change_to_json(one, plan.cluster) for one in found.changes],
         "found": {**found.to_json(), "goal": asked.goal.to_json()},
         "diff": {**difference.to_json(), "origin": rfc3339_text(plan.grid.instant_at(0))},

@@ -17,7 +17,14 @@ _FOLDERS = "rdl|lp|planner|dispatch|service|bench|tests|docs|fixtures"
 _CODE = ("rdl", "lp", "planner", "dispatch", "service", "bench", "tests")
 
 #: Names of others: units, options of solvers, functions of papers.
-FOREIGN = {"GiB", "MiB", "max_hs", "AllIntervals", "TentativePlan"}
+FOREIGN = {
+    "DASK_DISTRIBUTED__COMM__TLS__CA_FILE",
+    "GiB",
+    "MiB",
+    "max_hs",
+    "AllIntervals",
+    "TentativePlan",
+}
 
 #: Pages of a decision tell of what was; what they name may be gone.
 LIVING = [page for page in PAGES if "decisions" not in page.parts]

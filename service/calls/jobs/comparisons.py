@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 COMPARISONS: Final = JobKind("c-", "comparison", "comparison")
 
-#: The module that a comparison runs in, in a process of its own.
-_WORKER: Final = "service.optimizing.comparison_worker"
-
 #: Most lines of a workload that is sent.
 MOST_LINES: Final = 20_000
 
@@ -56,7 +53,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     id_ = COMPARISONS.new_id(runtime)
     try:
         done = COMPARISONS.audited(runtime, "start", id_, " ".join(job.agents))
-        runtime.optimizations.start(id_, job, _WORKER, done)
+        runtime.optimizations.start(id_, job, done)
     except TooManyError as error:
         detail = "another comparison runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
@@ -118,6 +115,9 @@ def shown(row: OptimizationRow) -> dict[str, Any]:
     """Return a comparison as clients see it; of a workload that was sent only its length."""
     asked = msgspec.json.decode(row.document)
     lines = asked.pop("workload")
+    result = msgspec.json.decode(row.result) if row.has_result else None
+    if result is not None:
+        result.pop("runs", None)  # for who goes on with it
     return {
         "id": row.id,
         "state": "stopping" if row.state == RUNNING and row.unwanted else row.state,
@@ -125,5 +125,5 @@ def shown(row: OptimizationRow) -> dict[str, Any]:
         "created_at": rfc3339_text(instant_of(row.created_ms)),
         "ended_at": rfc3339_text(instant_of(row.ended_ms)) if row.ended_ms else None,
         "asked": {**asked, "workload_lines": None if lines is None else len(lines)},
-        "result": msgspec.json.decode(row.result) if row.result else None,
+        "result": result,
     }

@@ -22,7 +22,7 @@ from service.planning.optimization import applying_of
 from service.problems import ApiError, ProblemDocument, malformed, problem
 from service.response import Response, problem_response
 from service.store import OptimizationRow, TooManyError
-from service.store.rows.optimizations import RUNNING
+from service.store.rows.optimizations import INTERRUPTED, RUNNING
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -34,7 +34,7 @@ OPTIMIZATIONS: Final = JobKind("p-", "optimisation", "optimization")
 _LOOKING_MS: Final = 300_000
 
 #: States in which there is something to apply.
-_FOUND: Final = ("finished", "stopped", "applied")
+_FOUND: Final = ("finished", "stopped", INTERRUPTED, "applied")
 
 #: Seconds that applying one that runs waits for its best so far, and between two looks at it.
 _STOPPING_S: Final = 20.0
@@ -237,7 +237,7 @@ def shown(row: OptimizationRow) -> dict[str, Any]:
         "progress": msgspec.json.decode(row.progress),
         "result": None,
     }
-    if row.result:
+    if row.has_result:
         found = msgspec.json.decode(row.result)
         body["result"] = {**found["found"], "based_on": found["based_on"], "diff": found["diff"]}
     return body

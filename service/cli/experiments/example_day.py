@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
@@ -14,9 +15,9 @@ from dispatch.simulation.plan_run import PlanRun, run_plan
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.files import read_cluster, read_workload
+from planner.files.workload_file import WorkloadLine
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.request import Request
 from planner.workload.compile import compile_workload
 from rdl.resources import Resources
 from service.cli.experiments.effort import ExperimentEffort
@@ -54,12 +55,14 @@ def run_day(effort: ExperimentEffort) -> ExperimentResult:
     parts = []
     for level in _LEVELS:
         promised = replace(cluster, promise=level)
-        parts.append(partial(_run, level, promised, compile_workload(lines, promised).requests))
+        parts.append(partial(run_level, promised, tuple(lines)))
     days: list[_Day] = effort.parts(parts)
     return _result_of(days)
 
 
-def _run(level: PromiseLevel, cluster: Cluster, requests: tuple[Request, ...]) -> _Day:
+def run_level(cluster: Cluster, lines: Sequence[WorkloadLine]) -> _Day:
+    """Run the day on a cluster of one level."""
+    level, requests = cluster.promise, compile_workload(lines, cluster).requests
     plan, agent = Plan(cluster, cluster.grid()), agent_named(_AGENT)
     admit_in_turn(plan, agent, requests)
     return _Day(level, len(requests), run_plan(plan, [_best_effort(n) for n in range(6)]))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from math import nan
+from pathlib import Path
 from statistics import mean
 
 from dispatch.simulation.experiments.lotes.drift import DriftOptions, lotes_drift
@@ -11,8 +13,13 @@ from dispatch.simulation.experiments.lotes.rates import DrawnOptions, lotes_rate
 from dispatch.simulation.experiments.lotes.tables import LotesRow, LotesTable, Summary
 from dispatch.simulation.experiments.lotes.trace import TraceOptions, lotes_trace
 from dispatch.simulation.experiments.lotes.variants import LOTES, LOTES_PAPER
-from dispatch.simulation.machine_level.traces import read_google_machines, read_google_tasks
+from dispatch.simulation.machine_level.traces import (
+    TraceJobs,
+    read_google_machines,
+    read_google_tasks,
+)
 from dispatch.simulation.spread import Figure
+from lp.lotes.instance import MachineConfigurations
 from service.cli.experiments.effort import POLICIES, ExperimentEffort, google_folder, reading
 from service.cli.experiments.results import SPREAD, ExperimentResult, Table, figure_series
 from service.pictures.experiments import ExperimentPanel, PanelSeries
@@ -28,8 +35,10 @@ def run_trace(effort: ExperimentEffort) -> ExperimentResult:
         ("initial", 1.0), ("empty", 1.0), ("scaled", 0.15), ("scaled", 0.125)
     ]  # fmt: skip
     parts = [
-        lambda run=run, share=share, seed=seed: lotes_trace(
-            folder, TraceOptions(runs=(run,), shares=(share,), seeds=(seed,), part=part)
+        partial(
+            lotes_trace,
+            folder,
+            TraceOptions(runs=(run,), shares=(share,), seeds=(seed,), part=part),
         )
         for run, share in runs
         for seed in effort.seeds_or(_SEEDS)
@@ -42,7 +51,7 @@ def run_resources(effort: ExperimentEffort) -> ExperimentResult:
     """Run the policies on classes whose requests differ by phi."""
     phis = (0.0, 0.015) if effort.small else (0.0, 0.003, 0.006, 0.009, 0.012, 0.015)
     parts = [
-        lambda phi=phi, seed=seed: lotes_resources((phi,), options=_drawn(effort, seed))
+        partial(lotes_resources, (phi,), options=_drawn(effort, seed))
         for phi in phis
         for seed in effort.seeds_or(_SEEDS)
     ]
@@ -53,7 +62,7 @@ def run_rates(effort: ExperimentEffort) -> ExperimentResult:
     """Run the policies on machines whose rates differ by omega."""
     omegas = (0.0, 0.4) if effort.small else (0.0, 0.1, 0.2, 0.3, 0.4)
     parts = [
-        lambda omega=omega, seed=seed: lotes_rates((omega,), options=_drawn(effort, seed))
+        partial(lotes_rates, (omega,), options=_drawn(effort, seed))
         for omega in omegas
         for seed in effort.seeds_or(_SEEDS)
     ]
@@ -78,18 +87,24 @@ def _drawn(effort: ExperimentEffort, seed: int) -> DrawnOptions:
 def run_drift(effort: ExperimentEffort) -> ExperimentResult:
     """Run classes renewed every few hours against those of the first hours."""
     folder = google_folder("lotes-drift")
-    # The share of the machines on which there is something to schedule (docs/lotes.md).
-    with reading(folder):
-        machines = read_google_machines(folder).scaled(0.15)
-        tasks = read_google_tasks(folder).after(0.0)
     every, part = ((4.0,), 0.05) if effort.small else (DriftOptions().every_h, 0.5)
     parts = [
-        lambda seed=seed: lotes_drift(
-            machines, tasks, DriftOptions(every_h=every, seeds=(seed,), part=part)
-        )
+        partial(run_drift_seed, folder, DriftOptions(every_h=every, seeds=(seed,), part=part))
         for seed in effort.seeds_or(_SEEDS)
     ]
-    return lotes_result(effort.parts(parts))
+    with reading(folder):
+        return lotes_result(effort.parts(parts))
+
+
+def run_drift_seed(folder: Path, options: DriftOptions) -> LotesTable:
+    """Run one seed on the trace, which each process reads once."""
+    return lotes_drift(*_drift_trace(folder), options)
+
+
+@lru_cache(maxsize=1)
+def _drift_trace(folder: Path) -> tuple[MachineConfigurations, TraceJobs]:
+    # The share of the machines on which there is something to schedule (docs/lotes.md).
+    return read_google_machines(folder).scaled(0.15), read_google_tasks(folder).after(0.0)
 
 
 def lotes_result(parts: Sequence[LotesTable]) -> ExperimentResult:

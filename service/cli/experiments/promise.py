@@ -28,7 +28,9 @@ def run_levels(effort: ExperimentEffort) -> ExperimentResult:
     options = replace(own, seeds=effort.seeds_or(own.seeds))
     if effort.small:
         options = replace(options, machines=8, requests=80, horizon=240)
-    runs = effort.parts([partial(run_promise_seed, options, seed) for seed in options.seeds])
+    runs = effort.parts(
+        [partial(run_promise_seed, replace(options, seeds=(s,)), s) for s in options.seeds]
+    )
     return _result_of(promise_table(options, runs))
 
 

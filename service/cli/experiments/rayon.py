@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from dispatch.simulation.cluster.job_progress import RayonRun
 from dispatch.simulation.experiments.rayon_metrics import BELOW_S
 from dispatch.simulation.experiments.rayon_tables import (
     RayonOptions,
@@ -17,8 +18,8 @@ from dispatch.simulation.experiments.rayon_tables import (
     rayon_table,
     run_rayon_seed,
 )
-from dispatch.simulation.records import rayon_records_of
-from service.cli.experiments.effort import TRACES, ExperimentEffort, reading
+from dispatch.simulation.records import JobRecord, rayon_records_of
+from service.cli.experiments.effort import TRACES, ExperimentEffort, PartRun, reading
 from service.cli.experiments.results import (
     ExperimentResult,
     Table,
@@ -53,13 +54,27 @@ def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
         # there are some.
         workload = replace(workload, machines=4, jobs_per_hour=500.0, hours=0.5, production=0.2)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
-    design = rayon_design(name)
-    keep = effort.keeps(rayon_records_of)
+    wants_jobs = effort.jobs is not None
+    parts = [
+        partial(run_seed_of_rayon, name, replace(options, seeds=(seed,)), wants_jobs)
+        for seed in options.seeds
+    ]
     with reading(file):
-        runs = effort.parts(
-            [partial(run_rayon_seed, design, options, s, keep) for s in options.seeds]
-        )
-    return _result_of(rayon_table(design, options, runs))
+        runs = effort.parts(parts)
+    return _result_of(rayon_table(rayon_design(name), options, runs))
+
+
+def run_seed_of_rayon(name: str, options: RayonOptions, wants_jobs: bool) -> PartRun:
+    """Run every system of an experiment by the seed of its options, with its jobs if wanted."""
+    records: list[JobRecord] = []
+
+    def keep(system: str, run: RayonRun) -> None:
+        records.extend(rayon_records_of(run, system))
+
+    found = run_rayon_seed(
+        rayon_design(name), options, options.seeds[0], keep if wants_jobs else None
+    )
+    return PartRun(found, records)
 
 
 def _result_of(table: RayonTable) -> ExperimentResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -9,14 +11,16 @@ import click
 
 from service.cli.experiments.catalogue import EXPERIMENTS, Experiment
 from service.cli.experiments.effort import POLICIES, DrawnSizes, ExperimentEffort
+from service.cli.experiments.points_file import PointsFile
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import WRITABLE, FiniteRange, known_name, names
 from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.pool_options import pool_options, task_pool
 from service.cli.terminal.progress import running
 
 if TYPE_CHECKING:
-    from service.cli.experiments.results import ExperimentResult
+    from dispatch.simulation.records import JobsFile
 
 
 def _experiment(value: str) -> str:
@@ -71,6 +75,9 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 )
 @click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
 @click.option("--jobs", type=WRITABLE, help="Write every job of every run to this file, CSV.")
+@pool_options("each point (a seed of a setting)")
+@click.option("--resume", type=WRITABLE, metavar="FILE",
+              help="Keep each point that is done in FILE, and take over those in it.")  # fmt: skip
 @format_option(TABLE, JSON)
 @reports_errors
 def simulate(
@@ -83,6 +90,9 @@ def simulate(
     mode: Literal["priced", "paper"] | None,
     picture: Path | None,
     jobs: Path | None,
+    workers: int | None,
+    dask: str | None,
+    resume: Path | None,
     form: str,
 ) -> int:
     """Run EXPERIMENT; without a name, list all experiments.
@@ -91,7 +101,8 @@ def simulate(
     lotes-resources and lotes-rates many hours, unless fewer machines or hours are asked for.
     lotes-trace and lotes-drift need Google's 2011 trace in the folder that AGENDA_TRACES names;
     zoe-* and rayon-* sample the traces there, or draw from distributions if there are none. The
-    first ^C prints what is done so far; the second gives up.
+    first ^C lets the points at work end and prints what is done so far; the second gives up. With
+    --resume the same command goes on from there.
     """
     if experiment is None:
         print_table(("experiment", "what"), [(one.name, one.help) for one in EXPERIMENTS.values()])
@@ -101,7 +112,17 @@ def simulate(
 
         check_picture_path(picture)
     sizes = DrawnSizes(machines, hours, policies, mode)
-    result = _run(EXPERIMENTS[experiment], seeds, small, jobs, sizes)
+    chosen = EXPERIMENTS[experiment]
+    _check(chosen, sizes, jobs)
+    with ExitStack() as held:
+        # Before the first file is made: a cluster that does not answer leaves none behind.
+        pool = held.enter_context(task_pool(workers, dask))
+        points = None
+        if resume is not None:
+            points = held.enter_context(closing(PointsFile(resume, experiment)))
+        records = None if jobs is None else held.enter_context(_jobs_file(jobs))
+        run = held.enter_context(running(experiment))
+        result = chosen.run(ExperimentEffort(seeds, small, run, records, sizes, pool, points))
     if picture is not None:
         from service.pictures.experiments import write_panels
 
@@ -116,22 +137,21 @@ def simulate(
     return DONE
 
 
-def _run(
-    experiment: Experiment, seeds: int | None, small: bool, jobs: Path | None, sizes: DrawnSizes
-) -> ExperimentResult:
-    """Run an experiment; where asked for, every job is written as its run ends."""
+def _check(experiment: Experiment, sizes: DrawnSizes, jobs: Path | None) -> None:
+    """Refuse what an experiment does not obey."""
     if sizes.any and not experiment.has_sizes:
         known = " and ".join(one.name for one in EXPERIMENTS.values() if one.has_sizes)
         raise click.UsageError(
             f"--machines-per-configuration, --hours, --policies and --mode are for {known} only"
         )
-    if jobs is None:
-        with running(experiment.name) as run:
-            return experiment.run(ExperimentEffort(seeds, small, run, sizes=sizes))
-    if not experiment.has_jobs:
+    if jobs is not None and not experiment.has_jobs:
         known = ", ".join(one.name for one in EXPERIMENTS.values() if one.has_jobs)
         raise click.UsageError(f"{experiment.name} writes no jobs; these do: {known}")
+
+
+@contextmanager
+def _jobs_file(path: Path) -> Iterator[JobsFile]:
     from dispatch.simulation.records import JobsFile
 
-    with jobs.open("w", newline="", encoding="utf-8") as file, running(experiment.name) as run:
-        return experiment.run(ExperimentEffort(seeds, small, run, JobsFile(file), sizes))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        yield JobsFile(file)

@@ -6,7 +6,9 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
+from dispatch.simulation.cluster.simulator import SimulatedRun
 from dispatch.simulation.experiments.zoe.cluster import SEEDS, SERVERS, cluster_design
 from dispatch.simulation.experiments.zoe.example import ZoeExample, zoe_example
 from dispatch.simulation.experiments.zoe.runs import (
@@ -17,8 +19,8 @@ from dispatch.simulation.experiments.zoe.runs import (
     table_of,
 )
 from dispatch.simulation.experiments.zoe.tables import zoe_design, zoe_options
-from dispatch.simulation.records import records_of
-from service.cli.experiments.effort import TRACES, ExperimentEffort, reading
+from dispatch.simulation.records import JobRecord, records_of
+from service.cli.experiments.effort import TRACES, ExperimentEffort, PartRun, reading
 from service.cli.experiments.results import (
     ExperimentResult,
     Table,
@@ -28,6 +30,8 @@ from service.cli.experiments.results import (
     spread_header,
 )
 from service.pictures.experiments import ExperimentPanel, PanelSeries
+
+_CLUSTER: Final = "zoe-cluster"
 
 _FIGURES = (
     "all turnaround median_s",
@@ -51,13 +55,13 @@ def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
         workload = replace(workload, applications=2_000, load=1.5)
     options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
     with reading(folder):
-        return _run_seeds(effort, zoe_design(name), options)
+        return _run_seeds(effort, name, options)
 
 
 def run_cluster(effort: ExperimentEffort) -> ExperimentResult:
     """Run flexible against rigid on the ten servers."""
     options = ZoeOptions(SERVERS, effort.seeds_or(SEEDS))
-    return _run_seeds(effort, cluster_design(), options)
+    return _run_seeds(effort, _CLUSTER, options)
 
 
 def run_example(effort: ExperimentEffort) -> ExperimentResult:
@@ -65,12 +69,28 @@ def run_example(effort: ExperimentEffort) -> ExperimentResult:
     return _example_result(effort.whole(zoe_example))
 
 
-def _run_seeds(
-    effort: ExperimentEffort, design: ExperimentDesign, options: ZoeOptions
-) -> ExperimentResult:
-    keep = effort.keeps(records_of)
-    runs = effort.parts([partial(run_seed, design, options, s, keep) for s in options.seeds])
-    return _result_of(table_of(design, options, runs))
+def _run_seeds(effort: ExperimentEffort, name: str, options: ZoeOptions) -> ExperimentResult:
+    wants_jobs = effort.jobs is not None
+    parts = [
+        partial(run_zoe_seed, name, replace(options, seeds=(seed,)), wants_jobs)
+        for seed in options.seeds
+    ]
+    return _result_of(table_of(_design(name), options, effort.parts(parts)))
+
+
+def run_zoe_seed(name: str, options: ZoeOptions, wants_jobs: bool) -> PartRun:
+    """Run every variant of an experiment by the seed of its options, with its jobs if wanted."""
+    records: list[JobRecord] = []
+
+    def keep(variant: str, run: SimulatedRun) -> None:
+        records.extend(records_of(run, variant))
+
+    found = run_seed(_design(name), options, options.seeds[0], keep if wants_jobs else None)
+    return PartRun(found, records)
+
+
+def _design(name: str) -> ExperimentDesign:
+    return cluster_design() if name == _CLUSTER else zoe_design(name)
 
 
 def _result_of(table: ZoeTable) -> ExperimentResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,10 +21,14 @@ from service.cli.terminal.options import (
     seed_option,
 )
 from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.pool_options import pool_options, task_pool
 from service.cli.terminal.progress import make_ready, running
 
 if TYPE_CHECKING:
+    from planner.agent import Limits
+    from planner.cluster.cluster import Cluster
     from planner.workload.compare import AgentRun, Comparison
+    from planner.workload.compile import CompiledWorkload
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
 _FATES: Final = ("gained", "lost", "moved", "changed")
@@ -66,6 +71,7 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
 @click.option(
     "--html", type=WRITABLE, help="Write a page with tables and every skyline to this file."
 )
+@pool_options("each agent")
 @format_option()
 @reports_errors
 def compare(
@@ -75,28 +81,59 @@ def compare(
     times: tuple[tuple[str | None, int], ...],
     seed: int,
     html: Path | None,
+    workers: int | None,
+    dask: str | None,
     form: str,
 ) -> int:
     """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it is among them.
 
-    An agent that fails or is stopped gets a row that says so. The first ^C stops the agent at work,
-    keeps its best plan and skips the agents after it.
+    An agent that fails or is stopped gets a row that says so. The first ^C stops the agents at
+    work, keeps their best plans and skips the agents after them. Agents that run at the same time
+    on one host share its cores: give a solver's time limit with that in mind.
     """
-    from planner.workload.compare import compare as compared
-
     described, compiled = read_day(cluster, workload)
     time_limits_ms = dict(times)
     seconds = {name: ms / 1000 for name, ms in time_limits_ms.items() if name is not None}
-    make_ready()
-    with running("comparing agents") as run:
-        limits = limits_of(run, time_limits_ms.get(None), seed)
-        comparison = compared(described, compiled, agents, limits, times=seconds)
+    every_ms = time_limits_ms.get(None)
+    if workers is None and dask is None:
+        from planner.workload.compare import compare as compared
+
+        make_ready()
+        with running("comparing agents") as run:
+            limits = limits_of(run, every_ms, seed)
+            comparison = compared(described, compiled, agents, limits, times=seconds)
+    else:
+        from service.tasks.agent_tasks import bare_limits
+
+        every_s = None if every_ms is None else every_ms / 1000
+        asked = bare_limits(agents, every_s, seed, seconds)
+        comparison = _on_pool((described, compiled), asked, workers, dask)
     try:
         if html is not None:
             _write_page(comparison, html, f"{workload.name} on {cluster.name}")
     finally:  # minutes of work are printed even if the page cannot be written
         _print(comparison, form)
     return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
+
+
+def _on_pool(
+    day: tuple[Cluster, CompiledWorkload],
+    limits: Mapping[str, Limits],
+    workers: int | None,
+    dask: str | None,
+) -> Comparison:
+    """Compare agents side by side in other processes, showing how many are done."""
+    from service.tasks.agent_tasks import compare_on
+
+    done: list[AgentRun] = []
+    with task_pool(workers, dask) as pool, running("comparing agents") as run:
+        run.progress(0, len(limits))
+
+        def tell(one: AgentRun) -> None:
+            done.append(one)
+            run.progress(len(done), len(limits))
+
+        return compare_on(pool, day, limits, run.stop, tell=tell)
 
 
 def _write_page(comparison: Comparison, html: Path, title: str) -> None:

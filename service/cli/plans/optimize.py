@@ -18,6 +18,7 @@ from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
 from service.cli.terminal.options import READABLE, WRITABLE, duration, offset
 from service.cli.terminal.output import JSON, format_option, print_json
+from service.cli.terminal.pool_options import dask_option, task_pool
 from service.cli.terminal.progress import make_ready, running
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
 )
 @click.option("--no-solver", is_flag=True, help="Search without a solver: no bound is proven.")
+@dask_option("the optimisation")
 @format_option()
 @reports_errors
 def optimize(
@@ -57,6 +59,7 @@ def optimize(
     seed: int,
     solver: str | None,
     no_solver: bool,
+    dask: str | None,
     form: str,
 ) -> int:
     """Make a better Plan from PLAN; no accepted reservation loses anything.
@@ -78,8 +81,9 @@ def optimize(
     lay_in_place(held)
     scope = _scope(held, frozen_until, pins, admit_refused)
     limits = Limits(time_s=None if work is not None else time_limit / 1000, work=work, seed=seed)
-    make_ready()
-    found = _optimized(held, goal, scope, limits, "" if no_solver else solver)
+    if dask is None:
+        make_ready()
+    found = _optimized(held, (goal, scope, limits), "" if no_solver else solver, dask)
     if found.conflict is not None:
         _print_conflict(found, form)
         return REFUSED
@@ -120,20 +124,24 @@ def _scope(
 
 
 def _optimized(
-    held: Plan, goal: Objective, scope: OptimizeScope, limits: Limits, solver: str | None
+    held: Plan,
+    asked: tuple[Objective, OptimizeScope, Limits],
+    solver: str | None,
+    dask: str | None,
 ) -> Optimized:
     """Optimise, showing how far it is; `solver` "" is none, None the optimiser's own choice."""
-    from planner.optimization.optimizer import optimize as improve
     from planner.optimization.result import OptimizeOptions
+    from service.tasks.plan_task import improve_on
 
-    with running("optimizing") as run:
+    goal, scope, limits = asked
+    with task_pool(None, dask) as pool, running("optimizing") as run:
 
         def tell(now: OptimizeProgress) -> None:
             run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
 
         options = OptimizeOptions(replace(limits, stop=run.stop), solver, tell)
         try:
-            return improve(held, goal, scope, options)
+            return improve_on(pool, held, goal, scope, options)
         except KeyError as error:
             raise CliError(f"--pin: {_unknown(held, error.args[0])}") from error
 

@@ -21,6 +21,9 @@ from service.store.log.audit import AuditRow, write_audit
 #: States in which a process is at work.
 RUNNING: Final = "running"
 
+#: State of one whose server ended: what it has is kept, and the next server goes on with it.
+INTERRUPTED: Final = "interrupted"
+
 #: Milliseconds of silence after which a running optimisation is lost.
 SILENCE_MS: Final = 20_000
 
@@ -46,7 +49,8 @@ class OptimizationRow:
     state, reason
         Where it is, and why it is there where that is not plain.
     document, progress, result
-        What was asked, how far it is, what it found; JSON.
+        What was asked, how far it is, what it found; JSON. While it runs the result is what another
+        process could go on with.
     unwanted
         Whether somebody asked it to stop.
     alive_ms
@@ -63,6 +67,11 @@ class OptimizationRow:
     result: bytes = b""
     unwanted: bool = False
     ended_ms: int = 0
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the result is one to show, and not what another process could go on with."""
+        return bool(self.result) and self.state not in (RUNNING, "lost")
 
 
 _SHORT: Final = tuple(column for column in optimizations.c if column.name not in ("result",))
@@ -136,17 +145,65 @@ class OptimizationRows:
         wanted = sa.and_(table.id == id_, table.state == RUNNING, sa.not_(table.unwanted))
         with self._engine.begin() as connection:
             done = connection.execute(sa.update(optimizations).where(wanted).values(unwanted=True))
-            if done.rowcount and audited is not None:
+            waits = sa.and_(optimizations.c.id == id_, optimizations.c.state == INTERRUPTED)
+            waited = sa.update(optimizations).where(waits).values(state="stopped")
+            changed = done.rowcount + connection.execute(waited).rowcount
+            if changed and audited is not None:
                 write_audit(connection, audited)
 
-    def beat(self, id_: str, at_ms: int, progress: bytes | None = None) -> bool:
+    def take_over(
+        self, prefix: str, now_ms: int, *, silent: bool = False
+    ) -> OptimizationRow | None:
+        """Return the newest that was interrupted, for the caller to go on with.
+
+        None while another whose id begins with `prefix` runs, or where there is none. That is
+        decided for all servers at once.
+
+        Parameters
+        ----------
+        silent
+            Whether one whose process fell silent counts as interrupted.
+        """
+        table = optimizations.c
+        alike, running = table.id.startswith(prefix), table.state == RUNNING
+        alive = sa.and_(alike, running, table.alive_ms > now_ms - SILENCE_MS)
+        left = sa.and_(alike, table.unwanted.is_(False), table.state == INTERRUPTED)
+        if silent:
+            fell_silent = sa.and_(running, table.alive_ms <= now_ms - SILENCE_MS)
+            over = sa.or_(table.state == INTERRUPTED, fell_silent)
+            left = sa.and_(alike, table.unwanted.is_(False), over)
+        with self._reading() as connection:  # most of the time there is none: no write lock then
+            if connection.execute(sa.select(table.id).where(left)).first() is None:
+                return None
+        newest = sa.select(optimizations).where(left).order_by(table.created_ms.desc()).limit(1)
+        with self._engine.begin() as connection:
+            hold_lock(connection, _LOCK)
+            found = connection.execute(newest).mappings().one_or_none()
+            busy = connection.execute(sa.select(table.id).where(alive)).first() is not None
+            if found is None or busy:
+                return None
+            values = {"state": RUNNING, "reason": "", "ended_ms": 0, "alive_ms": now_ms}
+            change = sa.update(optimizations).where(table.id == found["id"])
+            connection.execute(change.values(values))
+        return OptimizationRow(**{str(name): found[name] for name in found})
+
+    def beat(
+        self, id_: str, at_ms: int, progress: bytes | None = None, kept: bytes | None = None
+    ) -> bool:
         """Say that its process lives, and how far it is; return whether it is still wanted.
 
         A row that somebody has deleted, or given up as lost, is not wanted.
+
+        Parameters
+        ----------
+        kept
+            What another process could go on with; None: as it was.
         """
         values: dict[str, object] = {"alive_ms": at_ms}
         if progress is not None:
             values["progress"] = progress
+        if kept is not None:
+            values["result"] = kept
         self._write(id_, values)
         return self.wanted(id_)
 

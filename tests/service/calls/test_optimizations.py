@@ -233,31 +233,55 @@ def test_what_cannot_be_asked_is_refused_where_it_stands(
     assert service.client.get(_PATH).get_json() == {"optimizations": []}
 
 
-def test_a_server_that_ends_lets_it_write_down_the_best(
-    open_service: Open, service: Service
-) -> None:
-    """Closed in the middle: its process stops, keeps what it has, and the next start shows it."""
+def _gained(service: Service, id_: str) -> float:
+    done = _shown(service, id_)["progress"]
+    return float(done["value"] - done["trace"][0][1]) if "value" in done else 0.0
+
+
+def test_the_next_server_goes_on_from_the_best_so_far(open_service: Open, service: Service) -> None:
+    """Closed in the middle: what was found is kept, and the next start begins with it."""
     _two_in_the_way(service)
     asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
     id_ = service.client.post(_PATH, json=asked).get_json()["id"]
-    _wait_for_work(service, id_)
+    eventually(lambda: _gained(service, id_), lambda more: more > 0.0)
     service.runtime.close()
+    row = service.runtime.optimizations.rows.get(id_, service.runtime.optimizations.now_ms())
+    assert row is not None
+    assert (row.state, row.reason) == ("interrupted", "the server ended: the best so far")
     other = open_service()
-    body = other.client.get(f"{_PATH}/{id_}").get_json()
-    assert body["state"] == "stopped"
-    assert "the server ended" in body["reason"]
-    assert body["result"] is not None
+    eventually(lambda: _shown(other, id_)["state"], lambda state: state == "running")
+    other.client.post(f"{_PATH}/{id_}/stop")
+    done = _wait(other, id_)
+    assert (done["state"], done["result"]["admitted"]) == ("stopped", 1)
+    times = [point[0] for point in done["progress"]["trace"]]
+    assert times == sorted(times), "time goes on where it stopped"
 
 
-def test_a_process_that_dies_is_lost_at_once(service: Service) -> None:
-    """Killed by the system, it is not said to run until its silence is noticed."""
+def test_one_that_was_interrupted_can_be_applied_or_stopped(service: Service) -> None:
+    """While no server goes on with it: its result counts; stopped, nobody goes on with it."""
+    _two_in_the_way(service)
+    id_ = _found(service, state="interrupted", unwanted=True)
+    assert _shown(service, id_)["state"] == "interrupted"
+    service.client.post(f"{_PATH}/{id_}/stop")
+    assert _shown(service, id_)["state"] == "stopped"
+    assert service.client.post(f"{_PATH}/{id_}/apply").status_code == 200
+
+
+def test_a_process_that_dies_is_followed_by_another_not_for_ever(service: Service) -> None:
+    """Killed by the system twice, it goes on; a third time it is lost, and says why."""
     runner = service.runtime.optimizations
     assert isinstance(runner, Runner)
-    id_ = service.client.post(_PATH, json={"time_limit": 60}).get_json()["id"]
-    runner.process(id_).kill()
+    asked = {"time_limit": 600, "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+    for deaths in range(3):
+        eventually(
+            lambda deaths=deaths: _shown(service, id_)["progress"].get("deaths", 0),
+            lambda known, deaths=deaths: known == deaths,
+        )
+        runner.process(id_).kill()
     body = _wait(service, id_, limit_s=SILENCE_MS / 2000)
     assert body["state"] == "lost"
-    assert "signal 9" in body["reason"]
+    assert "signal 9, as 2 times before" in body["reason"]
 
 
 def test_one_that_is_forgotten_while_it_runs_ends(service: Service) -> None:

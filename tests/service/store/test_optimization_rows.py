@@ -81,3 +81,39 @@ def test_the_oldest_that_are_over_are_forgotten(store: Store) -> None:
     assert {"first", f"o{MOST_KEPT + 2}"} <= kept
     assert "o0" not in kept
     assert len(kept) <= MOST_KEPT + 1
+
+
+def test_what_a_server_left_is_taken_over_by_one(store: Store) -> None:
+    """Interrupted, or silent where that counts; by one server only, and by none while one runs."""
+    rows = store.optimizations
+    rows.add(_row("p-1"), most=9)
+    assert rows.take_over("p-", _NOW + SILENCE_MS) is None
+    assert rows.take_over("p-", _NOW + SILENCE_MS - 1, silent=True) is None
+    found = rows.take_over("p-", _NOW + SILENCE_MS, silent=True)
+    assert found is not None
+    assert (found.id, found.state) == ("p-1", "running")
+    assert rows.take_over("p-", _NOW + SILENCE_MS, silent=True) is None
+    done = replace(_row("p-1"), state="interrupted", result=b"{}", ended_ms=_NOW + 5)
+    assert rows.end(done)
+    assert rows.take_over("c-", _NOW + 9) is None
+    rows.add(_row("p-2", _NOW + 9), most=9)
+    assert rows.take_over("p-", _NOW + 9) is None, "another runs"
+    assert rows.end(replace(_row("p-2"), state="finished"))
+    found = rows.take_over("p-", _NOW + 9)
+    assert found is not None
+    assert (found.id, found.state, found.result) == ("p-1", "interrupted", b"{}")
+    now = rows.get("p-1", _NOW + 9)
+    assert now is not None
+    assert (now.state, now.reason, now.ended_ms) == ("running", "", 0)
+
+
+def test_one_that_somebody_stopped_is_not_taken_over(store: Store) -> None:
+    """Neither one that was told to stop and fell silent, nor one stopped after its server ended."""
+    rows = store.optimizations
+    rows.add(_row("p-1"), most=9)
+    rows.stop("p-1")
+    assert rows.take_over("p-", _NOW + SILENCE_MS, silent=True) is None
+    rows.add(_row("p-2"), most=9)
+    assert rows.end(replace(_row("p-2"), state="interrupted"))
+    rows.stop("p-2")
+    assert rows.take_over("p-", _NOW + SILENCE_MS, silent=True) is None

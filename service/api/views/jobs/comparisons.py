@@ -64,7 +64,7 @@ COMPARISON: Final[tuple[Field, ...]] = (
 )
 
 _TEXT: Final = {"type": "string"}
-_STATES: Final = ("running", "stopping", "finished", "stopped", "failed", "lost")
+_STATES: Final = ("running", "stopping", "finished", "stopped", "interrupted", "failed", "lost")
 _FIELDS: Final = {
     "id": _TEXT,
     "state": {"type": "string", "enum": list(_STATES)},

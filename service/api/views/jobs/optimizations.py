@@ -128,7 +128,16 @@ OPTIMIZATION: Final[tuple[Field, ...]] = (
     choice("solver", "The solver that bounds the value.", _SOLVERS, default="auto"),
 )
 
-STATES: Final = ("running", "stopping", "finished", "stopped", "failed", "lost", "applied")
+STATES: Final = (
+    "running",
+    "stopping",
+    "finished",
+    "stopped",
+    "interrupted",
+    "failed",
+    "lost",
+    "applied",
+)
 
 _TEXT: Final = {"type": "string"}
 _OPTIMIZATION: Final = {

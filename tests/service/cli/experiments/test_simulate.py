@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 
+from dispatch.simulation.spread import Figure
 from service.cli.experiments.catalogue import EXPERIMENTS
 from service.cli.experiments.effort import ExperimentEffort
+from service.cli.experiments.points_file import PointsFile
+from service.cli.terminal.errors import CliError
 from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from service.cli.terminal.progress import CommandProgress
+from service.tasks.task_pool import PoolTask, PoolWatch
 from tests.service.cli.command_line import agenda
 
 TRACES = os.environ.get("AGENDA_TRACES", "")
@@ -304,3 +314,109 @@ def test_every_experiment_runs_small_and_is_drawn(name: str, tmp_path: Path) -> 
     done = simulate(name, "--small", "--picture", picture)
     assert done.exit_code == DONE, done.output
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+class _StoppedPool:
+    """A pool that runs nothing and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.tasks: list[PoolTask] = []
+
+    def run(
+        self, tasks: Sequence[PoolTask], watch: PoolWatch | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        self.tasks += tasks
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "name", [one for one in EXPERIMENTS if one not in ("zoe-example", "lotes-trace", "lotes-drift")]
+)
+def test_every_point_can_be_sent_and_says_what_it_depends_on(name: str) -> None:
+    """It is pickled; its name is another for each, and the same in another process."""
+    pool = _StoppedPool()
+    with pytest.raises(CliError, match="stopped before the first part"):
+        EXPERIMENTS[name].run(ExperimentEffort(2, True, CommandProgress(), pool=pool))
+    names = [task.name for task in pool.tasks]
+    assert names
+    assert len(set(names)) == len(names)
+    assert not any(" at 0x" in one for one in names)
+    for task in pool.tasks:
+        assert pickle.loads(pickle.dumps(task.work)).func is task.work.func  # type: ignore[attr-defined]
+
+
+def _point(number: int) -> Figure:
+    return Figure(number / 3, float("inf"))
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Points of a file are taken over bit by bit, though its last line was cut off by a kill."""
+    file, ran = tmp_path / "points.jsonl", []
+    run = CommandProgress()
+
+    def part(number: int) -> Figure:
+        ran.append(number)
+        if number == 1:
+            run.stopped.set()
+        return _point(number)
+
+    parts = [partial(part, number) for number in range(4)]
+    with closing(PointsFile(file, "omega")) as points:
+        ExperimentEffort(None, True, run, points=points).parts(parts)
+    file.write_bytes(file.read_bytes() + b'{"point": "cut')
+    run.stopped.clear()
+    with closing(PointsFile(file, "omega")) as points:
+        found = ExperimentEffort(None, True, run, points=points).parts(parts)
+    assert ran == [0, 1, 2, 3]
+    assert found == [_point(number) for number in range(4)]
+    assert "2 of 4 points were done before" in capsys.readouterr().err
+    assert len(file.read_text().splitlines()) == 5
+
+
+def test_a_resumed_sweep_prints_what_one_run_prints(tmp_path: Path) -> None:
+    """zoe-cluster: one seed, then two with the same file, against two at once."""
+    file = tmp_path / "points.jsonl"
+    assert simulate("zoe-cluster", "--seeds", 1, "--resume", file).exit_code == DONE
+    resumed = simulate("zoe-cluster", "--seeds", 2, "--resume", file, "-o", "json")
+    assert "1 of 2 points were done before" in resumed.stderr
+    assert resumed.stdout == simulate("zoe-cluster", "--seeds", 2, "-o", "json").stdout
+
+
+def _evil_line() -> str:
+    raw = base64.b64encode(pickle.dumps(os.getcwd)).decode()
+    head = {"experiment": "omega", "agenda": version("cluster-agenda")}
+    return json.dumps(head) + "\n" + json.dumps({"point": "x", "answer": raw}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain\n", "this is no file of points"),
+        ("plain", "this is no file of points"),
+        ('{"experiment": "omega", "agenda": "0.0.1"}\n', "points of omega by Agenda 0.0.1, not"),
+        (_evil_line(), "line 2 is no point: posix.getcwd is no data"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_left_alone(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    """An error that names it, exit code 1; nothing in it is run, and nothing is written."""
+    file = tmp_path / "points.jsonl"
+    file.write_text(text)
+    done = simulate("omega", "--small", "--resume", file)
+    assert (done.exit_code, done.stdout) == (ERROR, "")
+    assert said in done.stderr
+    assert file.read_text() == text
+
+
+def test_workers_and_a_cluster_are_not_both_taken() -> None:
+    """Usage, exit code 2; and an address that is none says how one is written."""
+    done = simulate("omega", "--workers", 2, "--dask", "tcp://127.0.0.1:1")
+    assert (done.exit_code, "give either --workers or --dask" in done.stderr) == (USAGE, True)
+    wrong = simulate("omega", "--dask", "localhost")
+    assert (wrong.exit_code, "write tcp://HOST:PORT" in wrong.stderr) == (ERROR, True)

@@ -1,0 +1,102 @@
+"""PointsFile: the finished points of an experiment, kept as they come, so that a run is resumed.
+
+One JSON object a line: first what was run by which version, then a point each, by its function and
+arguments. Answers are pickled, for they are taken over bit by bit; only data is read back, never
+code.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import pickle
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from service.cli.terminal.errors import CliError
+from service.tasks.data_pickle import read_data
+
+
+def point_of(part: Callable[[], Any]) -> str:
+    """Return what a part of an experiment is, by its function and arguments."""
+    if isinstance(part, partial):
+        named = [f"{name}={value!r}" for name, value in sorted(part.keywords.items())]
+        return f"{part.func.__name__}({', '.join([*map(repr, part.args), *named])})"
+    return getattr(part, "__name__", repr(part))
+
+
+class PointsFile:
+    """The points of one experiment that are done.
+
+    Parameters
+    ----------
+    path
+        The file; made where it is not there.
+
+    Attributes
+    ----------
+    done
+        Answers by point.
+
+    Raises
+    ------
+    CliError
+        If the file holds something else, or points of another experiment or version.
+    """
+
+    def __init__(self, path: Path, experiment: str) -> None:
+        self._path = path
+        self._head = {"experiment": experiment, "agenda": version("cluster-agenda")}
+        self.done: dict[str, Any] = {}
+        whole = self._read() if path.exists() else 0
+        self._file = path.open("ab")
+        self._file.truncate(whole)
+        if not whole:
+            self._write(self._head)
+
+    def keep(self, point: str, answer: Any) -> None:
+        """Append a point; when it returns, the point outlives this process."""
+        self.done[point] = answer
+        raw = base64.b64encode(pickle.dumps(answer)).decode()
+        self._write({"point": point, "answer": raw})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, line: dict[str, str]) -> None:
+        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.flush()
+
+    def _read(self) -> int:
+        """Read all whole lines; return their length. A run that was killed leaves part of one."""
+        raw = self._path.read_bytes()
+        whole = raw.rfind(b"\n") + 1
+        lines = raw[:whole].splitlines()
+        if lines or raw:
+            self._check_head(lines[0] if lines else raw)
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                entry = json.loads(line)
+                answer = read_data(base64.b64decode(entry["answer"]))
+                self.done[entry["point"]] = answer
+            except (ValueError, KeyError, TypeError, binascii.Error, pickle.UnpicklingError) as why:
+                raise CliError(f"{self._path}: line {number} is no point: {why}") from why
+        return whole
+
+    def _check_head(self, line: bytes) -> None:
+        try:
+            head = json.loads(line)
+            experiment, release = head["experiment"], head["agenda"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CliError(f"{self._path}: this is no file of points; name a new one") from error
+        if head != self._head:
+            ours = self._head
+            raise CliError(
+                f"{self._path}: it holds points of {experiment} by Agenda {release}, not of "
+                f"{ours['experiment']} by {ours['agenda']}; name another file"
+            )

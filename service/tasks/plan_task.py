@@ -1,0 +1,137 @@
+"""One optimisation of a Plan as a task of a pool: the Plan travels as a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from planner.optimization.codec import change_to_json, changes_from_json
+from planner.optimization.objective import Objective
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import (
+    Optimized,
+    OptimizeOptions,
+    OptimizeProgress,
+    OptimizeScope,
+)
+from planner.plan.checkpoint import read_checkpoint, take_checkpoint
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Change
+from planner.workload.warm_up import load_kernels
+from service.tasks.task_pool import PoolTask, PoolWatch, TaskLink, TaskPool
+
+#: Least seconds between two plans that are kept for the case that the worker dies.
+_KEEP_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """The best plan so far, for who goes on from there.
+
+    Attributes
+    ----------
+    changes
+        To a Plan, plain JSON.
+    elapsed_s
+        Time that it took, all runs together, in seconds.
+    """
+
+    changes: tuple[dict[str, Any], ...]
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTask:
+    """What is sought, on which Plan.
+
+    Attributes
+    ----------
+    plan
+        A checkpoint.
+    options
+        Without what reports or stops.
+    """
+
+    plan: bytes
+    objective: Objective
+    scope: OptimizeScope
+    options: OptimizeOptions
+
+
+def improve_on(
+    pool: TaskPool,
+    plan: Plan,
+    objective: Objective,
+    scope: OptimizeScope,
+    options: OptimizeOptions,
+    kept: KeptPlan | None = None,
+    keep: Callable[[KeptPlan], None] | None = None,
+) -> Optimized:
+    """Optimise on a pool, as `planner.optimization.optimizer.optimize` does here.
+
+    Parameters
+    ----------
+    options
+        `tell` and `limits.stop` are heard of here; `start` and `keep` are not looked at.
+    kept, keep
+        What an earlier run kept, to go on from; and who is given what this one keeps.
+    """
+    limits = options.limits
+    bare = OptimizeOptions(replace(limits, stop=None, progress=None, news=None), options.solver)
+    task = PlanTask(take_checkpoint(plan).encode(), objective, scope, bare)
+
+    def told(index: int, news: Any) -> None:
+        if options.tell is not None:
+            options.tell(news)
+
+    def note(index: int, state: Any) -> None:
+        if keep is not None:
+            keep(state)
+
+    watch = PoolWatch(limits.stop or bool, told, note)
+    tasks = [PoolTask("optimisation", partial(_improve, task), kept)]
+    answers = dict(pool.run(tasks, watch))
+    # Stopped before a worker had time for it: the Plan stays as it is.
+    nothing = Optimized(based_on=plan.version, status="stopped")
+    found: Optimized = answers.get(0, nothing)
+    return found
+
+
+def _improve(task: PlanTask, link: TaskLink) -> Optimized:
+    """Improve a Plan on a worker; go on from what an earlier run has kept."""
+    load_kernels()
+    plan = read_checkpoint(task.plan)
+    kept: KeptPlan | None = link.kept
+    before_s = 0.0 if kept is None else kept.elapsed_s
+    limits = replace(task.options.limits, stop=link.stop)
+    if limits.time_s is not None:
+        limits = replace(limits, time_s=max(0.0, limits.time_s - before_s))
+    start = () if kept is None else changes_from_json(kept.changes, plan)[0]
+
+    def tell(now: OptimizeProgress) -> None:
+        link.tell(replace(now, elapsed_s=before_s + now.elapsed_s))
+
+    keep = _PlanKeeper(plan, link, before_s).consider
+    options = OptimizeOptions(limits, task.options.solver, tell, tuple(start), keep)
+    return optimize(plan, task.objective, task.scope, options)
+
+
+class _PlanKeeper:
+    """Keeps better plans, not more often than every few seconds."""
+
+    def __init__(self, plan: Plan, link: TaskLink, before_s: float) -> None:
+        self._plan, self._link = plan, link
+        self._began = time.monotonic() - before_s
+        self._last = float("-inf")
+
+    def consider(self, changes_of: Callable[[], list[Change]]) -> None:
+        """Keep a plan where it is time to."""
+        now = time.monotonic()
+        if now - self._last < _KEEP_S:
+            return
+        self._last = now
+        written = tuple(change_to_json(one, self._plan.cluster) for one in changes_of())
+        self._link.keep(KeptPlan(written, now - self._began))

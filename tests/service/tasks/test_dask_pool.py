@@ -1,0 +1,175 @@
+"""Tasks, sweeps, comparisons and optimisations on a Dask cluster of separate processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.optimization.objective import Objective
+from planner.optimization.optimizer import optimize
+from planner.optimization.result import OptimizeOptions, OptimizeScope
+from planner.workload.compare import comparison_of, run_agent
+from service.tasks import dask_pool
+from service.tasks.agent_tasks import bare_limits, compare_on
+from service.tasks.dask_pool import DaskPool
+from service.tasks.plan_task import improve_on
+from service.tasks.task_pool import PoolTask, PoolWatch, TaskPoolError
+from tests.dask_cluster import DaskCluster, dask_cluster
+from tests.patience import eventually
+from tests.service.better_plan import two_in_the_way
+from tests.service.cli.command_line import agenda
+from tests.service.conftest import Open, Service
+from tests.service.tasks import work
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
+    """Run a scheduler and two workers."""
+    with dask_cluster(tmp_path_factory.mktemp("dask")) as running:
+        yield running
+
+
+@pytest.fixture
+def pool(cluster: DaskCluster) -> Iterator[DaskPool]:
+    """Return the cluster as a pool."""
+    made = DaskPool(cluster.address)
+    yield made
+    made.close()
+
+
+def test_each_task_is_answered_once_and_its_news_is_heard(pool: DaskPool) -> None:
+    """As in local processes; and what a task raises is raised here."""
+    heard: list[tuple[int, Any]] = []
+    watch = PoolWatch(told=lambda index, news: heard.append((index, news)))
+    tasks = [PoolTask(f"square of {n}", partial(work.squared, n)) for n in range(5)]
+    assert sorted(pool.run(tasks, watch)) == [(n, n * n) for n in range(5)]
+    assert sorted(heard) == [(n, f"squaring {n}") for n in range(5)]
+    with pytest.raises(ValueError, match="no such number"):
+        list(pool.run([PoolTask("broken", work.broken)]))
+
+
+def test_after_a_stop_those_at_work_end_and_no_more_begin(pool: DaskPool) -> None:
+    """Each that had begun answers with the best so far; of six tasks two workers begin two."""
+    begun: list[int] = []
+    watch = PoolWatch(lambda: bool(begun), lambda index, news: begun.append(index))
+    tasks = [PoolTask(str(n), work.until_stopped) for n in range(6)]
+    found = dict(pool.run(tasks, watch))
+    assert set(found.values()) == {"the best so far"}
+    assert 0 < len(found) <= 2
+
+
+def test_the_first_begins_though_it_is_to_stop_already(pool: DaskPool) -> None:
+    """As in this process: what it had kept is not lost, it answers with that."""
+    tasks = [PoolTask(str(n), work.until_stopped) for n in range(2)]
+    assert dict(pool.run(tasks, PoolWatch(lambda: True)))[0] == "the best so far"
+
+
+def test_a_sweep_has_the_same_figures_and_jobs_wherever_it_runs(
+    cluster: DaskCluster, tmp_path: Path
+) -> None:
+    """zoe-cluster, two seeds: this process, two others and the cluster write the same bytes."""
+    said, jobs = set(), set()
+    for number, where in enumerate(([], ["--workers", 2], ["--dask", cluster.address])):
+        file = tmp_path / f"{number}.csv"
+        done = agenda("simulate", "zoe-cluster", "--seeds", 2, "--jobs", file, "-o", "json", *where)
+        assert done.exit_code == 0, done.output
+        said.add(done.stdout)
+        jobs.add(file.read_bytes())
+    assert (len(said), len(jobs)) == (1, 1)
+
+
+def test_a_job_of_a_server_runs_there_is_watched_and_stopped(
+    cluster: DaskCluster, open_service: Open
+) -> None:
+    """Progress and the best so far come back; a comparison too has its rows from there."""
+    service = open_service(dask=cluster.address)
+    two_in_the_way(service)
+    asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post("/v1/optimizations", json=asked).get_json()["id"]
+
+    def gained() -> float:
+        done = _shown(service, f"/v1/optimizations/{id_}")["progress"]
+        return float(done["value"] - done["trace"][0][1]) if "value" in done else 0.0
+
+    eventually(gained, lambda more: more > 0.0)
+    assert service.client.post(f"/v1/optimizations/{id_}/stop").status_code == 202
+    done = _ended(service, f"/v1/optimizations/{id_}")
+    assert (done["state"], done["result"]["admitted"]) == ("stopped", 1)
+    started = service.client.post("/v1/comparisons", json={"agents": ["gree", "gree-l"]})
+    compared = _ended(service, f"/v1/comparisons/{started.get_json()['id']}")
+    assert [one["status"] for one in compared["result"]["agents"]] == ["placed", "placed"]
+
+
+def test_plans_are_the_same_as_here(pool: DaskPool, service: Service) -> None:
+    """An optimisation by work and a comparison: the same changes, value and documents."""
+    two_in_the_way(service)
+    with service.runtime.reading() as plan:
+        twin = plan.copy()
+    scope, options = OptimizeScope(admit_refused=True), OptimizeOptions(Limits(work=60), "")
+    there = improve_on(pool, twin, Objective(), scope, options)
+    here = optimize(twin, Objective(), scope, options)
+    assert there.to_json() == here.to_json()
+    assert [repr(one) for one in there.changes] == [repr(one) for one in here.changes]
+    day = work.day_of(twin)
+    names = ("gree", "gree-l")
+    compared = compare_on(pool, day, bare_limits(names, None, 0), bool)
+    alone = comparison_of([run_agent(*day, agent_named(name), Limits()) for name in names])
+    for one, other in zip(compared.runs, alone.runs, strict=True):
+        assert one.document is not None
+        assert other.document is not None
+        ours, theirs = one.document.to_json(), other.document.to_json()
+        assert (ours["reservations"], ours["refusals"]) == (
+            theirs["reservations"], theirs["refusals"],
+        )  # fmt: skip
+
+
+def test_a_worker_with_more_threads_is_refused_by_name(cluster: DaskCluster) -> None:
+    """Tasks of one process would disturb each other: the message says how to start it."""
+    worker = cluster.add_worker("--nthreads", "2")
+
+    def refused() -> str:
+        try:
+            DaskPool(cluster.address).close()
+        except TaskPoolError as error:
+            return str(error)
+        return ""
+
+    try:
+        assert "start workers with --nthreads 1" in eventually(refused, bool)
+    finally:
+        worker.kill()
+        worker.wait()
+    eventually(refused, lambda said: not said)
+
+
+def test_a_task_whose_worker_is_killed_goes_on_from_what_it_kept(
+    cluster: DaskCluster, pool: DaskPool, tmp_path: Path
+) -> None:
+    """The last test here: of two workers one is left, which is given what the other has kept."""
+    task = PoolTask("dies once", partial(work.dies_once, tmp_path / "mark"))
+    assert list(pool.run([task])) == [(0, {"found": 0.1 + 0.2})]
+    assert sum(one.poll() is None for one in cluster.workers) == 1
+
+
+def test_a_scheduler_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 1, one line, and no file of points is left behind."""
+    monkeypatch.setattr(dask_pool, "_CONNECT_S", 0.5)
+    done = agenda("simulate", "omega", "--small", "--dask", "tcp://127.0.0.1:1")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "no Dask scheduler answers at tcp://127.0.0.1:1 within 0.5 s" in done.stderr
+
+
+def _shown(service: Service, path: str) -> dict[str, Any]:
+    body: dict[str, Any] = service.client.get(path).get_json()
+    return body
+
+
+def _ended(service: Service, path: str) -> dict[str, Any]:
+    at_work = ("running", "stopping")
+    return eventually(lambda: _shown(service, path), lambda body: body["state"] not in at_work)
