@@ -48,7 +48,8 @@ $(VENV)/.warm: $(VENV)/.installed
 
 setup: $(VENV)/.warm
 
-demo: setup
+demo: $(VENV)/.installed
+	$(BIN)/python -m bench.warm --demo
 	STAY=$(STAY) $(BIN)/agenda demo
 
 # Tools are installed and types checked while the kernels compile: each has a core of its own.
