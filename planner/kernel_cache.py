@@ -86,7 +86,8 @@ def _template(kind: Any, dispatcher: Any, given: Sequence[Any], named: Mapping[s
 
 
 def _as_from_python(kind: Any) -> Any:
-    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
+    whole: Any = types.Integer
+    return types.int64 if isinstance(kind, whole) and kind.signed else kind
 
 
 def _files_of(source: Path | ModuleType) -> list[Path]:
