@@ -12,6 +12,10 @@ WORKERS ?= 3
 # Tests that need no system package; .ci/run has the others.
 NO_PACKAGE := not soak and not sweep and not postgres and not browser and not proxy and not printed
 
+# Bytecode is kept whatever the environment says: a process that compiles what it imports takes three
+# times as long to begin, and tests begin hundreds.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help setup demo test check kernels bench bench-smoke serve soak sweep clean
 
 help:
@@ -44,7 +48,8 @@ $(VENV)/.warm: $(VENV)/.installed
 
 setup: $(VENV)/.warm
 
-demo: setup
+demo: $(VENV)/.installed
+	$(BIN)/python -m bench.warm --demo
 	STAY=$(STAY) $(BIN)/agenda demo
 
 # Tools are installed and types checked while the kernels compile: each has a core of its own.

@@ -1,7 +1,7 @@
 """Compile kernels once, so that no user waits for it: `python -m bench.warm` (make setup).
 
 Compiled code is cached beside the sources or in NUMBA_CACHE_DIR; a second run takes a second.
-`--all` compiles the exact planner's and the simulators' kernels too.
+`--demo` compiles what the demo calls alone, `--all` the exact planner's and the simulators' too.
 """
 
 from __future__ import annotations
@@ -113,10 +113,15 @@ def _renew_a_table() -> None:
 
 def warm_planner() -> None:
     """Load what every agent calls."""
-    from bench.cases.planning.repack import run
     from planner.workload.warm_up import load_kernels
 
     load_kernels()
+
+
+def warm_relocation() -> None:
+    """Lose machines and relocate, after the planner and the machine room, whose loops it calls."""
+    from bench.cases.planning.repack import run
+
     run(small=True)
 
 
@@ -134,9 +139,12 @@ def main() -> None:
     of several comes last.
     """
     began = time.perf_counter()
-    waves = [[warm_planner, warm_dispatcher, warm_machines]]
+    waves = [[warm_planner, warm_dispatcher, warm_machines], [warm_relocation]]
+    if "--demo" in sys.argv[1:]:
+        waves = [[warm_planner, warm_dispatcher]]
     if "--all" in sys.argv[1:]:
-        waves = [[warm_planner, warm_exact_loops, warm_simulators, warm_machines], [warm_exact]]
+        first = [warm_planner, warm_exact_loops, warm_simulators, warm_machines]
+        waves = [first, [warm_relocation, warm_exact]]
     # New processes, not copies: numba's threads do not outlive a fork.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for wave in waves:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -30,6 +30,9 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
+
+#: Of every kernel: nobody calls one by its address from C.
+_OPTIONS: Mapping[str, Any] = {"no_cfunc_wrapper": True}
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
 
@@ -65,11 +68,26 @@ class KernelFamily:
 
     def _compiled(self, function: _Kernel, more: Mapping[str, Any]) -> _Kernel:
         decorate: Any = njit
-        dispatcher: Any = decorate(**{**self._options, **more})(function)
+        dispatcher: Any = decorate(**{**_OPTIONS, **self._options, **more})(function)
+        dispatcher.get_call_template = partial(_template, type(dispatcher), dispatcher)
         # Where `njit(cache=True)` puts its own.
         dispatcher._cache = self._cache(function)  # noqa: SLF001
         compiled: _Kernel = dispatcher
         return compiled
+
+
+def _template(kind: Any, dispatcher: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Return what types a call by another kernel, with whole numbers as they come from Python.
+
+    numba compiles a kernel anew for every constant, and for every width, that a caller passes it.
+    """
+    plain = {name: _as_from_python(value) for name, value in named.items()}
+    return kind.get_call_template(dispatcher, [_as_from_python(one) for one in given], plain)
+
+
+def _as_from_python(kind: Any) -> Any:
+    whole: Any = types.Integer
+    return types.int64 if isinstance(kind, whole) and kind.signed else kind
 
 
 def _files_of(source: Path | ModuleType) -> list[Path]:

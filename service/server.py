@@ -64,7 +64,14 @@ def run(config: ServiceConfig) -> None:
             _require_admin(config, store)
         finally:
             store.close()
+        _load_code(config)
         _application(config).run()
+
+
+def _load_code(config: ServiceConfig) -> None:
+    """Import once what workers share: a second one, or one after a crash, is ready sooner."""
+    if config.workers > 1:
+        import service.app  # noqa: F401
 
 
 @contextmanager

@@ -42,19 +42,32 @@ class Lab:
     """A server, its executors, and a file that runs write to."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.folder = folder
         self.cluster = folder / "cluster.toml"
         self.cluster.write_text(CLUSTER)
-        self.notes = folder / "notes"
-        self.notes.touch()
+        self.enter(folder)
         self._stack = stack
+        self._executors: list[subprocess.Popen[bytes]] = []
         self.server: ServerProcess | None = None
         self.port: int | None = None
+
+    def enter(self, folder: Path) -> None:
+        """Keep in another folder what executors and runs write from now on."""
+        self.folder = folder
+        self.notes = folder / "notes"
+        self.notes.touch()
+
+    def leave(self) -> None:
+        """End executors that run nothing, and let the server forget them."""
+        for process in self._executors:
+            end(process)
+        self._executors.clear()
+        for one in self.call("GET", "/v1/executors")["executors"]:
+            self.call("DELETE", f"/v1/executors/{one['id']}")
 
     def serve(self, lease_s: float) -> None:
         """Start the server, at the same port each time."""
         entered = serving(
-            self.folder / "agenda.db",
+            self.cluster.with_name("agenda.db"),
             self.cluster,
             port=self.port,
             executors=True,
@@ -74,6 +87,7 @@ class Lab:
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         self._stack.callback(end, process)
+        self._executors.append(process)
         return process
 
     def call(self, method: str, path: str, body: object = None) -> Any:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
@@ -104,6 +105,32 @@ def test_an_edit_of_the_callee_compiles_the_caller_anew(
     other = _load(tmp_path, 20)
     assert other(1) == 21
     assert len(other.stats.cache_misses) == 1
+
+
+_WIDTHS = """
+from pathlib import Path
+from planner.kernel_cache import KernelFamily
+FAMILY = KernelFamily(Path(__file__).parent)
+@FAMILY.kernel
+def inner(x, up):
+    return x + 1 if up else x - 1
+@FAMILY.kernel
+def outer(x, narrow):
+    return inner(x, True) + inner(2, True) + inner(-1, up=True) + inner(narrow[0], True)
+"""
+
+
+def test_a_kernel_is_compiled_once_for_all_whole_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constants and narrow numbers of its callers are to a kernel what a number of Python is."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "widths.py").write_text(_WIDTHS)
+    widths = importlib.import_module("widths")
+
+    assert widths.outer(10, np.array([100], dtype=np.int32)) == 11 + 3 + 0 + 101
+    (kinds,) = widths.inner.signatures
+    assert kinds[0] == numba.int64
 
 
 _PAIR = """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from service.app import create_app
 from service.clock import ManualClock
 from service.config import ServiceConfig
 from service.runtime import Runtime, open_runtime
+from service.store import Store
 
 #: Ten one-core machines, minutes, four hours.
 CLUSTER = """
@@ -57,6 +60,15 @@ class Service:
         return self.client.post(f"/v1/reservations{query}", json=body, headers=headers)
 
 
+@cache
+def _empty_database() -> bytes:
+    """Return an empty database with its tables, which take longer to make than most tests."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "agenda.db"
+        Store(f"sqlite:///{path}").close()
+        return path.read_bytes()
+
+
 #: Opens another process's service on the same database.
 Open = Callable[..., Service]
 
@@ -74,10 +86,13 @@ def open_service(tmp_path: Path, cluster_file: Path) -> Iterator[Open]:
     """Return a function that opens services on one database; all are closed at the end."""
     opened: list[Service] = []
     clock = ManualClock()
+    database = tmp_path / "agenda.db"
+    if not database.exists():
+        database.write_bytes(_empty_database())
 
     def open_one(**settings: Any) -> Service:
         given: dict[str, Any] = {
-            "database": f"sqlite:///{tmp_path / 'agenda.db'}",
+            "database": f"sqlite:///{database}",
             "cluster": cluster_file,
             "agent": "gree",
             "plan_timeout_s": 120.0,

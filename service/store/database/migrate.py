@@ -7,6 +7,7 @@ of another version is left as it is: `agenda upgrade` changes it, once, with a b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 import sqlalchemy as sa
@@ -119,5 +120,6 @@ def _config() -> Config:
     return config
 
 
+@cache
 def _scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(_config())

@@ -15,13 +15,21 @@ import pytest
 from tests.end_to_end.lab import LONG_S, SHORT_S, Lab, awaited, end
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Return a server that waits for executors."""
     with ExitStack() as stack:
-        found = Lab(tmp_path, stack)
+        found = Lab(tmp_path_factory.mktemp("lab"), stack)
         found.serve(LONG_S)
         yield found
+
+
+@pytest.fixture
+def lab(served: Lab, tmp_path: Path) -> Iterator[Lab]:
+    """Return the same server without executors, and a folder of its own for what they write."""
+    served.enter(tmp_path)
+    yield served
+    served.leave()
 
 
 @pytest.fixture

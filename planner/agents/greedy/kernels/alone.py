@@ -21,7 +21,7 @@ from planner.agents.greedy.kernels.codes import (
     STRATEGY,
     WHY,
 )
-from planner.agents.greedy.kernels.compiled import kernel
+from planner.agents.greedy.kernels.compiled import inline, kernel
 from planner.agents.greedy.kernels.held import emit_shape, trimmed
 from planner.agents.greedy.kernels.refusals import why_no_room
 from planner.agents.greedy.kernels.scratch import HELD
@@ -110,7 +110,7 @@ def _averages_of(lot: SingleAtom, ground: SharedProfile, offset: I64) -> Average
     )
 
 
-@kernel
+@inline
 def _rows_alone(
     p: Profile,
     q: Averages,

@@ -24,7 +24,7 @@ from planner.agents.greedy.kernels.codes import (
     PAPER,
     WHY,
 )
-from planner.agents.greedy.kernels.compiled import kernel
+from planner.agents.greedy.kernels.compiled import inline, kernel
 from planner.agents.greedy.kernels.free import fill
 from planner.agents.greedy.kernels.runs import draw_runs
 from planner.agents.greedy.kernels.scratch import HELD, MAY_HOLD
@@ -151,7 +151,7 @@ def _limits_of(q: Averages, shifts: I64, atom: AtomToPlace) -> WindowLimits:
     return WindowLimits(windows, units, room)
 
 
-@kernel
+@inline
 def _found(
     p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, buf: I64, strategy: int, start: int
 ) -> Ints:
@@ -165,7 +165,7 @@ def _found(
     return row < 0, first, last, runs, row, tau
 
 
-@kernel
+@inline
 def _lower(p: Profile, q: Averages, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """Find a shape no taller than it need be: (ok, first, end, runs), columns as they come.
 

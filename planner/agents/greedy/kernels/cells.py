@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from planner.agents.greedy.kernels.arrays import I64, AtomToPlace, Int, Ints, Profile, as_block
-from planner.agents.greedy.kernels.compiled import kernel
+from planner.agents.greedy.kernels.compiled import inline, kernel
 from planner.agents.greedy.kernels.free import fill, lower_to_fit, segment_of
 from planner.agents.greedy.kernels.rectangle import LOW, best_of
 from planner.agents.greedy.kernels.scratch import (
@@ -130,7 +130,7 @@ def _worth_refining(atom: AtomToPlace, free: int, length: int, aim: int, best: I
     return bool(free - least >= room)
 
 
-@kernel
+@inline
 def _refined(
     p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, run: int, count: int, aim: int, best: Ints
 ) -> Ints:

@@ -13,7 +13,7 @@ from planner.agents.greedy.kernels.codes import (
     LOWEST,
     PAPER,
 )
-from planner.agents.greedy.kernels.compiled import kernel
+from planner.agents.greedy.kernels.compiled import inline, kernel
 from planner.agents.greedy.kernels.free import fill, holds_work
 from planner.agents.greedy.kernels.levels import clamp, highest_level, lower_than, lowest_cap
 from planner.agents.greedy.kernels.rectangle import LATEST, LOW, ROOMY, draw, rectangle
@@ -63,7 +63,7 @@ def _add(x: I64, first: int, last: int, y: I64, begin: int, end: int) -> Ints:
     return low, high
 
 
-@kernel
+@inline
 def _gree(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """Whole leases, then lengthen, rectangle, union, remainder first: (ok, first, end, runs)."""
     if atom.shift_end - atom.shift_first == 1 and shifts[atom.shift_first] == 0:
@@ -74,7 +74,7 @@ def _gree(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     return ok, first, last, 0
 
 
-@kernel
+@inline
 def _gree_by_columns(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """The same column by column: (ok, first, end)."""
     left, first, last, ready = stack_blocks(p, shifts, atom, buf, atom.hi, atom.work)
@@ -97,7 +97,7 @@ def _gree_by_columns(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> In
     return _remainder_first(p, shifts, atom, buf)
 
 
-@kernel
+@inline
 def _compact(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     """Union or rectangle, whichever starts later, then the rest of GREE; `MAY_HOLD` is filled."""
     if not holds_work(atom, buf):
@@ -117,7 +117,7 @@ def _compact(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64) -> Ints:
     return _remainder_first(p, shifts, atom, buf)
 
 
-@kernel
+@inline
 def _flat(p: Profile, shifts: I64, atom: AtomToPlace, buf: I64, aim: int, start: int) -> Ints:
     """Return (height, end) of a block in [start, hi), in twice that, in the whole window, or 0.
 

@@ -110,7 +110,7 @@ def undo(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, ke
     s.state[STACKED] = kept
 
 
-@kernel
+@inline
 def _leap(p: Profile, q: Averages, g: GraphSlices, run: Traversal, s: Scratch, edge: int) -> bool:
     """Lower the successor whose largest gap is broken, and take back what was placed since.
 

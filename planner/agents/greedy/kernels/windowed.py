@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from planner.agents.greedy.kernels.arrays import I64, Int, Ints
-from planner.agents.greedy.kernels.compiled import kernel
+from planner.agents.greedy.kernels.compiled import inline, kernel
 from planner.agents.greedy.kernels.window_limits import (
     UNBOUND,
     WindowLimits,
@@ -142,7 +142,7 @@ def _spare(c: I64, x: I64, begin: int, end: int, least: int) -> Ints:
     return best, -1
 
 
-@kernel
+@inline
 def _stack(limits: WindowLimits, c: I64, x: I64, held: I64, task: WindowTask) -> Int:
     """Stack whole leases from the right, each as high as it may be; return the work left.
 
@@ -169,7 +169,8 @@ def _stack(limits: WindowLimits, c: I64, x: I64, held: I64, task: WindowTask) ->
                 most, leave = _partly(limits, held, task, end, most)
                 height = min(height, most)
                 if height >= task.least:
-                    x[begin:end] += height
+                    for u in range(begin, end):
+                        x[u] += height
                     left -= height * lease
         leave = max(min(leave, end - step), 0)
         while end > leave:
