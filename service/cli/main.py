@@ -58,6 +58,11 @@ PARTS = (
         "token", "service.cli.token:token", "Create, list and revoke the tokens of a database."
     ),
     LazyCommand(
+        "reservations",
+        "service.cli.reservations.group:reservations",
+        "Ask for, follow, change and cancel a server's reservations.",
+    ),
+    LazyCommand(
         "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
     ),
     LazyCommand("list", "service.cli.client.reservations:list_", "List a server's reservations."),

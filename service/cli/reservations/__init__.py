@@ -1,0 +1,1 @@
+"""`agenda reservations`: the reservations of a server, one verb a command."""

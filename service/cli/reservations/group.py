@@ -1,0 +1,36 @@
+"""`agenda reservations VERB`: what the verbs are; `agenda list` and others are their short forms."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from service.cli.command_group import LazyCommand, LazyGroup
+
+_VERBS: Final = (
+    LazyCommand(
+        "list", "service.cli.client.reservations:list_", "List reservations and refusals."
+    ),
+    LazyCommand(
+        "show",
+        "service.cli.client.reservations:show",
+        "Show one and its allocation, or why it was refused.",
+    ),
+    LazyCommand(
+        "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
+    ),
+    LazyCommand(
+        "cancel",
+        "service.cli.client.reservations:cancel",
+        "Give one up: its future is given back, its past is kept.",
+    ),
+)
+
+
+@click.group(cls=LazyGroup, parts=_VERBS)
+def reservations() -> None:
+    """Ask for reservations of a server, follow, change and cancel them.
+
+    list, show, submit and cancel have short forms: `agenda list` is `agenda reservations list`.
+    """
