@@ -1,4 +1,4 @@
-"""`agenda reservations VERB`: what the verbs are; `agenda list` and others are their short forms."""
+"""`agenda reservations VERB`: what the verbs are; `agenda list` is a short form of one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import click
 from service.cli.command_group import LazyCommand, LazyGroup
 
 _VERBS: Final = (
-    LazyCommand(
-        "list", "service.cli.client.reservations:list_", "List reservations and refusals."
-    ),
+    LazyCommand("list", "service.cli.client.reservations:list_", "List reservations and refusals."),
     LazyCommand(
         "show",
         "service.cli.client.reservations:show",
