@@ -13,22 +13,14 @@ from uuid import uuid4
 
 import click
 
+from agenda import problems
 from agenda.connection import DEFAULT_URL, Connection, Reply, entry_path
-from agenda.errors import AgendaError, ServerAwayError
-from agenda.problems import problem_text, status_text
+from agenda.errors import AgendaError, ProblemError, ServerAwayError
 from agenda.retries import Repeatable, Retries
 from agenda.settings import token_in
 from service.cli.errors import CliError
 
-__all__ = [
-    "NoAnswerError",
-    "Server",
-    "ServerReply",
-    "as_messages",
-    "client_options",
-    "entry_path",
-    "problem_text",
-]
+__all__ = ["NoAnswerError", "Server", "ServerReply", "as_messages", "client_options", "entry_path"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,7 +80,7 @@ class ServerReply:
         """Return the server's message on a call that failed, as lines for a person."""
         if isinstance(self.body, dict) and ("detail" in self.body or "code" in self.body):
             return problem_text(self.body)
-        return status_text(self.status)
+        return problems.status_text(self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +228,11 @@ def client_options(function: F) -> F:
     return cast("F", url(token(token_file(with_server))))
 
 
+def problem_text(body: Mapping[str, Any]) -> str:
+    """Return a problem document as lines for who typed a command: parameters are options."""
+    return problems.problem_text(body, lambda name: f"--{name.replace('_', '-')}")
+
+
 def _tell_retry() -> None:
     click.echo("the server cannot answer now; trying again", err=True)
 
@@ -247,5 +244,7 @@ def as_messages() -> Iterator[None]:
         yield
     except ServerAwayError as error:
         raise NoAnswerError(str(error), sent=error.sent) from error
+    except ProblemError as error:
+        raise CliError(ServerReply(error.status, error.body).problem()) from error
     except AgendaError as error:
         raise CliError(str(error)) from error

@@ -169,8 +169,6 @@ class Client:
             "offers": offers,
         }
         body = self._posted(f"{_RESERVATIONS}:batch", [dict(one) for one in requests], query, key)
-        if atomic:
-            return [Reservation.of(one) for one in body["reservations"]]
         return [_result(one["status"], one["body"]) for one in body["results"]]
 
     def get(self, id_: str) -> Reservation:
@@ -401,7 +399,7 @@ def _moment(value: datetime | str | float | None) -> str | None:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise SettingError(f"{value} has no zone; give it one, such as datetime.UTC")
-        return value.isoformat()
+        return value.isoformat(timespec="milliseconds")
     return None if value is None else str(value)
 
 

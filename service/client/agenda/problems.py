@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
 _SHOWN_ERRORS: Final = 10
 
 
-def problem_text(body: Mapping[str, Any]) -> str:
-    """Return a problem document as lines for a person."""
+def problem_text(
+    body: Mapping[str, Any], parameter: Callable[[str], str] = lambda name: name
+) -> str:
+    """Return a problem document as lines for a person.
+
+    Parameters
+    ----------
+    parameter
+        How a parameter of the query is called.
+    """
     title, detail = body.get("title") or "refused", body.get("detail") or body.get("code")
     errors = body.get("errors") or []
     if len(errors) == 1 and errors[0].get("message") == detail:  # said once is enough
-        return f"{title}: {_entry_text(errors[0])}"
+        return f"{title}: {_entry_text(errors[0], parameter)}"
     lines = [f"{title}: {detail}"]
-    lines += [f"  {_entry_text(entry)}" for entry in errors[:_SHOWN_ERRORS]]
+    lines += [f"  {_entry_text(entry, parameter)}" for entry in errors[:_SHOWN_ERRORS]]
     if len(errors) > _SHOWN_ERRORS:
         lines.append(f"  and {len(errors) - _SHOWN_ERRORS} more")
     return "\n".join(lines)
@@ -29,11 +37,11 @@ def status_text(status: int) -> str:
     return f"the server answered {phrase} without saying why"
 
 
-def _entry_text(entry: Mapping[str, Any]) -> str:
+def _entry_text(entry: Mapping[str, Any], parameter: Callable[[str], str]) -> str:
     pointer, message = entry.get("pointer") or "", entry.get("message", "")
-    if pointer.startswith("?"):  # a parameter of the query, which an option has set
+    if pointer.startswith("?"):
         name = pointer[1:]
-        pointer, message = f"--{name.replace('_', '-')}", message.removeprefix(f"{name}: ")
+        pointer, message = parameter(name), message.removeprefix(f"{name}: ")
     where = f"{pointer}: " if pointer else ""
     fix = f"; {entry['fix']}" if entry.get("fix") else ""
     return f"{where}{message}{fix}"
