@@ -55,6 +55,11 @@ REFUSALS: Final = frozenset(
     help="What is promised of machines.  [default: the cluster's level]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
+@click.option(
+    "--key",
+    help="Word under which FILE is submitted once, however often this command runs: a retry gets "
+    "the same answer.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def submit(
@@ -69,6 +74,7 @@ def submit(
     creditable: bool | None,
     promise: str | None,
     dry_run: bool,
+    key: str | None,
     form: str,
 ) -> int:
     """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
@@ -85,16 +91,19 @@ def submit(
         raise CliError(f"{file}: nothing to submit")
     query = {"dry_run": "true" if dry_run else None}
     if len(bodies) == 1:
-        replies = [server.once(PATH, bodies[0], query)]
+        replies = [server.once(PATH, bodies[0], query, key)]
     else:
-        replies = post_batch(server, bodies, query)
+        replies = post_batch(server, bodies, query, key)
     _print_replies(bodies, replies, form)
     codes = [_code_of(reply) for reply in replies]
     return ERROR if ERROR in codes else max(codes)
 
 
 def post_batch(
-    server: Server, bodies: Sequence[Mapping[str, Any]], query: Mapping[str, object]
+    server: Server,
+    bodies: Sequence[Mapping[str, Any]],
+    query: Mapping[str, object],
+    key: str | None = None,
 ) -> list[ServerReply]:
     """Post requests as one batch, each on its own; return what was said to each.
 
@@ -103,7 +112,7 @@ def post_batch(
     CliError
         If the batch as a whole was not taken.
     """
-    done = server.once(f"{PATH}:batch", list(bodies), query).good()
+    done = server.once(f"{PATH}:batch", list(bodies), query, key).good()
     return [ServerReply(line["status"], line["body"]) for line in done["results"]]
 
 

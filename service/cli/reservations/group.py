@@ -19,9 +19,20 @@ _VERBS: Final = (
         "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
     ),
     LazyCommand(
+        "update",
+        "service.cli.reservations.update:update",
+        "Ask for another request in the place of one that stands.",
+    ),
+    LazyCommand(
         "cancel",
         "service.cli.client.reservations:cancel",
         "Give one up: its future is given back, its past is kept.",
+    ),
+    LazyCommand(
+        "wait", "service.cli.reservations.follow:wait", "Wait until one has begun or ended."
+    ),
+    LazyCommand(
+        "watch", "service.cli.reservations.follow:watch", "Print what happens to one, or to all."
     ),
 )
 
