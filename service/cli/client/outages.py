@@ -10,10 +10,12 @@ import click
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.errors import reports_errors
 from service.cli.exit_codes import DONE
+from service.cli.forms.layout import ListColumn
 from service.cli.output import (
     CSV,
     JSON,
     format_option,
+    listing_options,
     print_csv,
     print_json,
     print_listing,
@@ -85,12 +87,12 @@ def add(
 
 @outages.command("list")
 @client_options
-@format_option()
+@listing_options()
 @reports_errors
 def list_(server: Server, form: str) -> int:
     """List the outages that are not over, earliest first."""
     body = server.call("GET", _PATH).good()
-    header = (*_OUTAGE, "names")
+    header = (*_OUTAGE, ListColumn("names", is_wide=True))
     rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
     print_listing(body, header, rows, form, "no outages")
     return DONE

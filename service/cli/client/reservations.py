@@ -10,17 +10,27 @@ import click
 from service.cli.client.reservation_tables import (
     ALLOCATION_COLUMNS,
     COLUMNS,
+    LISTED,
     SLOT_COLUMNS,
     allocation_rows,
     row_of,
     slot_rows,
+    title_of,
     why_not,
 )
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR, REFUSED
 from service.cli.options import READABLE_OR_STDIN, finite, read_text
-from service.cli.output import JSON, TABLE, format_option, print_json, print_listing, print_table
+from service.cli.output import (
+    JSON,
+    TABLE,
+    format_option,
+    listing_options,
+    print_json,
+    print_listing,
+    print_table,
+)
 from service.cli.plans.plan_tables import offer_lines
 
 PATH: Final = "/v1/reservations"
@@ -191,7 +201,7 @@ def _print_replies(
     show_default=True,
     help="List at most so many.",
 )
-@format_option()
+@listing_options()
 @reports_errors
 def list_(
     server: Server,
@@ -207,7 +217,7 @@ def list_(
     query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
     entries = listed(server, query, limit)
     rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
-    print_listing(entries, COLUMNS, rows, form)
+    print_listing(entries, LISTED, rows, form, "no reservations", title_of(entries))
     return DONE
 
 
