@@ -21,6 +21,7 @@ from service.cli.client.reservation_tables import (
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.errors import CliError, reports_errors
 from service.cli.exit_codes import DONE, ERROR, REFUSED
+from service.cli.forms.agents import complete_agent
 from service.cli.options import READABLE_OR_STDIN, finite, read_text
 from service.cli.output import (
     JSON,
@@ -52,7 +53,11 @@ REFUSALS: Final = frozenset(
 @click.option("--queue", help="Queue of the request.")
 @click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
 @click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
-@click.option("--agent", help="Agent that places the request.  [default: the server's]")
+@click.option(
+    "--agent",
+    shell_complete=complete_agent,
+    help="Agent that places the request (agenda plan --help).  [default: the server's]",
+)
 @click.option(
     "--creditable",
     is_flag=True,

@@ -9,6 +9,7 @@ import click
 
 from service.cli.errors import as_cli_error, reports_errors
 from service.cli.exit_codes import DONE, ERROR
+from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration, seed_option
 from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.plan import limits_of, read_day
@@ -36,12 +37,13 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     return (agent_name(name) if equals else None), duration(text)
 
 
-@click.command()
+@click.command(epilog=AGENTS_HELP)
 @click.argument("cluster", type=READABLE)
 @click.argument("workload", type=READABLE)
 @click.option(
     "--agents",
     type=agent_names,
+    shell_complete=complete_agent,
     metavar="AGENT,...",
     default="gree,gree-l",
     show_default=True,
