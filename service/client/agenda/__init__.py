@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agenda.client import Client, ListFilter
+from agenda.client import Client, ListFilter, has_reached
 from agenda.errors import (
     AgendaError,
     ForbiddenError,
@@ -59,6 +59,7 @@ __all__ = [
     "StateConflictError",
     "UnauthenticatedError",
     "WaitTimeoutError",
+    "has_reached",
 ]
 
 

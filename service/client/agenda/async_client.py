@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Self, TypeVar, Unpack
 
-from agenda.client import Client, ListFilter, Rdl, Until, reached
+from agenda.client import Client, ListFilter, Rdl, Until, has_reached
 from agenda.connection import DEFAULT_TIMEOUT_S
 from agenda.errors import ProblemError, WaitTimeoutError
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
@@ -147,7 +147,7 @@ class AsyncClient:
         try:
             async for _ in events:
                 now = await self.get(id_)
-                if reached(now, until):
+                if has_reached(now, until):
                     return now
         finally:
             await events.aclose()

@@ -242,7 +242,7 @@ class Client:
         """
         for _ in self.watch(reservation=id_, timeout_s=timeout_s):
             now = self.get(id_)
-            if reached(now, until):
+            if has_reached(now, until):
                 return now
         raise WaitTimeoutError(f"{id_} has not {until} within {timeout_s:g} s")
 
@@ -380,7 +380,7 @@ class Client:
         return reply
 
 
-def reached(now: Reservation, until: Until) -> bool:
+def has_reached(now: Reservation, until: Until) -> bool:
     """Return whether what is waited for has happened."""
     if now.is_final or until == "ended":
         return now.is_final

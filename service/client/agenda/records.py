@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict
 
 #: States out of which nothing leads.
@@ -75,7 +75,8 @@ class Reservation:
     revision
         Rises with each change of its own; 0 of a refusal.
     begin, finish
-        When it first and last holds something; None of a refusal, and where it has no end.
+        When it first and last holds something; None of a refusal, and where it has no end (the
+        answer to `submit` then has the end of what is planned by now).
     code, detail, offers
         Of a refusal: why, and what would be accepted instead.
     atoms
@@ -99,6 +100,7 @@ class Reservation:
     @staticmethod
     def of(body: Mapping[str, Any]) -> Reservation:
         """Return what a server answers as a record."""
+        begin, finish = _ends(body)
         return Reservation(
             id=body["id"],
             tenant=body["tenant"],
@@ -106,8 +108,8 @@ class Reservation:
             state=body.get("state", "refused"),
             expression=body["expression"],
             revision=body.get("revision", 0),
-            begin=_instant(body.get("begin_at")),
-            finish=_instant(body.get("finish_at")),
+            begin=begin,
+            finish=finish,
             code=body.get("code"),
             detail=body.get("detail"),
             offers=Offer.all_of(body),
@@ -202,6 +204,16 @@ class Event:
             tenant=data.get("tenant"),
             data=data,
         )
+
+
+def _ends(body: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
+    """Return begin and finish, from what is held where the answer does not say them."""
+    rows = [row for atom in body.get("atoms", ()) for row in atom["allocation"]]
+    if "begin_at" in body or not rows or "submitted_at" not in body:
+        return _instant(body.get("begin_at")), _instant(body.get("finish_at"))
+    origin = datetime.fromisoformat(body["submitted_at"]) - timedelta(seconds=body["submitted"])
+    begin, finish = min(row[0] for row in rows), max(row[1] for row in rows)
+    return origin + timedelta(seconds=begin), origin + timedelta(seconds=finish)
 
 
 def _instant(text: str | None) -> datetime | None:
