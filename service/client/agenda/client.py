@@ -384,7 +384,9 @@ def has_reached(now: Reservation, until: Until) -> bool:
     """Return whether what is waited for has happened."""
     if now.is_final or until == "ended":
         return now.is_final
-    return now.state == "active" or (now.begin is not None and now.begin <= datetime.now(UTC))
+    # What lacks machines says so in place of whether it runs.
+    started = now.begin is not None and now.begin <= datetime.now(UTC)
+    return now.state == "active" or (now.state == "degraded" and started)
 
 
 def _asked(rdl: Rdl) -> dict[str, Any]:
