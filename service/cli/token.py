@@ -14,10 +14,10 @@ from rdl.expressions import Absolute, AfterSubmission
 from service.access.actor import Actor, acting
 from service.access.token import user_fault
 from service.access.user import Role, User
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE
 from service.cli.forms.layout import ListColumn
-from service.cli.output import (
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import (
     JSON,
     TABLE,
     format_option,
@@ -90,7 +90,7 @@ def create(
     finally:
         store.close()
     if form == JSON:
-        from service.store.tokens import shown_token
+        from service.store.rows.tokens import shown_token
 
         print_json({**shown_token(made, now_ms), "token": secret})
     else:
@@ -105,7 +105,7 @@ def create(
 @reports_errors
 def list_(database: str, form: str) -> int:
     """List the tokens of a database, without their secrets."""
-    from service.store.tokens import shown_token
+    from service.store.rows.tokens import shown_token
 
     now_ms = SystemClock().now_ms()
     store = _opened(database)

@@ -18,7 +18,7 @@ from agenda.connection import DEFAULT_URL, Connection, Reply, entry_path
 from agenda.errors import AgendaError, ProblemError, ServerAwayError
 from agenda.retries import Repeatable, Retries
 from agenda.settings import token_in
-from service.cli.errors import CliError
+from service.cli.terminal.errors import CliError
 
 __all__ = ["NoAnswerError", "Server", "ServerReply", "as_messages", "client_options", "entry_path"]
 

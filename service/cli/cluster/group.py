@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import click
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
 from planner.files.cluster_file import read_toml
 from rdl.time_grid import duration_text
-from service.cli.client.affected import AFFECTED, affected_rows, affected_title
+from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
 from service.cli.client.server import Server, client_options
-from service.cli.errors import as_cli_error, reports_errors
-from service.cli.exit_codes import DONE
 from service.cli.forms.layout import ListColumn
-from service.cli.options import READABLE
-from service.cli.output import TABLE, listing_options, print_listing
+from service.cli.terminal.errors import as_cli_error, reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import READABLE
+from service.cli.terminal.output import TABLE, listing_options, print_listing
 
 _PATH: Final = "/v1/cluster"
 _GROUP: Final = (

@@ -10,19 +10,19 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from planner.calendar import calendar_of
-from planner.cluster import Cluster
+from planner.cluster.calendar import calendar_of
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from rdl.durations import TimeTextError, parse_duration, read_instant, rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Offset
 from rdl.resources import CPU, MEMORY, Resources
 from rdl.time_grid import TimeGrid
-from service.cli.client.reservations import listed
+from service.cli.client.reservations.reservations import listed
 from service.cli.client.server import Server, client_options
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
 from service.cli.forms.layout import ListColumn
-from service.cli.output import listing_options, print_listing
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import listing_options, print_listing
 
 #: The unit that people use for a resource, and how many of an amount's are one.
 _UNITS: Final = {CPU: ("core-hours", 1000), MEMORY: ("GiB-hours", 1024)}

@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE, REFUSED
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
-from service.cli.options import (
-    READABLE,
-    READABLE_OR_STDIN,
-    WRITABLE,
-    FiniteRange,
-    agent_name,
-    duration,
-    seed_option,
-)
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.plan_tables import (
     METRIC_COLUMNS,
     REQUEST_COLUMNS,
@@ -32,11 +20,23 @@ from service.cli.plans.plan_tables import (
     time_rows,
 )
 from service.cli.plans.request_defaults import RequestDefaults
-from service.cli.progress import CommandProgress, make_ready, running
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, REFUSED
+from service.cli.terminal.options import (
+    READABLE,
+    READABLE_OR_STDIN,
+    WRITABLE,
+    FiniteRange,
+    agent_name,
+    duration,
+    seed_option,
+)
+from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.progress import CommandProgress, make_ready, running
 
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.files import FileProblem
     from planner.workload.compile import CompiledWorkload
 

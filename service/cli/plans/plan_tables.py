@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rdl.time_grid import duration_text
-from service.cli.output import moved_text
+from service.cli.terminal.output import moved_text
 
 if TYPE_CHECKING:
     from planner.workload.compare import Comparison

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from planner.cluster import DEFAULT_QUEUE
+from planner.cluster.cluster import DEFAULT_QUEUE
 from planner.files.errors import FileProblem
 from planner.files.workload_file import DEFAULT_TENANT, WorkloadLine, lines_of
 from rdl.codecs.strict_json import JsonTextError, read_json

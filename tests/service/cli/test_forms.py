@@ -10,11 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from service.cli.exit_codes import USAGE
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.table_text import table_text
 from service.cli.forms.yaml_text import yaml_text
-from service.cli.output import listing_options, print_listing
+from service.cli.terminal.exit_codes import USAGE
+from service.cli.terminal.output import listing_options, print_listing
 
 HEADER = ("id", ListColumn("cpu", "cpu (cores)"), ListColumn("queue", is_wide=True))
 ROWS = [["b", 9, "q"], ["a", 10, "p"], ["c", None, "r"]]
@@ -75,7 +75,7 @@ def test_watch_shows_it_again_until_stopped(monkeypatch: pytest.MonkeyPatch) -> 
         if len(pauses) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("service.cli.output.time.sleep", sleep)
+    monkeypatch.setattr("service.cli.terminal.output.time.sleep", sleep)
     done = shown("--watch", "0.5", "-o", "csv", "--no-headers", "--columns", "id")
     assert (done.exit_code, done.stdout, pauses) == (0, "b\na\nc\n" * 2, [0.5, 0.5])
 

@@ -13,7 +13,7 @@ import pytest
 from agenda.connection import Connection
 from agenda.event_stream import EventStream
 from service.cli.client.server import Server, ServerReply
-from service.cli.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 

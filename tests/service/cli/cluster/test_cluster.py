@@ -14,7 +14,7 @@ from click.testing import Result
 from werkzeug.serving import make_server
 
 from service.cli.cluster.usage import held_work
-from service.cli.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import CLUSTER, Service
 

@@ -1,1 +1,0 @@
-"""`agenda reservations`: the reservations of a server, one verb a command."""
