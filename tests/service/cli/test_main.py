@@ -52,6 +52,32 @@ def test_help_names_every_command() -> None:
         assert part.help in " ".join(shown.split())
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("agenda reservations wa", "plain,wait plain,watch"),
+        ("agenda plan c w --agent headr", "plain,headroom"),
+        ("agenda compare c w --agents gree,earl", "plain,gree,earliest"),
+    ],
+)
+def test_a_shell_completes_commands_and_agents(words: str, completed: str) -> None:
+    """What the lines of README make of a word that is begun."""
+    variables = {
+        "_AGENDA_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    code = "from service.cli.main import main; main(prog_name='agenda')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == completed.split(), done.stderr
+
+
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_every_command_can_be_loaded_and_explains_itself(part: LazyCommand) -> None:
     """Each name in the table leads to a command whose own help works."""
