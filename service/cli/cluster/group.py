@@ -83,6 +83,7 @@ def _print_cluster(found: Cluster, form: str) -> int:
     rows = [_group_row(one) for one in document["machines"]]
     print_listing(document, _GROUP, rows, form, "no machines", _summary(found))
     if form == TABLE:
+        click.echo()
         for line in _notes(document):
             click.echo(line)
     return DONE

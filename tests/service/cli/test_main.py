@@ -53,6 +53,17 @@ def test_help_names_every_command() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "nearest"), [(("reservation",), "reservations"), (("reservations", "lst"), "list")]
+)
+def test_a_command_that_is_not_there_is_told_with_the_nearest(
+    words: tuple[str, ...], nearest: str
+) -> None:
+    """As of options: a usage error that says what was meant."""
+    done = agenda(*words)
+    assert (done.exit_code, f"Did you mean '{nearest}'?" in done.stderr) == (USAGE, True)
+
+
+@pytest.mark.parametrize(
     ("words", "completed"),
     [
         ("agenda reservations wa", "plain,wait plain,watch"),

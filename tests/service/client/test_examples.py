@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[3] / "service" / "client" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 SOON = "window(atom(<1 cpu>, 1, 1, 5, 5), +0, +10m)"
 
 
