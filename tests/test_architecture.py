@@ -14,8 +14,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("rdl", "lp", "planner", "dispatch", "service")
 
-#: Twins of the oracle and of the compiler, which share no code; and gunicorn's name for its own.
-TWINS = {"Frame", "Period", "Application"}
+#: Twins of the oracle and of the compiler, which share no code; gunicorn's name for its own; and
+#: what programs call Client, Connection, Event, Hold, Offer and Reservation (service/client).
+TWINS = {
+    "Application", "Connection", "Event", "Frame", "Hold", "Offer", "Period", "Reservation",
+}  # fmt: skip
 
 
 def _classes() -> dict[str, list[str]]:

@@ -146,7 +146,7 @@ def _panels(lines: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw a panel a set: each seed's gap over time, and their mean at the marks."""
     from matplotlib.figure import Figure
 
-    from service.pictures.style import COLOURS
+    from planner.colours import COLOURS
 
     names = list(summary(lines))
     figure = Figure(figsize=(3.0 * len(names), 3.2), layout="constrained")

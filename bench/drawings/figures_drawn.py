@@ -9,7 +9,8 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
 from dispatch.simulation.spread import spread_of
-from service.pictures.style import COLOURS, write_figure
+from planner.colours import COLOURS
+from service.pictures.style import write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -27,6 +27,7 @@ from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
 from planner.files.value_reader import JsonValueReader
 from planner.promise import PromiseLevel
+from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
 from rdl.operators import ArgumentError, check_name
 
@@ -54,13 +55,16 @@ def read_cluster(path: str | Path) -> Cluster:
 def read_toml(path: str | Path) -> dict[str, Any]:
     """Read a TOML file as plain JSON values; dates become RFC 3339 text.
 
+    A file that begins with ``{`` is read as JSON: the form in which servers show their cluster.
+
     Raises
     ------
     FileError
-        If it is not TOML; the problem names the line.
+        If it is neither; the problem names the line.
     """
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+        text = Path(path).read_text(encoding="utf-8-sig")
+        document = _json(text, path) if text.lstrip()[:1] == "{" else tomllib.loads(text)
     except UnicodeDecodeError as error:
         problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save it as UTF-8")
         raise FileError(str(path), (problem,)) from error
@@ -72,6 +76,17 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     plain = _plain(document)
     assert isinstance(plain, dict)
     return plain
+
+
+def _json(text: str, path: str | Path) -> dict[str, Any]:
+    try:
+        document = read_json(text)
+    except JsonTextError as error:
+        line = None if error.at is None else error.at[1]
+        problem = FileProblem(f"not JSON: {error.message}", line=line, fix=error.fix)
+        raise FileError(str(path), (problem,)) from error
+    assert isinstance(document, dict)
+    return document
 
 
 def _plain(value: object) -> object:

@@ -27,6 +27,12 @@ class Plan(PlanState):
         The present step; 0 until the first `Advance`.
     """
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: facts, and who holds how much of each resource when."""
+        from planner.plan.html import plan_html
+
+        return plan_html(self)
+
     def prepare(
         self,
         changes: Sequence[Change],

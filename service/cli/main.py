@@ -37,6 +37,11 @@ PARTS = (
     LazyCommand(
         "plan-diff", "service.cli.plans.plan_diff:plan_diff", "Show what changed between two Plans."
     ),
+    LazyCommand(
+        "cluster",
+        "service.cli.cluster.group:cluster",
+        "Check a cluster file, show a server's cluster, ask what another would change.",
+    ),
     LazyCommand("lotes", "service.cli.lotes:lotes", "Plan job classes on machines (LoTES)."),
     LazyCommand(
         "simulate", "service.cli.experiments.simulate:simulate", "Run an experiment of the papers."
@@ -56,6 +61,11 @@ PARTS = (
     ),
     LazyCommand(
         "token", "service.cli.token:token", "Create, list and revoke the tokens of a database."
+    ),
+    LazyCommand(
+        "reservations",
+        "service.cli.client.reservations.group:reservations",
+        "Ask for, follow, change and cancel a server's reservations.",
     ),
     LazyCommand(
         "submit",
@@ -101,6 +111,9 @@ PARTS = (
         "dispatch",
         "service.cli.client.applications.dispatch:dispatch",
         "Show and change how a server serves work without a reservation.",
+    ),
+    LazyCommand(
+        "usage", "service.cli.cluster.usage:usage", "Show who holds how much of a server's cluster."
     ),
     LazyCommand(
         "export", "service.cli.client.plan.export:export", "Write a server's whole Plan to a file."

@@ -14,9 +14,17 @@ from rdl.expressions import Absolute, AfterSubmission
 from service.access.actor import Actor, acting
 from service.access.token import user_fault
 from service.access.user import Role, User
+from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_listing
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    listing_options,
+    print_json,
+    print_listing,
+)
 from service.clock import SystemClock, unix_ms
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}")
 
 _COLUMNS: Final = ("id", "name", "role", "tenants", "good", "created", "end", "used")
+_LISTED: Final = tuple(ListColumn(name, is_wide=name in ("created", "used")) for name in _COLUMNS)
 
 _database = click.option(
     "--database",
@@ -92,7 +101,7 @@ def create(
 
 @token.command("list")
 @_database
-@format_option()
+@listing_options()
 @reports_errors
 def list_(database: str, form: str) -> int:
     """List the tokens of a database, without their secrets."""
@@ -104,7 +113,7 @@ def list_(database: str, form: str) -> int:
         entries = [shown_token(one, now_ms) for one in store.tokens.all()]
     finally:
         store.close()
-    print_listing(entries, _COLUMNS, [_row_of(one) for one in entries], form)
+    print_listing(entries, _LISTED, [_row_of(one) for one in entries], form, "no tokens")
     return DONE
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from service.pictures.style import COLOURS, FAINT, write_figure
+from planner.colours import COLOURS
+from service.pictures.style import FAINT, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

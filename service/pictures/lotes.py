@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lp.lotes.pipeline import LotesResult
-from service.pictures.style import COLOURS, FAINT, INK, write_figure
+from planner.colours import COLOURS
+from service.pictures.style import FAINT, INK, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

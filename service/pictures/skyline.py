@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from planner.colours import COLOURS
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import duration_text
 from service.pictures.paths import check_picture_path
 from service.pictures.skyline_data import Floats, Panel, SkylineData, skyline_data
-from service.pictures.style import COLOURS, FAINT, INK, STYLE, rendered
+from service.pictures.style import FAINT, INK, STYLE, rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

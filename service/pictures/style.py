@@ -12,11 +12,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-#: Ten colours that stay apart for colour-blind readers and in print, on white.
-COLOURS = (
-    "#4477aa", "#ee8866", "#228833", "#ccbb44", "#aa3377",
-    "#66ccee", "#994455", "#88aa55", "#775599", "#aaaaaa",
-)  # fmt: skip
 INK = "#222222"
 FAINT = "#777777"
 

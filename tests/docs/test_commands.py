@@ -33,6 +33,7 @@ LEFT_OUT = {
     "agenda serve": "serves until it is stopped; the test serves the example day",
     "agenda simulate lotes-": "takes minutes to hours",
     "agenda simulate rayon-sla --seeds 3": "takes minutes",
+    "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
     "python -c": "a figure's command at full size",
 }
 

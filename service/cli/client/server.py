@@ -1,32 +1,30 @@
-"""A small client of Agenda's HTTP API: JSON in, JSON out, problems as messages."""
+"""A server as commands call it: the client library, with problems as messages for a person."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
-from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
 from uuid import uuid4
 
 import click
 
+from agenda import problems
+from agenda.connection import DEFAULT_URL, Connection, Reply, entry_path
+from agenda.errors import AgendaError, ProblemError, ServerAwayError
+from agenda.retries import Repeatable, Retries
+from agenda.settings import token_in
 from service.cli.terminal.errors import CliError
-from service.config import is_loopback
+
+__all__ = ["NoAnswerError", "Server", "ServerReply", "as_messages", "client_options", "entry_path"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_SERVER: Final = "http://127.0.0.1:8080"
-_TIMEOUT_S: Final = 120.0
-_SHOWN_ERRORS: Final = 10
+DEFAULT_SERVER: Final = DEFAULT_URL
 
 #: Pauses before a change is sent again, seconds: together a restart of the server and more.
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -82,7 +80,7 @@ class ServerReply:
         """Return the server's message on a call that failed, as lines for a person."""
         if isinstance(self.body, dict) and ("detail" in self.body or "code" in self.body):
             return problem_text(self.body)
-        return f"the server answered {_phrase(self.status)} without saying why"
+        return problems.status_text(self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +98,15 @@ class Server:
         CliError
             Naming what would be right.
         """
-        if not _is_url(self.url):
-            raise CliError(f"{self.url!r} is not a server's URL; write {DEFAULT_SERVER}")
-        if self.token and not _is_plain(self.token):
-            raise CliError(
-                "a token is of visible ASCII characters; look at --token, AGENDA_TOKEN or "
-                "--token-file"
-            )
+        try:
+            self.connection()
+        except AgendaError as error:
+            hint = "" if "URL" in str(error) else "; look at --token, AGENDA_TOKEN or --token-file"
+            raise CliError(f"{error}{hint}") from error
+
+    def connection(self) -> Connection:
+        """Return it as the client library calls it."""
+        return Connection(self.url, self.token)
 
     def call(
         self,
@@ -130,90 +130,55 @@ class Server:
         CliError
             If nothing answers, or not as an Agenda server does.
         """
-        url = self.url.rstrip("/") + path
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        if given:
-            url += "?" + urlencode(given)
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
-        request = Request(url, data, sent, method=method)
-        if self.token:
-            # Whoever this server sends us on to is not told.
-            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
-        status, raw, tag = self._sent(request)
-        if status == HTTPStatus.UNAUTHORIZED:
-            raise CliError(self._no_entry(raw))
-        value = _json(raw, url)
-        if status < HTTPStatus.BAD_REQUEST and not isinstance(value, dict | None):
-            raise CliError(f"{url} did not answer like an Agenda server; is it one?")
-        return ServerReply(status, value, tag)
+        with as_messages():
+            return self._shown(self.connection().call(method, path, body, query, headers))
 
-    def _no_entry(self, raw: bytes) -> str:
+    def _shown(self, reply: Reply) -> ServerReply:
+        if reply.status == HTTPStatus.UNAUTHORIZED:
+            raise CliError(self.no_entry(reply.body))
+        return ServerReply(reply.status, reply.body, reply.tag)
+
+    def no_entry(self, body: object) -> str:
         """Return what to say where the server does not take the token, or there is none."""
         if not self.token:
             return (
                 f"{self.url} asks for a token: set AGENDA_TOKEN, or give --token-file; its "
                 "operator makes one with `agenda token create`"
             )
-        why = None
-        with suppress(CliError):
-            value = _json(raw, self.url)
-            why = value.get("detail") if isinstance(value, dict) else None
+        why = body.get("detail") if isinstance(body, dict) else None
         return f"{self.url} does not take the token: {why or 'it does not say why'}"
 
     def once(
-        self, path: str, body: object, query: Mapping[str, object] | None = None
+        self,
+        path: str,
+        body: object,
+        query: Mapping[str, object] | None = None,
+        key: str | None = None,
     ) -> ServerReply:
         """Post a change that is made once, however often it has to be sent.
 
         A lost connection, and 503, leave open whether it was made. Sent again under the same
         Idempotency-Key it is told what came of it, or made now.
 
+        Parameters
+        ----------
+        key
+            The Idempotency-Key; one of its own when absent.
+
         Raises
         ------
         CliError
             As :meth:`call`; a server that is not there at first is not waited for.
         """
-        key = {"Idempotency-Key": uuid4().hex}
-        lost = False
-        for pause in _PAUSES_S:
-            try:
-                reply = self.call("POST", path, body, query, key)
-                if reply.status != HTTPStatus.SERVICE_UNAVAILABLE:
-                    return reply
-            except NoAnswerError as error:
-                if not error.sent and not lost:
-                    raise
-            if not lost:
-                click.echo("the server cannot answer now; trying again", err=True)
-            lost = True
-            time.sleep(pause)
-        return self.call("POST", path, body, query, key)
+        headers = {"Idempotency-Key": key or uuid4().hex}
+        connection = self.connection()
+        retries = Retries(_PAUSES_S, patient=False, notice=_tell_retry)
 
-    def _sent(self, request: Request) -> tuple[int, bytes, str | None]:
-        """Return status, body and ETag; this machine is asked directly, past any proxy."""
-        here = is_loopback(urlsplit(self.url).hostname or "")
-        opener = build_opener(ProxyHandler({})) if here else build_opener()
-        try:
-            try:
-                with opener.open(request, timeout=_TIMEOUT_S) as answer:
-                    return answer.status, answer.read(), answer.headers["ETag"]
-            except HTTPError as error:
-                return error.code, error.read(), error.headers["ETag"]
-        except (URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"
-            lost = isinstance(reason, ConnectionResetError | BrokenPipeError)
-            raise NoAnswerError(said, sent=lost or not isinstance(error, URLError)) from error
-        except IncompleteRead as error:
-            raise NoAnswerError(
-                f"the answer of {self.url} broke off; try again", sent=True
-            ) from error
-        except HTTPException as error:
-            what = f"{type(error).__name__} {error}".strip()
-            raise CliError(
-                f"{self.url} did not answer in HTTP ({what}); is it a server?"
-            ) from error
+        def send() -> Reply:
+            return connection.call("POST", path, body, query, headers)
+
+        with as_messages():
+            return self._shown(retries.answer(send, Repeatable.HARMLESS))
 
     def listed(
         self, path: str, key: str, query: Mapping[str, object], limit: int | None = None
@@ -244,7 +209,8 @@ def client_options(function: F) -> F:
     def with_server(
         *args: Any, server: str, token: str | None, token_file: Path | None, **options: Any
     ) -> Any:
-        used = token if token or token_file is None else _token_in(token_file)
+        with as_messages():
+            used = token if token or token_file is None else token_in(token_file)
         return function(*args, server=Server(server, used), **options)
 
     url = click.option(
@@ -262,74 +228,23 @@ def client_options(function: F) -> F:
     return cast("F", url(token(token_file(with_server))))
 
 
-def _token_in(path: Path) -> str:
-    """Return the token that a file holds.
-
-    Raises
-    ------
-    CliError
-        If it cannot be read, or holds nothing.
-    """
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
-        raise CliError(f"the token file {path} cannot be read: {why}") from error
-    if not text:
-        raise CliError(f"the token file {path} is empty")
-    return text
-
-
-def entry_path(path: str, id_: str) -> str:
-    """Return the path of one entry of a list, by its id."""
-    return f"{path}/{quote(id_, safe='')}"
-
-
-def _is_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname)
-        return known and parts.port != 0 and _is_plain(text)
-    except ValueError:  # brackets that do not close, a port that is no number or too large
-        return False
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and text.isprintable() and " " not in text
-
-
-def _phrase(status: int) -> str:
-    names = {one.value: one.phrase for one in HTTPStatus}
-    return f"{status} {names.get(status, '')}".strip()
-
-
-def _json(raw: bytes, url: str) -> Any:
-    if not raw:
-        return None
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise CliError(f"{url} did not answer in JSON; is it an Agenda server?") from error
-
-
 def problem_text(body: Mapping[str, Any]) -> str:
-    """Return a problem document (docs/api.md) as lines for a person."""
-    title, detail = body.get("title") or "refused", body.get("detail") or body.get("code")
-    errors = body.get("errors") or []
-    if len(errors) == 1 and errors[0].get("message") == detail:  # said once is enough
-        return f"{title}: {_entry_text(errors[0])}"
-    lines = [f"{title}: {detail}"]
-    lines += [f"  {_entry_text(entry)}" for entry in errors[:_SHOWN_ERRORS]]
-    if len(errors) > _SHOWN_ERRORS:
-        lines.append(f"  and {len(errors) - _SHOWN_ERRORS} more")
-    return "\n".join(lines)
+    """Return a problem document as lines for who typed a command: parameters are options."""
+    return problems.problem_text(body, lambda name: f"--{name.replace('_', '-')}")
 
 
-def _entry_text(entry: Mapping[str, Any]) -> str:
-    pointer, message = entry.get("pointer") or "", entry.get("message", "")
-    if pointer.startswith("?"):  # a parameter of the query, which an option has set
-        name = pointer[1:]
-        pointer, message = f"--{name.replace('_', '-')}", message.removeprefix(f"{name}: ")
-    where = f"{pointer}: " if pointer else ""
-    fix = f"; {entry['fix']}" if entry.get("fix") else ""
-    return f"{where}{message}{fix}"
+def _tell_retry() -> None:
+    click.echo("the server cannot answer now; trying again", err=True)
+
+
+@contextmanager
+def as_messages() -> Iterator[None]:
+    """Inside, what the client library raises becomes a message for a person."""
+    try:
+        yield
+    except ServerAwayError as error:
+        raise NoAnswerError(str(error), sent=error.sent) from error
+    except ProblemError as error:
+        raise CliError(ServerReply(error.status, error.body).problem()) from error
+    except AgendaError as error:
+        raise CliError(str(error)) from error

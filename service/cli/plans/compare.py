@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.plans.plan import limits_of, read_day
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
 from service.cli.terminal.errors import as_cli_error, reports_errors
@@ -48,12 +49,13 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     return (agent_name(name) if equals else None), duration(text)
 
 
-@click.command()
+@click.command(epilog=AGENTS_HELP)
 @click.argument("cluster", type=READABLE)
 @click.argument("workload", type=READABLE)
 @click.option(
     "--agents",
     type=agent_names,
+    shell_complete=complete_agent,
     metavar="AGENT,...",
     default="gree,gree-l",
     show_default=True,

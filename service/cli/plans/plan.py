@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.plans.plan_tables import (
     METRIC_COLUMNS,
     REQUEST_COLUMNS,
+    TIME_COLUMNS,
     metric_rows,
     refusal_rows,
     request_rows,
+    time_rows,
 )
+from service.cli.plans.request_defaults import RequestDefaults
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, REFUSED
 from service.cli.terminal.options import (
     READABLE,
+    READABLE_OR_STDIN,
     WRITABLE,
     FiniteRange,
     agent_name,
@@ -36,19 +41,23 @@ if TYPE_CHECKING:
     from planner.workload.compile import CompiledWorkload
 
 _SHOWN_REFUSALS = 20
+_SHOWN_TIMES = 20
 
 
-@click.command()
+@click.command(epilog=AGENTS_HELP)
 @click.argument("cluster", type=READABLE)
-@click.argument("workload", type=READABLE)
+@click.argument("workload", type=READABLE_OR_STDIN)
 @click.option(
     "--agent",
     type=agent_name,
+    shell_complete=complete_agent,
     metavar="AGENT",
     default="gree-l",
     show_default=True,
-    help="The planner: gree, gree-l, portfolio, exact, milp ... (docs/planning.md).",
+    help="Who plans; the agents stand below.",
 )
+@click.option("--tenant", help="Tenant of a request in RDL.  [default: default]")
+@click.option("--queue", help="Queue of a request in RDL.  [default: default]")
 @click.option("--out", type=WRITABLE, help="Write the Plan to this file.")
 @click.option("--picture", "pictures", type=WRITABLE, multiple=True,
               help="Draw the skyline to this file, .svg or .png; may be repeated.")  # fmt: skip
@@ -80,8 +89,10 @@ _SHOWN_REFUSALS = 20
 @reports_errors
 def plan(
     cluster: Path,
-    workload: Path,
+    workload: str,
     agent: str,
+    tenant: str | None,
+    queue: str | None,
     out: Path | None,
     pictures: tuple[Path, ...],
     strict: bool,
@@ -93,7 +104,7 @@ def plan(
     write_model: Path | None,
     form: str,
 ) -> int:
-    """Plan WORKLOAD (JSON Lines) on CLUSTER (TOML).
+    """Plan WORKLOAD (JSON Lines, or one request in RDL; - is standard input) on CLUSTER (TOML).
 
     Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line per request.
     The exit code is 0 even when requests are refused, unless --strict is given. ^C stops the agent
@@ -105,7 +116,7 @@ def plan(
 
     for path in pictures:
         check_picture_path(path)
-    described, compiled = read_day(cluster, workload)
+    described, compiled = read_day(cluster, workload, RequestDefaults(tenant, queue))
     chosen = _agent_of(agent, solver, write_model)
     make_ready()
     with running(f"planning with {agent}") as run:
@@ -160,7 +171,9 @@ def _agent_of(name: str, solver: str | None, write_model: Path | None) -> Agent:
     return replace(agent, solver=solver, write_to=write_model)
 
 
-def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
+def read_day(
+    cluster: Path, workload: str | Path, defaults: RequestDefaults | None = None
+) -> tuple[Cluster, CompiledWorkload]:
     """Read and compile a cluster and a workload; bad lines are reported on stderr and left out.
 
     Raises
@@ -168,12 +181,13 @@ def read_day(cluster: Path, workload: Path) -> tuple[Cluster, CompiledWorkload]:
     CliError
         If no line is a request.
     """
-    from planner.files import read_cluster, read_workload
+    from planner.files import read_cluster
     from planner.workload.compile import compile_workload
+    from service.cli.plans.workload_input import lines_in
 
     described = read_cluster(cluster)
     bad: list[FileProblem] = []
-    lines = read_workload(workload, described.origin, bad.append)
+    lines = lines_in(workload, described.origin, bad.append, defaults)
     compiled = compile_workload(lines, described)
     for problem in bad:
         click.echo(f"{workload}: {problem}", err=True)
@@ -202,7 +216,16 @@ def _print_plan(document: Mapping[str, Any], form: str) -> None:
         print_csv(REQUEST_COLUMNS, request_rows(document))
     else:
         print_table(METRIC_COLUMNS, metric_rows([document]))
+        print_times(document)
         print_refusals(document)
+
+
+def print_times(document: Mapping[str, Any]) -> None:
+    """Print when each reservation runs, where they are few."""
+    if not 0 < len(document["reservations"]) <= _SHOWN_TIMES:
+        return
+    click.echo()
+    print_table(TIME_COLUMNS, time_rows(document))
 
 
 def print_refusals(document: Mapping[str, Any]) -> None:

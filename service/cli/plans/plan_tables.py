@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rdl.time_grid import duration_text
+from service.cli.terminal.output import moved_text
+
 if TYPE_CHECKING:
     from planner.workload.compare import Comparison
 
@@ -17,6 +20,7 @@ REQUEST_COLUMNS: Final = (
     "id", "tenant", "queue", "submitted", "weight", "priority", "state", "promise", "code", "start",
     "end",
 )  # fmt: skip
+TIME_COLUMNS: Final = ("id", "tenant", "start", "end")
 #: The longest sentence of a refusal by an agent fits; what a client wrote may be cut.
 _LONGEST_WHY = 200
 
@@ -50,6 +54,22 @@ def request_rows(document: Mapping[str, Any]) -> list[list[object]]:
         asked = [entry[name] for name in REQUEST_COLUMNS[:6]]
         rows.append([*asked, "refused", entry.get("promise"), entry["code"], None, None])
     return rows
+
+
+def time_rows(document: Mapping[str, Any]) -> list[list[object]]:
+    """Return when each reservation runs: instants where there is an origin, else from it."""
+    origin = document["cluster"].get("origin")
+    rows: list[list[object]] = []
+    for entry in document["reservations"]:
+        times = [None if one is None else _time_text(one, origin) for one in extent(entry)]
+        rows.append([entry["id"], entry["tenant"], *times])
+    return rows
+
+
+def _time_text(seconds: float, origin: str | None) -> str:
+    if origin is not None:
+        return moved_text(origin, seconds)
+    return duration_text(round(1000 * seconds)) if seconds else "0s"
 
 
 def extent(reservation: Mapping[str, Any]) -> tuple[float | None, float | None]:

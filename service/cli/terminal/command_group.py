@@ -74,6 +74,20 @@ class LazyGroup(click.Group):
         part = self._parts.get(cmd_name)
         return part.load() if part else super().get_command(ctx, cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named; of a name that there is not, say which comes near."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from rdl.errors import nearest
+
+            found = nearest(args[0], self.list_commands(ctx))
+            if found is None:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {found!r}?", ctx) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from their one-line helps."""
         with formatter.section("Commands"):

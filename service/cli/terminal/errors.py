@@ -11,7 +11,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OURS = frozenset({"rdl", "lp", "planner", "dispatch", "service"})
+_OURS = frozenset({"agenda", "rdl", "lp", "planner", "dispatch", "service"})
 
 
 class CliError(click.ClickException):

@@ -1,27 +1,57 @@
-"""What commands print: one answer on standard output, as a table, JSON or CSV."""
+"""What commands print: one answer on standard output, as a table, JSON, YAML or CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import sys
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
 import click
 
 from rdl.durations import rfc3339_text
-from service.pictures.style import cell_text
+from service.cli.forms.layout import (
+    ListColumn,
+    change_layout,
+    has_colour,
+    present_layout,
+    shown_places,
+    sorted_numbers,
+    terminal_width,
+)
+from service.cli.forms.table_text import table_text
+from service.cli.forms.yaml_text import yaml_text
+from service.cli.terminal.options import names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TABLE, JSON, CSV = "table", "json", "csv"
+WIDE, YAML = "wide", "yaml"
+
+#: How a form is printed that commands do not tell apart: a wide table is a table, YAML is JSON.
+_NATURES: Final = {WIDE: TABLE, YAML: JSON}
+
+_EVERY_S: Final = 2.0
 
 
 def format_option(*forms: str) -> Callable[[F], F]:
-    """Return the ``-o`` option, offering `forms` (all three when none are given)."""
-    offered = forms or (TABLE, JSON, CSV)
+    """Return the ``-o`` option, offering `forms` (table, JSON and CSV when none are given).
+
+    Where there is a table there is a wide one, and YAML where there is JSON; the command is told
+    TABLE and JSON, and `print_listing` and `print_json` know the rest.
+    """
+    given = forms or (TABLE, JSON, CSV)
+    offered = [one for form in given for one in (form, *_also(form))]
+
+    def nature(context: click.Context, _: click.Parameter, form: str) -> str:
+        change_layout(context, wide=form == WIDE, yaml=form == YAML)
+        return _NATURES.get(form, form)
+
     return click.option(
         "-o",
         "--output",
@@ -29,80 +59,154 @@ def format_option(*forms: str) -> Callable[[F], F]:
         type=click.Choice(offered),
         default=offered[0],
         show_default=True,
+        callback=nature,
         help="How the answer is printed.",
     )
 
 
+def _also(form: str) -> tuple[str, ...]:
+    return tuple(other for other, nature in _NATURES.items() if nature == form)
+
+
+def listing_options(*forms: str) -> Callable[[F], F]:
+    """Return the options of a command that lists: ``-o``, columns, order, and looking again.
+
+    The command itself is told the form alone: `print_listing` does what the others say.
+    """
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def listing(
+            *args: Any,
+            columns: tuple[str, ...] | None,
+            sort: str | None,
+            no_headers: bool,
+            watch: float | None,
+            **options: Any,
+        ) -> Any:
+            context = click.get_current_context()
+            change_layout(context, columns=columns or (), sort=sort or "", headers=not no_headers)
+            if watch is None:
+                return function(*args, **options)
+            return _again_and_again(lambda: function(*args, **options), watch)
+
+        decorated: Any = listing
+        for option in reversed(_LISTING_OPTIONS):
+            decorated = option(decorated)
+        return cast("F", format_option(*forms)(decorated))
+
+    return decorate
+
+
+_LISTING_OPTIONS: Final = (
+    click.option(
+        "--columns",
+        type=names,
+        metavar="NAMES",
+        help="Show these columns of table, wide and csv, in this order: id,state.",
+    ),
+    click.option("--sort", metavar="NAME", help="Order by this column; -NAME: the largest first."),
+    click.option("--no-headers", is_flag=True, help="Leave out the first lines of table and csv."),
+    click.option(
+        "--watch",
+        is_flag=False,
+        flag_value=_EVERY_S,
+        type=click.FloatRange(min=0.1),
+        metavar="SECONDS",
+        help=f"Show it again and again, every {_EVERY_S:g} seconds or so many, until stopped.",
+    ),
+)
+
+
+def _again_and_again(show: Callable[[], Any], pause_s: float) -> Any:
+    """Show something until ^C; a terminal shows the last answer alone."""
+    code = None
+    try:
+        while True:
+            if sys.stdout.isatty():
+                click.clear()
+            code = show()
+            sys.stdout.flush()
+            time.sleep(pause_s)
+    except KeyboardInterrupt:
+        return code
+
+
 def print_json(value: object) -> None:
-    """Print one JSON document, indented, keys in the order given."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print one document: JSON, indented, keys in the order given; YAML where that was asked."""
+    if present_layout().yaml:
+        click.echo(yaml_text(value), nl=False)
+    else:
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows as CSV (RFC 4180 quoting, plain newlines); None is an empty field."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
+    if present_layout().headers:
+        writer.writerow(header)
     writer.writerows(rows)
     click.echo(buffer.getvalue(), nl=False)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print an aligned table: numbers to the right, text to the left; None is a dash."""
-    click.echo(table_text(header, rows), nl=False)
+    """Print an aligned table, cut to the terminal's width unless a wide one was asked for."""
+    layout = present_layout()
+    width = None if layout.wide else terminal_width()
+    colour = has_colour()
+    text = table_text(header, rows, width=width, colour=colour, headers=layout.headers)
+    click.echo(text, nl=False)
 
 
 def print_listing(
     body: object,
-    header: Sequence[str],
+    header: Sequence[str | ListColumn],
     rows: Sequence[Sequence[object]],
     form: str,
     nothing: str | None = None,
+    title: str | None = None,
 ) -> None:
-    """Print a list in the form asked for.
+    """Print a list in the form, the order and the columns asked for.
 
     Parameters
     ----------
     body
-        What JSON shows.
+        What JSON shows: a list with an entry for each row, or an object with one such list.
     nothing
         What stands in place of a table without rows; its header without.
+    title
+        First line of a table: what it lists.
     """
+    layout = present_layout()
+    columns = [ListColumn(one) if isinstance(one, str) else one for one in header]
+    order = sorted_numbers(columns, rows, layout)
+    places = shown_places(columns, layout, all_columns=form == CSV)
+    shown = [[rows[number][place] for place in places] for number in order]
     if form == JSON:
-        print_json(body)
+        if layout.columns:
+            raise click.UsageError("--columns is for table, wide and csv; a document has all")
+        print_json(_ordered(body, order))
     elif form == CSV:
-        print_csv(header, rows)
+        print_csv([columns[place].name for place in places], shown)
     elif rows or nothing is None:
-        print_table(header, rows)
+        if title and layout.headers:
+            click.echo(f"{title}\n")
+        print_table([columns[place].label or columns[place].name for place in places], shown)
     else:
         click.echo(nothing)
 
 
-def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return what :func:`print_table` prints."""
-    cells = [list(header), *([_printable(cell_text(value)) for value in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    right = [_is_numeric([row[column] for row in rows]) for column in range(len(header))]
-    lines = []
-    for row in cells:
-        padded = [
-            cell.rjust(width) if numeric else cell.ljust(width)
-            for cell, width, numeric in zip(row, widths, right, strict=True)
-        ]
-        lines.append("  ".join(padded).rstrip() + "\n")
-    return "".join(lines)
-
-
-def _printable(text: str) -> str:
-    """Return a name that steers no terminal and keeps its row: control characters are escaped."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
-def _is_numeric(values: Sequence[object]) -> bool:
-    present = [value for value in values if value is not None]
-    return bool(present) and all(isinstance(value, int | float) for value in present)
+def _ordered(body: object, order: Sequence[int]) -> object:
+    """Return a body with its list in another order; as it is where it has none of that length."""
+    if isinstance(body, list) and len(body) == len(order):
+        return [body[number] for number in order]
+    if isinstance(body, dict):
+        return {
+            name: _ordered(one, order) if isinstance(one, list) else one
+            for name, one in body.items()
+        }
+    return body
 
 
 def moved_text(instant: str, seconds: float) -> str:

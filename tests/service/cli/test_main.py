@@ -12,12 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from service.cli.forms.table_text import table_text
 from service.cli.main import PARTS
 from service.cli.terminal.command_group import AgendaGroup, LazyCommand
 from service.cli.terminal.errors import CliError, as_cli_error
 from service.cli.terminal.exit_codes import INTERRUPTED, STOPPED, USAGE
 from service.cli.terminal.options import duration, names, span
-from service.cli.terminal.output import table_text
 from service.importers.lines import TraceError
 from tests.service.cli.command_line import agenda
 
@@ -50,6 +50,43 @@ def test_help_names_every_command() -> None:
     for part in PARTS:
         assert f"{part.name} " in shown
         assert part.help in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"), [(("reservation",), "reservations"), (("reservations", "lst"), "list")]
+)
+def test_a_command_that_is_not_there_is_told_with_the_nearest(
+    words: tuple[str, ...], nearest: str
+) -> None:
+    """As of options: a usage error that says what was meant."""
+    done = agenda(*words)
+    assert (done.exit_code, f"Did you mean '{nearest}'?" in done.stderr) == (USAGE, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("agenda reservations wa", "plain,wait plain,watch"),
+        ("agenda plan c w --agent headr", "plain,headroom"),
+        ("agenda compare c w --agents gree,earl", "plain,gree,earliest"),
+    ],
+)
+def test_a_shell_completes_commands_and_agents(words: str, completed: str) -> None:
+    """What the lines of README make of a word that is begun."""
+    variables = {
+        "_AGENDA_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    code = "from service.cli.main import main; main(prog_name='agenda')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == completed.split(), done.stderr
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)

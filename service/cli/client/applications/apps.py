@@ -11,6 +11,7 @@ import click
 
 from service.cli.client.reservations.tables import instant_text
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
+from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import READABLE_OR_STDIN
@@ -18,6 +19,7 @@ from service.cli.terminal.output import (
     JSON,
     TABLE,
     format_option,
+    listing_options,
     print_json,
     print_listing,
     print_table,
@@ -25,7 +27,9 @@ from service.cli.terminal.output import (
 
 _PATH: Final = "/v1/applications"
 _COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
-_LISTED: Final = (*_COLUMNS, "reason")
+_LISTED: Final = tuple(
+    ListColumn(name, is_wide=name in ("submitted", "ended")) for name in (*_COLUMNS, "reason")
+)
 _PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered")
 
 
@@ -84,14 +88,14 @@ def submit(
     show_default=True,
     help="List at most so many.",
 )
-@format_option()
+@listing_options()
 @reports_errors
 def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:
     """List the applications of a server in order of submission, and why those wait that do."""
     filters = {"tenant": tenant, "state": state}
     entries = server.listed(_PATH, "applications", filters, limit)
     rows = [[*_row(entry, calendar=form == TABLE), entry["reason"]] for entry in entries]
-    print_listing(entries, _LISTED, rows, form)
+    print_listing(entries, _LISTED, rows, form, "no applications")
     return DONE
 
 

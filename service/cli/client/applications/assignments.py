@@ -7,7 +7,7 @@ import click
 from service.cli.client.server import Server, client_options
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
-from service.cli.terminal.output import TABLE, format_option, moved_text, print_listing
+from service.cli.terminal.output import TABLE, listing_options, moved_text, print_listing
 
 _COLUMNS = ("execution", "component", "index", "machine", "since", "covered")
 
@@ -16,7 +16,7 @@ _COLUMNS = ("execution", "component", "index", "machine", "since", "covered")
 @client_options
 @click.option("--execution", help="Only components of this application.")
 @click.option("--machine", help="Only components on this machine, such as plain-3.")
-@format_option()
+@listing_options()
 @reports_errors
 def assignments(server: Server, execution: str | None, machine: str | None, form: str) -> int:
     """Show which component is on which machine now, and whether a reservation covers it."""

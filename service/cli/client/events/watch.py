@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
+from agenda.errors import UnauthenticatedError
+from agenda.event_stream import EventStream
 from rdl.durations import TimeTextError, parse_duration
-from service.cli.client.events.event_stream import ServerEvents
-from service.cli.client.server import Server, client_options
-from service.cli.terminal.errors import reports_errors
+from service.cli.client.server import Server, as_messages, client_options
+from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import JSON, TABLE, format_option
 from service.pictures.style import cell_text
@@ -49,21 +50,44 @@ def watch(
         "after": after,
     }
     query = {name: value for name, value in options.items() if value}
-    for event in ServerEvents(server, query, _until(wait)):
-        click.echo(json.dumps(event.data) if form == JSON else _line(event.kind, event.data))
+    print_events(server, query, seconds_in(wait, "--wait"), form)
     return DONE
 
 
-def _until(wait: str | None) -> float | None:
-    if wait is None:
+def print_events(
+    server: Server, query: Mapping[str, str], timeout_s: float | None, form: str
+) -> None:
+    """Print events as they come, until the time is over."""
+    with as_messages():
+        try:
+            for event in EventStream(server.connection(), query, timeout_s, _tell):
+                data = dict(event.data)
+                click.echo(json.dumps(data) if form == JSON else event_line(event.kind, data))
+        except UnauthenticatedError as error:
+            raise CliError(server.no_entry(error.body)) from error
+
+
+def _tell(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def seconds_in(text: str | None, option: str) -> float | None:
+    """Return a duration in seconds; None stays None.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    if text is None:
         return None
     try:
-        return time.monotonic() + parse_duration(wait) / 1000
+        return parse_duration(text) / 1000
     except TimeTextError as error:
-        raise click.BadParameter(str(error), param_hint="--wait") from error
+        raise click.BadParameter(str(error), param_hint=option) from error
 
 
-def _line(kind: str, data: dict[str, Any]) -> str:
+def event_line(kind: str, data: dict[str, Any]) -> str:
     """Return an event as a line: id, time, kind, whose, and what else is told."""
     rest = " ".join(f"{name}={_text(one)}" for name, one in data.items() if name not in _COLUMNS)
     words = (

@@ -8,12 +8,14 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options, entry_path
+from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import (
     JSON,
     TABLE,
     format_option,
+    listing_options,
     print_json,
     print_listing,
     print_table,
@@ -21,6 +23,7 @@ from service.cli.terminal.output import (
 
 _PATH: Final = "/v1/webhooks"
 _COLUMNS: Final = ("id", "url", "kinds", "tenant", "waiting", "delivered", "dead", "stopped")
+_LISTED: Final = tuple(ListColumn(name, is_wide=name == "kinds") for name in _COLUMNS)
 _FAILURE: Final = ("event", "kind", "state", "attempts", "error", "at")
 
 
@@ -66,13 +69,13 @@ def create(
 
 @webhook.command("list")
 @client_options
-@format_option()
+@listing_options()
 @reports_errors
 def list_(server: Server, form: str) -> int:
     """List webhooks, and how much of what they were told has arrived."""
     body = server.call("GET", _PATH).good()
     rows = [_row(one) for one in body["webhooks"]]
-    print_listing(body, _COLUMNS, rows, form, "no webhooks")
+    print_listing(body, _LISTED, rows, form, "no webhooks")
     return DONE
 
 

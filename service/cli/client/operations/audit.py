@@ -8,9 +8,10 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options
+from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
-from service.cli.terminal.output import CSV, JSON, TABLE, format_option, print_listing
+from service.cli.terminal.output import CSV, JSON, TABLE, listing_options, print_listing
 
 PATH: Final = "/v1/audit"
 
@@ -20,6 +21,8 @@ JSON_LINES: Final = "jsonl"
 COLUMNS: Final = (
     "at", "user", "address", "call", "kind", "tenant", "about", "detail", "version",
 )  # fmt: skip
+_WIDE: Final = ("address", "call", "detail", "version")
+_LISTED: Final = tuple(ListColumn(name, is_wide=name in _WIDE) for name in COLUMNS)
 
 
 @click.command()
@@ -33,7 +36,7 @@ COLUMNS: Final = (
 @click.option(
     "--limit", type=click.IntRange(min=1), help="List the newest N.  [default: all]", metavar="N"
 )
-@format_option(TABLE, JSON, CSV, JSON_LINES)
+@listing_options(TABLE, JSON, CSV, JSON_LINES)
 @reports_errors
 def audit(
     server: Server,
@@ -58,7 +61,7 @@ def audit(
         for entry in entries:
             click.echo(json.dumps(entry, ensure_ascii=False))
     else:
-        print_listing(entries, COLUMNS, [_row_of(entry) for entry in entries], form)
+        print_listing(entries, _LISTED, [_row_of(entry) for entry in entries], form)
     return DONE
 
 

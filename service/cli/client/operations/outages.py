@@ -7,13 +7,16 @@ from typing import Any, Final
 
 import click
 
+from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
 from service.cli.client.server import Server, client_options, entry_path
+from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import (
     CSV,
     JSON,
     format_option,
+    listing_options,
     print_csv,
     print_json,
     print_listing,
@@ -22,7 +25,7 @@ from service.cli.terminal.output import (
 
 _PATH: Final = "/v1/cluster/outages"
 _OUTAGE: Final = ("id", "kind", "machines", "start", "end")
-_AFFECTED: Final = ("id", "tenant", "fate", "value", "moved", "reason")
+_AFFECTED: Final = tuple(column.name for column in AFFECTED)
 _SHOWN_NAMES: Final = 6
 
 
@@ -85,12 +88,12 @@ def add(
 
 @outages.command("list")
 @client_options
-@format_option()
+@listing_options()
 @reports_errors
 def list_(server: Server, form: str) -> int:
     """List the outages that are not over, earliest first."""
     body = server.call("GET", _PATH).good()
-    header = (*_OUTAGE, "names")
+    header = (*_OUTAGE, ListColumn("names", is_wide=True))
     rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
     print_listing(body, header, rows, form, "no outages")
     return DONE
@@ -108,7 +111,7 @@ def remove(id_: str, server: Server, form: str) -> int:
 
 
 def _print_answer(body: Mapping[str, Any], form: str) -> None:
-    rows = [_row(one, _AFFECTED) for one in body["affected"]]
+    rows = affected_rows(body["affected"])
     if form == JSON:
         print_json(body)
         return
@@ -119,9 +122,10 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
         print_table(_OUTAGE, [_outage_row(body["outage"])])
         click.echo()
     if rows:
+        click.echo(f"{affected_title(body['affected'])}\n")
         print_table(_AFFECTED, rows)
     else:
-        click.echo("no reservation is affected")
+        click.echo(affected_title(body["affected"]))
     if body["short"]:
         click.echo(f"machines are still short: {body['short']}", err=True)
 
@@ -129,10 +133,6 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
 def _outage_row(outage: Mapping[str, Any]) -> list[object]:
     """Return the columns of an outage; times by the calendar where the server says them."""
     return [outage.get(f"{name}_at", outage[name]) for name in _OUTAGE]
-
-
-def _row(entry: Mapping[str, Any], columns: tuple[str, ...]) -> list[object]:
-    return [entry[name] for name in columns]
 
 
 def _names(names: list[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from service.cli.client.server import Server, client_options, entry_path
+from service.cli.forms.layout import ListColumn
 from service.cli.plans.optimization_output import (
     goal_options,
     print_optimized,
@@ -21,6 +22,7 @@ from service.cli.terminal.output import (
     CSV,
     JSON,
     format_option,
+    listing_options,
     print_csv,
     print_json,
     print_listing,
@@ -30,6 +32,9 @@ from service.cli.terminal.progress import CommandProgress, running
 
 _PATH: Final = "/v1/optimizations"
 _COLUMNS: Final = ("id", "state", "created_at", "value", "bound", "gap", "source", "reason")
+_LISTED: Final = tuple(
+    ListColumn(name, is_wide=name in ("bound", "source", "reason")) for name in _COLUMNS
+)
 _AT_WORK: Final = ("running", "stopping")
 
 #: Most changes left out that are told one by one.
@@ -119,13 +124,13 @@ def start(
 
 @optimizations.command("list")
 @client_options
-@format_option()
+@listing_options()
 @reports_errors
 def list_(server: Server, form: str) -> int:
     """List optimisations, newest first."""
     body = server.call("GET", _PATH).good()
     rows = [_row(one) for one in body["optimizations"]]
-    print_listing(body, _COLUMNS, rows, form, "no optimisations")
+    print_listing(body, _LISTED, rows, form, "no optimisations")
     return DONE
 
 

@@ -10,13 +10,16 @@ import click
 from service.cli.client.reservations.tables import (
     ALLOCATION_COLUMNS,
     COLUMNS,
+    LISTED,
     SLOT_COLUMNS,
     allocation_rows,
     row_of,
     slot_rows,
+    title_of,
     why_not,
 )
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
+from service.cli.forms.agents import complete_agent
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
@@ -25,6 +28,7 @@ from service.cli.terminal.output import (
     JSON,
     TABLE,
     format_option,
+    listing_options,
     print_json,
     print_listing,
     print_table,
@@ -49,7 +53,11 @@ REFUSALS: Final = frozenset(
 @click.option("--queue", help="Queue of the request.")
 @click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
 @click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
-@click.option("--agent", help="Agent that places the request.  [default: the server's]")
+@click.option(
+    "--agent",
+    shell_complete=complete_agent,
+    help="Agent that places the request (agenda plan --help).  [default: the server's]",
+)
 @click.option(
     "--creditable",
     is_flag=True,
@@ -62,6 +70,11 @@ REFUSALS: Final = frozenset(
     help="What is promised of machines.  [default: the cluster's level]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
+@click.option(
+    "--key",
+    help="Word under which FILE is submitted once, however often this command runs: a retry gets "
+    "the same answer.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def submit(
@@ -76,6 +89,7 @@ def submit(
     creditable: bool | None,
     promise: str | None,
     dry_run: bool,
+    key: str | None,
     form: str,
 ) -> int:
     """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
@@ -92,16 +106,19 @@ def submit(
         raise CliError(f"{file}: nothing to submit")
     query = {"dry_run": "true" if dry_run else None}
     if len(bodies) == 1:
-        replies = [server.once(PATH, bodies[0], query)]
+        replies = [server.once(PATH, bodies[0], query, key)]
     else:
-        replies = post_batch(server, bodies, query)
+        replies = post_batch(server, bodies, query, key)
     _print_replies(bodies, replies, form)
     codes = [_code_of(reply) for reply in replies]
     return ERROR if ERROR in codes else max(codes)
 
 
 def post_batch(
-    server: Server, bodies: Sequence[Mapping[str, Any]], query: Mapping[str, object]
+    server: Server,
+    bodies: Sequence[Mapping[str, Any]],
+    query: Mapping[str, object],
+    key: str | None = None,
 ) -> list[ServerReply]:
     """Post requests as one batch, each on its own; return what was said to each.
 
@@ -110,7 +127,7 @@ def post_batch(
     CliError
         If the batch as a whole was not taken.
     """
-    done = server.once(f"{PATH}:batch", list(bodies), query).good()
+    done = server.once(f"{PATH}:batch", list(bodies), query, key).good()
     return [ServerReply(line["status"], line["body"]) for line in done["results"]]
 
 
@@ -189,7 +206,7 @@ def _print_replies(
     show_default=True,
     help="List at most so many.",
 )
-@format_option()
+@listing_options()
 @reports_errors
 def list_(
     server: Server,
@@ -205,7 +222,7 @@ def list_(
     query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
     entries = listed(server, query, limit)
     rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
-    print_listing(entries, COLUMNS, rows, form)
+    print_listing(entries, LISTED, rows, form, "no reservations", title_of(entries))
     return DONE
 
 

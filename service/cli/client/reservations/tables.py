@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rdl.errors import Problem, render
 from service.cli.client.server import ServerReply
+from service.cli.forms.layout import ListColumn
 from service.cli.plans.plan_tables import extent
 from service.cli.terminal.output import moved_text
 
 COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
+#: The same as a list: what no terminal of 80 columns holds is wide.
+LISTED: Final = tuple(
+    ListColumn(name, is_wide=name in ("queue", "promise", "revision")) for name in COLUMNS
+)
 ALLOCATION_COLUMNS: Final = ("path", "bundle", "start", "end", "bundles")
 SLOT_COLUMNS: Final = ("path", "start", "end", "bundles", "machine")
+
+
+def title_of(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first line of a list: how many, and in which states."""
+    counted = Counter(str(entry.get("state", "refused")) for entry in entries)
+    states = ", ".join(f"{count:,} {state}" for state, count in counted.most_common())
+    return f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}: {states}"
 
 
 def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:

@@ -101,6 +101,7 @@ def test_submit_and_show_print_offers(
         return ServerReply(answer.status_code, answer.get_json())
 
     monkeypatch.setattr(Server, "call", call)
+    monkeypatch.setattr(Server, "once", lambda self, path, body, *_: call(self, "POST", path, body))
     asked = tmp_path / "asked.rdl"
     asked.write_text("window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
     assert agenda("submit", asked, "--id", "first").exit_code == DONE

@@ -165,7 +165,9 @@ def test_a_level_is_sent_with_the_request(tmp_path: Path, monkeypatch: pytest.Mo
     """--promise fills in what the file leaves out, and takes the words of levels only."""
     sent: list[Mapping[str, object]] = []
 
-    def once(self: object, path: str, body: Mapping[str, object], query: object) -> ServerReply:
+    def once(
+        self: object, path: str, body: Mapping[str, object], query: object, key: object
+    ) -> ServerReply:
         sent.append(body)
         return ServerReply(201, RESERVATION)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.events.event_stream import ServerEvents
+from agenda.connection import Connection
+from agenda.event_stream import EventStream
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
@@ -59,13 +60,12 @@ def broken() -> Iterator[ThreadingHTTPServer]:
 
 
 def test_a_stream_that_breaks_off_is_taken_up_behind_its_last_event(
-    broken: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+    broken: ThreadingHTTPServer,
 ) -> None:
     """Every event once, however often the server is away or full in between."""
-    monkeypatch.setattr("service.cli.client.events.event_stream._PAUSE_S", 0)
-    server = Server(f"http://127.0.0.1:{broken.server_port}")
-    events = iter(ServerEvents(server, {}, None))
-    found = [next(events).data["reservation"] for _ in range(6)]
+    connection = Connection(f"http://127.0.0.1:{broken.server_port}")
+    events = iter(EventStream(connection, {}, pause=lambda _: None))
+    found = [next(events).reservation for _ in range(6)]
     assert found == [f"r{number}" for number in range(6)]
     lasts = [last for _, last in broken.asked]  # type: ignore[attr-defined]
     assert lasts == [None, "1.1", "1.1", "1.3"]

@@ -1,0 +1,127 @@
+"""`agenda cluster check|show|what-if`: cluster files, and the cluster that a server plans on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from planner.cluster.cluster import Cluster
+from planner.files import cluster_from_json, cluster_to_json, read_cluster
+from planner.files.cluster_file import read_toml
+from rdl.time_grid import duration_text
+from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
+from service.cli.client.server import Server, client_options
+from service.cli.forms.layout import ListColumn
+from service.cli.terminal.errors import as_cli_error, reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import READABLE
+from service.cli.terminal.output import TABLE, listing_options, print_listing
+
+_PATH: Final = "/v1/cluster"
+_GROUP: Final = (
+    ListColumn("name", "machines"),
+    ListColumn("count"),
+    ListColumn("resources", "each has"),
+    ListColumn("labels"),
+)
+
+
+@click.group()
+def cluster() -> None:
+    """Check a cluster file, show a cluster, and ask what another one would change."""
+
+
+@cluster.command()
+@click.argument("file", type=READABLE)
+@listing_options()
+@reports_errors
+def check(file: Path, form: str) -> int:
+    """Read the cluster FILE and say what it holds, or everything that is wrong with it."""
+    return _print_cluster(read_cluster(file), form)
+
+
+@cluster.command()
+@client_options
+@listing_options()
+@reports_errors
+def show(server: Server, form: str) -> int:
+    """Show the cluster that a server plans on; with -o json as a file for `agenda plan`."""
+    body = server.call("GET", _PATH).good()
+    with as_cli_error(server.url):
+        return _print_cluster(cluster_from_json(body, server.url), form)
+
+
+@cluster.command("what-if")
+@click.argument("file", type=READABLE)
+@client_options
+@listing_options()
+@reports_errors
+def what_if(file: Path, server: Server, form: str) -> int:
+    """Show who would be affected if a server planned on the cluster FILE; nothing is changed."""
+    read_cluster(file)  # what is wrong with it is told with its lines
+    wanted = read_toml(file)
+    body = server.call("PUT", _PATH, wanted, {"dry_run": "true"}).good()
+    affected = body["affected"]
+    print_listing(
+        body,
+        AFFECTED,
+        affected_rows(affected),
+        form,
+        affected_title(affected),
+        affected_title(affected),
+    )
+    if form == TABLE and body["short"]:
+        click.echo(f"machines would be short: {body['short']}", err=True)
+    return DONE
+
+
+def _print_cluster(found: Cluster, form: str) -> int:
+    document = cluster_to_json(found)
+    rows = [_group_row(one) for one in document["machines"]]
+    print_listing(document, _GROUP, rows, form, "no machines", _summary(found))
+    if form == TABLE:
+        click.echo()
+        for line in _notes(document):
+            click.echo(line)
+    return DONE
+
+
+def _group_row(group: Mapping[str, Any]) -> list[object]:
+    return [
+        group["name"],
+        group["count"],
+        _amounts(group["resources"]),
+        " ".join(group.get("labels", ())) or None,
+    ]
+
+
+def _amounts(resources: Mapping[str, Any]) -> str:
+    return ", ".join(
+        amount if name == "memory" else f"{amount} {name}" for name, amount in resources.items()
+    )
+
+
+def _summary(found: Cluster) -> str:
+    count = sum(group.count for group in found.machines)
+    step, horizon = duration_text(found.step_ms), duration_text(found.horizon_ms)
+    total = _amounts(found.nominal.to_json())
+    return f"{count:,} machines: {total}; planned in steps of {step}, {horizon} ahead"
+
+
+def _notes(document: Mapping[str, Any]) -> list[str]:
+    """Return a line for each other part of a description that is there."""
+    queues = [
+        one["name"] if one["reservable"] else f"{one['name']} (takes no reservations)"
+        for one in document.get("queues", ())
+    ]
+    parts = {
+        "queues": ", ".join(queues),
+        "outages": len(document.get("outages", ())),
+        "policies": ", ".join(one["type"] for one in document.get("policies", ())),
+        "prices": len(document.get("prices", ())),
+        "promises": document["promises"]["level"],
+    }
+    return [f"{name:<10}{one}" for name, one in parts.items() if one]

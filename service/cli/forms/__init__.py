@@ -1,0 +1,1 @@
+"""The forms of an answer: tables that fit, YAML, and what was asked of a list."""

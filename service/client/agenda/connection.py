@@ -1,0 +1,319 @@
+"""One HTTP call at a time: JSON out, JSON in, on the standard library alone."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.message import Message
+from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode, urlsplit
+from urllib.request import (
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
+
+from agenda.errors import ForeignAnswerError, ServerAwayError, SettingError
+
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+
+#: Seconds for an answer, if nothing else is said.
+DEFAULT_TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a server answered.
+
+    Attributes
+    ----------
+    status
+        HTTP status.
+    body
+        The JSON value, or None when there is none.
+    tag
+        The ETag, as If-Match takes it; None where the answer has none.
+    retry_after
+        Seconds that the server asks to wait; None where it does not say.
+    """
+
+    status: int
+    body: Any
+    tag: str | None = None
+    retry_after: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded."""
+        return self.status < HTTPStatus.BAD_REQUEST
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A server by its URL, and the token it wants, if any.
+
+    Raises
+    ------
+    SettingError
+        For what is not an HTTP URL, and a token that no header can carry.
+    """
+
+    url: str = DEFAULT_URL
+    token: str | None = field(default=None, repr=False)
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if not _is_url(self.url):
+            raise SettingError(f"{self.url!r} is not a server's URL; write {DEFAULT_URL}")
+        if self.token and not _is_plain(self.token):
+            raise SettingError("a token is of visible ASCII characters")
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Send one request; refusals and other problem documents come back as replies.
+
+        Parameters
+        ----------
+        body
+            A JSON value, or bytes with a Content-Type in `headers`; None sends none.
+        query
+            Parameters; those that are None are left out.
+
+        Raises
+        ------
+        ServerAwayError
+            If nothing answers.
+        ForeignAnswerError
+            If what answers is no Agenda server.
+        """
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {"Accept": "application/json", "Content-Type": "application/json", **(headers or {})}
+        request = self._request(method, path, data, query, sent)
+        reply = self._answered(request)
+        if reply.ok and not isinstance(reply.body, dict | None):
+            raise ForeignAnswerError(
+                f"{request.full_url} did not answer like an Agenda server; is it one?"
+            )
+        return reply
+
+    def open_stream(
+        self, path: str, query: Mapping[str, object], headers: Mapping[str, str], silence_s: float
+    ) -> OpenStream | Reply:
+        """Open a stream of server-sent events; a problem document comes back as a reply.
+
+        Parameters
+        ----------
+        silence_s
+            Seconds without a word after which the server counts as gone.
+
+        Raises
+        ------
+        ServerAwayError
+            If nothing answers.
+        """
+        sent = {"Accept": "text/event-stream", **headers}
+        request = self._request("GET", path, None, query, sent)
+        sockets: list[socket.socket] = []
+        opener = self._opener(
+            _KeptHTTPHandler(partial(_KeptHTTP, sockets)),
+            _KeptHTTPSHandler(partial(_KeptHTTPS, sockets)),
+        )
+        try:
+            return OpenStream(opener.open(request, timeout=silence_s), sockets)
+        except HTTPError as error:
+            return self._reply(request.full_url, error.code, error.read(), error.headers)
+        except (URLError, OSError, HTTPException) as error:
+            raise self._away(error) from error
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        query: Mapping[str, object] | None,
+        headers: Mapping[str, str],
+    ) -> Request:
+        url = self.url.rstrip("/") + path
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        if given:
+            url += "?" + urlencode(given)
+        request = Request(url, data, dict(headers), method=method)
+        if self.token:
+            # Whoever this server sends us on to is not told.
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        return request
+
+    def _opener(self, *handlers: HTTPHandler | HTTPSHandler) -> OpenerDirector:
+        """Return what opens a URL; this machine is asked directly, past any proxy."""
+        here = _is_loopback(urlsplit(self.url).hostname or "")
+        return build_opener(*([ProxyHandler({})] if here else []), *handlers)
+
+    def _answered(self, request: Request) -> Reply:
+        try:
+            try:
+                with self._opener().open(request, timeout=self.timeout_s) as answer:
+                    status, raw, headers = answer.status, answer.read(), answer.headers
+            except HTTPError as error:
+                status, raw, headers = error.code, error.read(), error.headers
+        except (URLError, OSError, HTTPException) as error:
+            raise self._away(error) from error
+        return self._reply(request.full_url, status, raw, headers)
+
+    def _reply(self, url: str, status: int, raw: bytes, headers: Message) -> Reply:
+        return Reply(status, _json(raw, url), headers.get("ETag"), _seconds(headers))
+
+    def _away(self, error: Exception) -> ServerAwayError | ForeignAnswerError:
+        if isinstance(error, IncompleteRead):
+            return ServerAwayError(f"the answer of {self.url} broke off; try again", sent=True)
+        if isinstance(error, HTTPException) and not isinstance(error, OSError):
+            what = f"{type(error).__name__} {error}".strip()
+            return ForeignAnswerError(
+                f"{self.url} did not answer in HTTP ({what}); is it a server?"
+            )
+        reason = getattr(error, "reason", error)
+        lost = isinstance(reason, ConnectionResetError | BrokenPipeError)
+        said = f"no answer from {self.url} ({reason}); is `agenda serve` up?"
+        return ServerAwayError(said, sent=lost or not isinstance(error, URLError))
+
+
+class OpenStream:
+    """A stream that is open, until it ends or is closed, from whatever thread."""
+
+    def __init__(self, response: HTTPResponse, sockets: list[socket.socket]) -> None:
+        self._response = response
+        self._sockets = sockets
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield lines.
+
+        Raises
+        ------
+        OSError
+            If the stream breaks off, or the server is silent for too long.
+        """
+        try:
+            yield from self._response
+        except (HTTPException, ValueError) as error:
+            raise ConnectionError("the stream broke off") from error
+        finally:
+            self._response.close()
+
+    def close(self) -> None:
+        """End the stream; a thread that reads it is woken, and finds its end."""
+        for one in self._sockets:
+            with suppress(OSError):
+                socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+
+class _KeptHTTP(HTTPConnection):
+    """A connection whose socket can be shut down while another thread reads from it."""
+
+    def __init__(self, sockets: list[socket.socket], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._kept = sockets
+
+    def connect(self) -> None:
+        """Connect, and keep the socket."""
+        super().connect()
+        self._kept.append(self.sock)
+
+
+class _KeptHTTPS(HTTPSConnection):
+    """The same over TLS."""
+
+    def __init__(self, sockets: list[socket.socket], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._kept = sockets
+
+    def connect(self) -> None:
+        """Connect, and keep the socket."""
+        super().connect()
+        self._kept.append(self.sock)
+
+
+class _KeptHTTPHandler(HTTPHandler):
+    """Opens connections of a class of ours."""
+
+    def __init__(self, connect: Any) -> None:
+        super().__init__()
+        self._connect = connect
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        """Open one."""
+        return self.do_open(self._connect, req)
+
+
+class _KeptHTTPSHandler(HTTPSHandler):
+    """The same over TLS."""
+
+    def __init__(self, connect: Any) -> None:
+        super().__init__()
+        self._connect = connect
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        """Open one."""
+        return self.do_open(self._connect, req)
+
+
+def entry_path(path: str, id_: str) -> str:
+    """Return the path of one entry of a list, by its id."""
+    return f"{path}/{quote(id_, safe='')}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+        return known and parts.port != 0 and _is_plain(text)
+    except ValueError:  # brackets that do not close, a port that is no number or too large
+        return False
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+def _seconds(headers: Message) -> float | None:
+    """Return how long the server asks to wait; a date is not read, and waits as if unsaid."""
+    try:
+        return max(0.0, float(headers.get("Retry-After") or ""))
+    except ValueError:
+        return None
+
+
+def _json(raw: bytes, url: str) -> Any:
+    if not raw:
+        return None
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ForeignAnswerError(
+            f"{url} did not answer in JSON; is it an Agenda server?"
+        ) from error

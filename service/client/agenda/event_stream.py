@@ -1,0 +1,120 @@
+"""A server's events as they come, taken up again where a stream breaks off."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from agenda.connection import Connection, OpenStream, Reply
+from agenda.errors import ProblemError, ServerAwayError, problem_of
+from agenda.records import Event
+
+#: Seconds without a word after which a server counts as gone: it says something every 15.
+SILENCE_S: Final = 45.0
+
+#: Pause before a stream is opened again, seconds.
+PAUSE_S: Final = 1.0
+
+_LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+
+class EventStream:
+    """The events of a server, from one connection to the next: each once, and none missed.
+
+    Parameters
+    ----------
+    query
+        Of ``GET /v1/events``.
+    timeout_s
+        Seconds after which the stream ends; None: never.
+    notice
+        Told, as a sentence, when a stream breaks off and is taken up again.
+    pause
+        What waits before that.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        query: Mapping[str, str],
+        timeout_s: float | None = None,
+        notice: Callable[[str], object] | None = None,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._connection = connection
+        self._query = dict(query)
+        self._until = None if timeout_s is None else time.monotonic() + timeout_s
+        self._notice = notice or (lambda _: None)
+        self._pause = pause
+        self._last: str | None = None
+        self._open: OpenStream | None = None
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Event]:
+        """Yield events; a server that goes away is waited for, if it was there at first.
+
+        Raises
+        ------
+        ServerAwayError
+            If the server is not there at first.
+        ProblemError
+            If it refuses.
+        """
+        while not self._is_over():
+            try:
+                yield from self._told(self._opened())
+            except (ServerAwayError, _FullError) as error:
+                if self._last is None:
+                    raise
+                self._notice(f"{error}; trying again")
+            except OSError:
+                if not self._closed:
+                    self._notice("the stream broke off; going on behind the last event")
+            if not self._is_over():
+                self._pause(PAUSE_S)
+
+    def close(self) -> None:
+        """End the stream, from whatever thread."""
+        self._closed = True
+        if self._open is not None:
+            self._open.close()
+
+    def _is_over(self) -> bool:
+        return self._closed or (self._until is not None and time.monotonic() >= self._until)
+
+    def _opened(self) -> OpenStream:
+        query = dict(self._query)
+        if self._until is not None:
+            query["wait"] = f"{max(0.001, self._until - time.monotonic()):.3f}"
+        sent = {} if self._last is None else {"Last-Event-ID": self._last}
+        answer = self._connection.open_stream("/v1/events", query, sent, SILENCE_S)
+        if isinstance(answer, Reply):
+            if answer.status in _LATER:
+                raise _FullError(answer.status, answer.body)
+            raise problem_of(answer.status, answer.body)
+        self._open = answer
+        if self._closed:
+            answer.close()
+        return answer
+
+    def _told(self, lines: Iterable[bytes]) -> Iterator[Event]:
+        """Read fields up to each empty line (WHATWG HTML, 9.2.6)."""
+        fields: dict[str, str] = {}
+        for raw in lines:
+            line = raw.decode().rstrip("\r\n")
+            if line:
+                name, _, value = line.partition(":")
+                fields[name] = value.removeprefix(" ")
+                continue
+            self._last = fields.get("id", self._last)
+            if "data" in fields:
+                data: dict[str, Any] = json.loads(fields["data"])
+                yield Event.of(fields.get("event", "message"), data)
+            fields = {}
+
+
+class _FullError(ProblemError):
+    """The server takes no more streams now."""

@@ -1,0 +1,99 @@
+"""When a call is sent again, and how long is waited before."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+from typing import Final
+
+from agenda.connection import Reply
+from agenda.errors import ServerAwayError
+
+#: Answers of a server that comes up, stops or is full.
+_LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+#: Longest that a server is obeyed which asks to be asked later, seconds.
+_LONGEST_S: Final = 60.0
+
+
+class Repeatable(Enum):
+    """What sending a call twice would do."""
+
+    HARMLESS = "harmless"  # it reads, or has an Idempotency-Key
+    UNKNOWN = "unknown"  # it may change something twice, or be told that it already did
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a call is sent again while the server is away or full, and when.
+
+    Attributes
+    ----------
+    pauses_s
+        Seconds before the second sending, the third and so on; none: never again.
+    jitter
+        Share of a pause that is drawn at random, so that many clients do not come back at once.
+    patient
+        Whether a server that was never there is waited for too; else it is an error at once.
+    notice
+        Told before the first pause.
+    pause, draw
+        What waits, and what draws from [0, 1).
+    """
+
+    pauses_s: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)
+    jitter: float = 0.25
+    patient: bool = True
+    notice: Callable[[], None] | None = None
+    pause: Callable[[float], object] = time.sleep
+    draw: Callable[[], float] = random.random
+
+    def answer(self, send: Callable[[], Reply], repeatable: Repeatable) -> Reply:
+        """Send a call until it is answered, at most once more than there are pauses.
+
+        Returns
+        -------
+        Reply
+            The last one; it may still be 429 or 503.
+
+        Raises
+        ------
+        ServerAwayError
+            If nothing answers, or it may not be sent again.
+        """
+        lost = False
+        for pause_s in self.pauses_s:
+            asked_s = None
+            try:
+                reply = send()
+                if not _is_later(reply, repeatable):
+                    return reply
+                asked_s = reply.retry_after
+            except ServerAwayError as error:
+                if not self._may_repeat(error, repeatable, lost):
+                    raise
+            if not lost and self.notice is not None:
+                self.notice()
+            lost = True
+            self.pause(self._length_s(pause_s, asked_s))
+        return send()
+
+    def _may_repeat(self, error: ServerAwayError, repeatable: Repeatable, lost: bool) -> bool:
+        if error.sent:
+            return repeatable is Repeatable.HARMLESS
+        return lost or self.patient
+
+    def _length_s(self, pause_s: float, asked_s: float | None) -> float:
+        drawn = pause_s * (1 + self.jitter * self.draw())
+        return drawn if asked_s is None else max(drawn, min(asked_s, _LONGEST_S))
+
+
+def _is_later(reply: Reply, repeatable: Repeatable) -> bool:
+    """Return whether to ask again; 503 leaves open whether a change was made."""
+    if repeatable is Repeatable.UNKNOWN:
+        return reply.status == HTTPStatus.TOO_MANY_REQUESTS
+    return reply.status in _LATER

@@ -1,0 +1,138 @@
+"""Forms of a list: which columns, in which order, how wide, in which language, how often."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from service.cli.forms.layout import ListColumn
+from service.cli.forms.table_text import table_text
+from service.cli.forms.yaml_text import yaml_text
+from service.cli.terminal.exit_codes import USAGE
+from service.cli.terminal.output import listing_options, print_listing
+
+HEADER = ("id", ListColumn("cpu", "cpu (cores)"), ListColumn("queue", is_wide=True))
+ROWS = [["b", 9, "q"], ["a", 10, "p"], ["c", None, "r"]]
+BODY = {"version": 1, "entries": [{"id": "b"}, {"id": "a"}, {"id": "c"}]}
+
+
+@click.command()
+@listing_options()
+def listing(form: str) -> None:
+    """List three entries."""
+    print_listing(BODY, HEADER, ROWS, form, title="3 entries")
+
+
+def shown(*options: str) -> Result:
+    """Return what the list prints under options."""
+    return CliRunner().invoke(listing, options)
+
+
+def test_a_table_has_a_first_line_units_and_what_is_narrow() -> None:
+    """What is wide is left out until it is asked for; CSV has all, under the plain names."""
+    assert shown().stdout.splitlines() == [
+        "3 entries", "", "id  cpu (cores)", "b             9", "a            10", "c             –",
+    ]  # fmt: skip
+    assert shown("-o", "wide").stdout.splitlines()[2] == "id  cpu (cores)  queue"
+    assert shown("-o", "csv").stdout.splitlines()[:2] == ["id,cpu,queue", "b,9,q"]
+
+
+def test_columns_and_order_are_as_asked() -> None:
+    """Numbers are ordered as numbers, entries without one last; a document follows the order."""
+    assert shown("-o", "csv", "--columns", "queue,id", "--sort", "cpu").stdout.splitlines() == [
+        "queue,id", "q,b", "p,a", "r,c",
+    ]  # fmt: skip
+    assert shown("-o", "csv", "--sort", "-cpu", "--no-headers").stdout == "a,10,p\nb,9,q\nc,,r\n"
+    ordered = json.loads(shown("-o", "json", "--sort", "id").stdout)
+    assert [one["id"] for one in ordered["entries"]] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--columns", "quue"), "write queue"),
+        (("--sort", "size"), "id, cpu, queue"),
+        (("-o", "json", "--columns", "id"), "a document has all"),
+    ],
+)
+def test_a_column_that_is_not_there_is_told(options: tuple[str, ...], said: str) -> None:
+    """The message names the nearest, or all."""
+    done = shown(*options)
+    assert (done.exit_code, said in done.stderr) == (USAGE, True), done.stderr
+
+
+def test_watch_shows_it_again_until_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pause is as long as was asked; ^C ends it in peace."""
+    pauses: list[float] = []
+
+    def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("service.cli.terminal.output.time.sleep", sleep)
+    done = shown("--watch", "0.5", "-o", "csv", "--no-headers", "--columns", "id")
+    assert (done.exit_code, done.stdout, pauses) == (0, "b\na\nc\n" * 2, [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {}, [], None, "", "yes", "null", "1e3", "2026-01-05T00:00:00Z", "a: b", "- x", "# x", " x ",
+        "x ", "two\nlines", "\u2028", "\x85", "😀", "=", "~", "*a", "&a", "!t", "%", "@", "`",
+        1, -2.5, 1e-05, 1e300, True, [[1, [2]], [], {}], {"a": {"b": []}, "1": "2", "on": [None]},
+        [{"id": "a", "atoms": [{"path": "0.0", "rows": [[0, 1, 2]]}]}], {"": "", "a b": "a b"},
+    ],
+)  # fmt: skip
+def test_yaml_is_read_back(value: object) -> None:
+    """Another reader finds the value that JSON has."""
+    assert yaml.safe_load(yaml_text(value)) == value
+
+
+def test_yaml_is_a_form_of_every_document() -> None:
+    """`-o yaml` prints what `-o json` does, in blocks."""
+    assert yaml.safe_load(shown("-o", "yaml").stdout) == BODY
+
+
+def test_a_table_is_cut_to_the_terminal() -> None:
+    """The widest texts are cut, the first column and numbers never."""
+    rows = [["an-id-that-is-to-be-copied", "x" * 60, 123456, "y" * 30]]
+    lines = table_text(("id", "what", "n", "why"), rows, width=80).splitlines()
+    assert max(map(len, lines)) == 80
+    assert lines[1].startswith("an-id-that-is-to-be-copied  xxx")
+    assert "…  123,456  yyyy" in lines[1]
+    assert "x" * 60 in table_text(("id", "what", "n", "why"), rows)
+
+
+@pytest.fixture
+def coloured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
+    """Return whether a state has a colour on a terminal, under variables of the environment."""
+    from service.cli.forms.layout import has_colour
+
+    def asked(**variables: str) -> bool:
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.stdout.isatty", lambda: True)
+            for name in ("NO_COLOR", "TERM"):
+                patch.delenv(name, raising=False)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            return has_colour()
+
+    return asked
+
+
+def test_states_have_colours_on_a_terminal_that_has_some(coloured: Callable[..., bool]) -> None:
+    """Refusals are red there; NO_COLOR and a dumb terminal are obeyed, and widths count letters."""
+    assert coloured(TERM="xterm")
+    assert not coloured(TERM="xterm", NO_COLOR="1")
+    assert not coloured(TERM="dumb")
+    plain, red = (
+        table_text(("state", "id"), [["refused", "a"]], colour=colour) for colour in (False, True)
+    )
+    assert "\x1b[31mrefused" in red
+    assert click.unstyle(red) == plain
