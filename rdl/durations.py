@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from rdl.errors import quoted
-from rdl.expressions import Absolute, AfterSubmission, Instant, Offset
+from rdl.expressions import Absolute, AfterSubmission, Instant, Offset, TimeOfDay
 from rdl.read_error import ReadError
 
 #: Milliseconds in one unit, largest first, the order in which a duration writes them.
@@ -31,7 +31,7 @@ _MOST_CHARACTERS: Final = 60
 
 _UNIT_LIST = "s, m, h, d or w"
 _EXAMPLES = "write seconds (90, 1.5) or a duration such as 90s, 15m, 1h30m, 2d"
-_INSTANT_EXAMPLES = "write seconds (90), a duration (2h), +2h or 2026-01-05T09:00:00Z"
+_INSTANT_EXAMPLES = "write seconds (90), a duration (2h), +2h, 06:00 or 2026-01-05T09:00:00Z"
 _SIMPLE = re.compile(r"([0-9]{1,15})([smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z_]*)")
@@ -42,6 +42,7 @@ _LOOKS_LIKE_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _RFC_3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,30}))?(?:([Zz])|([+-]\d\d:\d\d))", re.ASCII
 )
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -93,7 +94,7 @@ def read_duration(value: object, limit_ms: int = MAX_TIME_MS) -> int:
 
 
 def parse_instant(text: str) -> Instant:
-    """Return ``90`` or ``2h`` as an offset, ``+2h`` after submission, RFC 3339 as it is.
+    """Return ``90`` or ``2h`` as an offset, ``+2h`` after submission, ``06:00``, RFC 3339 as it is.
 
     Raises
     ------
@@ -104,11 +105,42 @@ def parse_instant(text: str) -> Instant:
         return AfterSubmission(parse_duration(text[1:].lstrip()))
     if _LOOKS_LIKE_DATE.match(text):
         return Absolute(parse_rfc3339(text))
+    if ":" in text:
+        return parse_time_of_day(text)
     try:
         return Offset(parse_duration(text))
     except TimeTextError as error:
         fix = _INSTANT_EXAMPLES if error.fix == _EXAMPLES else error.fix
         raise TimeTextError(error.message, fix) from error
+
+
+def parse_time_of_day(text: str) -> TimeOfDay:
+    """Return ``06:00``, ``22:30:15`` or ``24:00`` as a time on a clock.
+
+    Raises
+    ------
+    TimeTextError
+        For what no clock shows.
+    """
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        message = f"{quoted(text)} is not a time of day"
+        raise TimeTextError(message, "write such as 06:00, 22:30 or 24:00")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[:3])
+    ms = (hours * 3600 + minutes * 60 + seconds) * 1000 + int((match[4] or "0").ljust(3, "0"))
+    if minutes > 59 or seconds > 59 or ms > UNITS_MS["d"]:
+        message = f"no clock shows {quoted(text)}"
+        raise TimeTextError(message, "write a time from 00:00 to 24:00")
+    return TimeOfDay(ms)
+
+
+def clock_text(ms: int) -> str:
+    """Return ms from midnight as ``06:00``, with seconds and decimals only where needed."""
+    seconds, rest = divmod(ms, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if rest:
+        return f"{text}:{seconds % 60:02d}.{rest:03d}"
+    return f"{text}:{seconds % 60:02d}" if seconds % 60 else text
 
 
 def read_instant(value: object) -> Instant:
@@ -195,6 +227,8 @@ def instant_text(instant: Instant) -> str:
             return f"+{seconds_text(ms)}"
         case Absolute(at=at):
             return rfc3339_text(at)
+        case TimeOfDay(ms=ms):
+            return clock_text(ms)
 
 
 def _sum_parts(text: str) -> int:

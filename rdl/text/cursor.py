@@ -8,10 +8,10 @@ from rdl.errors import MALFORMED, Problem, TooManyProblemsError, quoted
 from rdl.expressions import Span
 from rdl.limits import MOST_PROBLEMS
 from rdl.operators import ARGUMENTS
-from rdl.text.tokenizer import BUNDLE, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
+from rdl.text.tokenizer import BUNDLE, CLOCK, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
 
 #: Kinds of tokens that can only begin an argument: after one, a comma was forgotten.
-STARTS_ARGUMENT: Final = frozenset({BUNDLE, INSTANT, KEY, QUANTITY, STRING})
+STARTS_ARGUMENT: Final = frozenset({BUNDLE, CLOCK, INSTANT, KEY, QUANTITY, STRING})
 
 
 class RuleError(Exception):

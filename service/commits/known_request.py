@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.plan.plan import Plan
 from planner.reservation import Refusal
+from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from service.commits.commands import Ask, ReservationAnswer
 
@@ -11,8 +12,8 @@ from service.commits.commands import Ask, ReservationAnswer
 def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     """Return the reservation that was made of the same request before, or None.
 
-    Same are tenant, queue, weight, priority, flags, and the canonical text of the expression. What
-    is only held is no reservation yet: it ends unless somebody accepts it.
+    Same are tenant, queue, weight, priority, flags, and what the expression means, whatever its
+    parts are called. What is only held is no reservation yet: it ends unless somebody accepts it.
     """
     request = ask.request
     found = plan.reservation(request.id)
@@ -23,7 +24,11 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     known = (found.tenant, found.queue, found.weight, found.priority, found.creditable)
     if asked != known or level is not found.promise:
         return None
-    if found.expression != format_expression(ask.expression):
+    expression = request.graph.expression
+    if (
+        found.expression != format_expression(expression)
+        and read_source(found.expression) != expression
+    ):
         return None
     return ReservationAnswer(found, plan.grid, plan.version, known=True)
 

@@ -12,8 +12,8 @@ from service.cli.output import moved_text
 from service.cli.plans.plan_tables import extent
 
 COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
-ALLOCATION_COLUMNS: Final = ("path", "bundle", "start", "end", "bundles")
-SLOT_COLUMNS: Final = ("path", "start", "end", "bundles", "machine")
+ALLOCATION_COLUMNS: Final = ("part", "bundle", "start", "end", "bundles")
+SLOT_COLUMNS: Final = ("part", "start", "end", "bundles", "machine")
 
 
 def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
@@ -36,7 +36,7 @@ def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     """Return what a reservation holds in `ALLOCATION_COLUMNS`."""
     return [
         [
-            atom["path"],
+            atom.get("name", atom["path"]),
             json.dumps(atom["bundle"]),
             instant_text(entry, start),
             instant_text(entry, end),
@@ -51,7 +51,7 @@ def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     """Return what a reservation holds of which machine in `SLOT_COLUMNS`."""
     return [
         [
-            atom["path"],
+            atom.get("name", atom["path"]),
             instant_text(entry, start),
             instant_text(entry, end),
             bundles,
