@@ -72,9 +72,10 @@ class ValueReader:
             )
             raise RuleError(problem, whole=True)
         else:
-            self._cursor.wrong(
-                f"{name} is a bundle, not {self._cursor.shown()}", "write such as <1 cpu>"
-            )
+            fix = "write such as <1 cpu>"
+            if tokens.kind == QUANTITY and text.endswith("m"):
+                fix = f"{text} is a time; a part of a core is <{text} cpu>"
+            self._cursor.wrong(f"{name} is a bundle, not {self._cursor.shown()}", fix)
         tokens.advance()
         return known
 
