@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from rdl.errors import quoted
-from rdl.expressions import Absolute, AfterSubmission, Instant, Offset, TimeOfDay
+from rdl.expressions import Absolute, AfterSubmission, Instant, Moment, Offset, TimeOfDay
 from rdl.read_error import ReadError
 
 #: Milliseconds in one unit, largest first, the order in which a duration writes them.
@@ -31,7 +32,8 @@ _MOST_CHARACTERS: Final = 60
 
 _UNIT_LIST = "s, m, h, d or w"
 _EXAMPLES = "write seconds (90, 1.5) or a duration such as 90s, 15m, 1h30m, 2d"
-_INSTANT_EXAMPLES = "write seconds (90), a duration (2h), +2h, 06:00 or 2026-01-05T09:00:00Z"
+_INSTANT_EXAMPLES = "write seconds (90), a duration (2h), +2h or 2026-01-05T09:00:00Z"
+_BOUND_EXAMPLES = "write seconds (90), a duration (2h), +2h, 06:00 or 2026-01-05T09:00:00Z"
 _SIMPLE = re.compile(r"([0-9]{1,15})([smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z_]*)")
@@ -93,8 +95,8 @@ def read_duration(value: object, limit_ms: int = MAX_TIME_MS) -> int:
     return _bounded(_whole_ms(Fraction(repr(value)) * 1000, repr(value)), repr(value), limit_ms)
 
 
-def parse_instant(text: str) -> Instant:
-    """Return ``90`` or ``2h`` as an offset, ``+2h`` after submission, ``06:00``, RFC 3339 as it is.
+def parse_instant(text: str) -> Moment:
+    """Return ``90`` or ``2h`` as an offset, ``+2h`` after submission, RFC 3339 as it is.
 
     Raises
     ------
@@ -105,12 +107,44 @@ def parse_instant(text: str) -> Instant:
         return AfterSubmission(parse_duration(text[1:].lstrip()))
     if _LOOKS_LIKE_DATE.match(text):
         return Absolute(parse_rfc3339(text))
-    if ":" in text:
-        return parse_time_of_day(text)
     try:
         return Offset(parse_duration(text))
     except TimeTextError as error:
         fix = _INSTANT_EXAMPLES if error.fix == _EXAMPLES else error.fix
+        raise TimeTextError(error.message, fix) from error
+
+
+def parse_bound(text: str) -> Instant:
+    """Return a bound of a window: as :func:`parse_instant`, and ``06:00`` as a time of day.
+
+    Raises
+    ------
+    TimeTextError
+        For anything else.
+    """
+    if ":" in text and not _LOOKS_LIKE_DATE.match(text) and not text.startswith("+"):
+        return parse_time_of_day(text)
+    return _with_clock(parse_instant, text)
+
+
+def read_bound(value: object) -> Instant:
+    """Return a bound of a window from JSON: as :func:`read_instant`, and ``"06:00"``.
+
+    Raises
+    ------
+    TimeTextError
+        For anything else.
+    """
+    if isinstance(value, str):
+        return parse_bound(value.strip())
+    return _with_clock(read_instant, value)
+
+
+def _with_clock(read: Callable[[Any], Moment], value: object) -> Moment:
+    try:
+        return read(value)
+    except TimeTextError as error:
+        fix = _BOUND_EXAMPLES if error.fix == _INSTANT_EXAMPLES else error.fix
         raise TimeTextError(error.message, fix) from error
 
 
@@ -143,7 +177,7 @@ def clock_text(ms: int) -> str:
     return f"{text}:{seconds % 60:02d}" if seconds % 60 else text
 
 
-def read_instant(value: object) -> Instant:
+def read_instant(value: object) -> Moment:
     """Return a JSON instant: seconds from the origin as a number, or a string.
 
     Raises

@@ -48,7 +48,9 @@ class TimeOfDay:
     ms: int
 
 
-Instant: TypeAlias = Offset | AfterSubmission | Absolute | TimeOfDay
+#: An instant that needs no window to be one.
+Moment: TypeAlias = Offset | AfterSubmission | Absolute
+Instant: TypeAlias = Moment | TimeOfDay
 
 
 @dataclass(frozen=True, slots=True)

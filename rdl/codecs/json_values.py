@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any, Final
 
-from rdl.durations import MAX_WORK_MS, read_duration, read_instant
+from rdl.durations import MAX_WORK_MS, read_bound, read_duration
 from rdl.errors import quoted
 from rdl.expressions import Gap
 from rdl.operators import (
@@ -143,7 +143,7 @@ READERS: Final[dict[Reads, Callable[[object], Any]]] = {
     Reads.WORK: read_work,
     Reads.LABEL: read_label,
     Reads.DOMAIN: read_domain,
-    Reads.INSTANT: read_instant,
+    Reads.INSTANT: read_bound,
     Reads.ZONE: read_zone,
     Reads.FLAG: read_flag,
     Reads.ANSWER: read_flag,

@@ -9,6 +9,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from rdl.expressions import (
+    Absolute,
     AllOf,
     AnyOf,
     Atom,
@@ -16,6 +17,7 @@ from rdl.expressions import (
     Expression,
     Graph,
     Order,
+    TimeOfDay,
     Void,
     Window,
     children_of,
@@ -25,6 +27,9 @@ from rdl.resources import CPU, MEMORY, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 from rdl.work_graph import (
     END,
+    EVERY,
+    KIND,
+    PARENT,
     SHIFT_COUNT,
     SHIFT_FIRST,
     SHORTEST,
@@ -98,7 +103,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
         len(runs),
         windows[0],
         windows[-1],
-        _shortest(graph) * grid.step_ms,
+        _shortest(graph, len(runs)) * grid.step_ms,
         min(one.end_ms - one.start_ms for one in windows),
         _ranges(least.work, most.work),
         _ranges(least.at_once, most.at_once),
@@ -157,6 +162,19 @@ def _walk(expression: Expression) -> Iterator[Expression]:
         pending.extend(reversed(children_of(here)))
 
 
+def names_calendar(expression: Expression) -> bool:
+    """Return whether a request can only be read with a calendar: dates, zones, times of day."""
+    for one in _walk(expression):
+        match one:
+            case Every(zone=str()) | Window(zone=str()):
+                return True
+            case Every(anchor=Absolute()) | Every(until=Absolute()):
+                return True
+            case Window(start=Absolute() | TimeOfDay()) | Window(end=Absolute() | TimeOfDay()):
+                return True
+    return False
+
+
 def _zone(expression: Expression) -> str | None:
     zones = (one.zone for one in _walk(expression) if isinstance(one, Every | Window))
     return next((zone for zone in zones if zone is not None), None)
@@ -182,13 +200,19 @@ def _occurrence(path: str) -> int:
     return int(path.partition("@")[2].partition(".")[0].partition("@")[0] or 0)
 
 
-def _shortest(graph: WorkGraph) -> int:
-    """Return the least steps of one run: nothing in it takes longer than the whole of it."""
-    lengths = graph.vertices[:, SHORTEST].tolist()
+def _shortest(graph: WorkGraph, runs: int) -> int:
+    """Return the least steps of one run.
+
+    Of several runs the root holds one that stands for all (EVERY), or each, or the parts of each
+    where a run is an `all`.
+    """
+    root = len(graph.vertices) - 1
+    if runs == 1 and graph.vertices[root, KIND] != EVERY:
+        return int(graph.vertices[root, SHORTEST])
     if _outermost(graph.expression) is None:
-        return int(lengths[-1])
-    inside = [length for length, path in zip(lengths, graph.paths, strict=True) if "@" in path]
-    return int(max(inside, default=lengths[-1]))
+        return int(graph.vertices[root, SHORTEST])
+    inside = graph.vertices[:, PARENT] == root
+    return int(graph.vertices[inside, SHORTEST].max())
 
 
 def _often(every: Every | None, runs: int) -> str:
@@ -238,9 +262,8 @@ def _demand(here: Expression) -> tuple[_Demand, _Demand]:
             least = _Demand(
                 _least([low.work for low, _ in parts]), _least([low.at_once for low, _ in parts])
             )
-            most = [high for _, high in parts]
             return least, _Demand(
-                _most([one.work for one in most]), _most([one.at_once for one in most])
+                _most([high.work for _, high in parts]), _most([high.at_once for _, high in parts])
             )
         case AllOf(children=children) | Order(children=children) | Graph(children=children):
             parts = [_demand(child) for child in children]

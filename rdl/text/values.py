@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any, Final, TypeVar
 
-from rdl.durations import MAX_WORK_MS, TimeTextError, parse_duration, parse_instant
+from rdl.durations import MAX_WORK_MS, TimeTextError, parse_bound, parse_duration
 from rdl.errors import MALFORMED, Problem, did_you_mean, quoted
 from rdl.expressions import AfterSubmission, Gap, Instant
 from rdl.operators import (
@@ -117,7 +117,7 @@ class ValueReader:
         if tokens.kind not in (QUANTITY, INSTANT, CLOCK):
             fix = "write such as 90, 2h, +2h, 06:00 or 2026-01-05T09:00:00Z"
             self._cursor.wrong(f"{name} is a time, not {self._cursor.shown()}", fix)
-        return self._time(parse_instant)
+        return self._time(parse_bound)
 
     def _time(self, read: Callable[[str], _T]) -> _T:
         try:
