@@ -46,6 +46,7 @@ from rdl.expressions import (
     Void,
     Window,
 )
+from rdl.names import PartNames
 from rdl.time_grid import TimeGridError, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
@@ -118,6 +119,7 @@ class Normalizer:
         StoppedError
             If recurrences unroll beyond the limits.
         """
+        self._names = PartNames(expression)
         scope = Enclosure(self._first, self._grid.horizon, Occurrences())
         part = self._lower(expression, "", scope)
         if part is not None and not part.failed:
@@ -171,7 +173,8 @@ class Normalizer:
         part.numbers, part.shifts = numbers, scope.shifts
         note = rounding_note(atom, path, numbers, self._grid.step_ms)
         if note is not None:
-            self.notes.append(note)
+            called = self._names.at(path) if path else None
+            self.notes.append(note if called is None else called + note.removeprefix(path))
         if unfit is not None:
             blame(part, Finding(atom, path, UNSATISFIABLE, *unfit))
         return part
