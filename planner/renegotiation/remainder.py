@@ -266,21 +266,27 @@ class _Cutter:
         last = self.grid.horizon_ms if end is None else max(0, self.grid.ms(end))
         return Window(Offset(self.grid.ms(step)), Offset(last), expression)
 
-    def _anchored(self, expression: Expression, anchor: Instant | None) -> Expression:
-        """Say where recurrences count from, since they will stand inside other windows."""
+    def _anchored(
+        self, expression: Expression, anchor: Instant | None, *, kept: bool = False
+    ) -> Expression:
+        """Say where recurrences count from, since they will stand inside other windows.
+
+        `kept`: the nearest window with a start is part of what is taken over.
+        """
         match expression:
             case Every(anchor=None):
                 return replace(expression, anchor=anchor or AfterSubmission(0))
-            case Every(anchor=TimeOfDay()):
+            case Every(anchor=TimeOfDay()) if not kept:
                 raise PastChangedError("a recurrence by time of day stands too deep to be moved")
             case Window(of=of):
-                inside = self._anchored(of, self._start_of(expression) or anchor)
+                start = self._start_of(expression)
+                inside = self._anchored(of, start or anchor, kept=kept or start is not None)
                 return replace(expression, of=inside)
             case AnyOf(options=options):
-                parts = tuple(self._anchored(one, anchor) for one in options)
+                parts = tuple(self._anchored(one, anchor, kept=kept) for one in options)
                 return replace(expression, options=parts)
             case AllOf(children=children) | Order(children=children) | Graph(children=children):
-                parts = tuple(self._anchored(one, anchor) for one in children)
+                parts = tuple(self._anchored(one, anchor, kept=kept) for one in children)
                 return replace(expression, children=parts)
             case _:
                 return expression
