@@ -165,8 +165,8 @@ def _context_of_grid(
 ) -> CompileContext:
     """Return the context of a grid without machines; it begins now where a calendar is needed."""
     from rdl.compile.context import CompileContext
-    from rdl.compile.meaning import names_calendar
     from rdl.durations import parse_rfc3339
+    from rdl.meaning.request_meaning import names_calendar
     from rdl.time_grid import TimeGrid
 
     dated = names_calendar(expression)
@@ -203,10 +203,10 @@ def _tell_problems(error: RdlError, file: str, form: str) -> None:
 
 def _tell_expression(text: str, expression: Expression, graph: WorkGraph, form: str) -> None:
     from rdl.codecs.json_codec import to_json
-    from rdl.compile.meaning import meaning_json, meaning_lines, meaning_of
     from rdl.errors import render
+    from rdl.meaning.questions import questions
+    from rdl.meaning.request_meaning import meaning_json, meaning_lines, meaning_of
     from rdl.text.formatter import format_expression
-    from rdl.text.questions import questions
 
     canonical, meaning = format_expression(expression), meaning_of(graph)
     is_json = text.lstrip().startswith("{")

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
-from rdl.compile.meaning import meaning_json, meaning_lines, meaning_of
-from rdl.text.questions import questions
+from rdl.meaning.questions import questions
+from rdl.meaning.request_meaning import meaning_json, meaning_lines, meaning_of
 from rdl.time_grid import TimeGrid
 
 GRID = TimeGrid(60_000, 35 * 1440, datetime(2026, 6, 1, tzinfo=UTC))

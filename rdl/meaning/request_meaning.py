@@ -10,18 +10,13 @@ from zoneinfo import ZoneInfo
 
 from rdl.expressions import (
     Absolute,
-    AllOf,
-    AnyOf,
-    Atom,
     Every,
     Expression,
-    Graph,
-    Order,
     TimeOfDay,
-    Void,
     Window,
     children_of,
 )
+from rdl.meaning.demand import Amounts, demand_of
 from rdl.operators import day_words
 from rdl.resources import CPU, MEMORY, format_amount
 from rdl.time_grid import TimeGrid, duration_text
@@ -40,8 +35,6 @@ from rdl.work_graph import (
 
 _HOUR_MS: Final = 3_600_000
 _MIB_IN_GIB: Final = 1024
-#: Resources by name, and amounts; of work, times ms.
-_Amounts = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +89,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
     runs = _runs(graph)
     grid = graph.grid
     windows = [RunWindow(grid.ms(start), grid.ms(end)) for start, end in runs]
-    least, most = _demand(graph.expression)
+    least, most = demand_of(graph.expression)
     return Meaning(
         _zone(graph.expression),
         _often(every, len(runs)),
@@ -237,73 +230,7 @@ def _period(ms: int) -> str:
     return names.get(ms) or duration_text(ms)
 
 
-@dataclass(slots=True)
-class _Demand:
-    """Work of a run and what is held at once, by resource."""
-
-    work: _Amounts
-    at_once: _Amounts
-
-
-def _demand(here: Expression) -> tuple[_Demand, _Demand]:
-    """Return the least and the most that one run asks."""
-    match here:
-        case Atom():
-            work = {name: amount * here.work_ms for name, amount in here.bundle.items_}
-            held = {name: amount * here.minimum for name, amount in here.bundle.items_}
-            most = {name: amount * here.maximum for name, amount in here.bundle.items_}
-            return _Demand(work, held), _Demand(work, most)
-        case Void():
-            return _Demand({}, {}), _Demand({}, {})
-        case Window(of=of) | Every(of=of):
-            return _demand(of)
-        case AnyOf(options=options):
-            parts = [_demand(option) for option in options]
-            least = _Demand(
-                _least([low.work for low, _ in parts]), _least([low.at_once for low, _ in parts])
-            )
-            return least, _Demand(
-                _most([high.work for _, high in parts]), _most([high.at_once for _, high in parts])
-            )
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            parts = [_demand(child) for child in children]
-            lows, highs = [low for low, _ in parts], [high for _, high in parts]
-            together = _most if _one_by_one(here) else _sum
-            return (
-                _Demand(_sum([one.work for one in lows]), _most([one.at_once for one in lows])),
-                _Demand(
-                    _sum([one.work for one in highs]), together([one.at_once for one in highs])
-                ),
-            )
-
-
-def _one_by_one(here: Expression) -> bool:
-    """Say whether no two children can run at once."""
-    if isinstance(here, Order):
-        return True
-    if not isinstance(here, Graph):
-        return False
-    follows = {(edge.before, edge.after) for edge in here.edges}
-    count = len(here.children)
-    return all((one, one + 1) in follows for one in range(count - 1))
-
-
-def _least(all_amounts: list[_Amounts]) -> _Amounts:
-    names = sorted(set().union(*all_amounts))
-    return {name: min(amounts.get(name, 0) for amounts in all_amounts) for name in names}
-
-
-def _most(all_amounts: list[_Amounts]) -> _Amounts:
-    names = sorted(set().union(*all_amounts))
-    return {name: max(amounts.get(name, 0) for amounts in all_amounts) for name in names}
-
-
-def _sum(all_amounts: list[_Amounts]) -> _Amounts:
-    names = sorted(set().union(*all_amounts))
-    return {name: sum(amounts.get(name, 0) for amounts in all_amounts) for name in names}
-
-
-def _ranges(least: _Amounts, most: _Amounts) -> dict[str, tuple[int, int]]:
+def _ranges(least: Amounts, most: Amounts) -> dict[str, tuple[int, int]]:
     return {name: (least.get(name, 0), high) for name, high in sorted(most.items())}
 
 
