@@ -21,31 +21,31 @@ Amounts = dict[str, int]
 
 
 @dataclass(slots=True)
-class Demand:
+class RunDemand:
     """Work of a run and what is held at once, by resource."""
 
     work: Amounts
     at_once: Amounts
 
 
-def demand_of(here: Expression) -> tuple[Demand, Demand]:
+def demand_of(here: Expression) -> tuple[RunDemand, RunDemand]:
     """Return the least and the most that one run asks."""
     match here:
         case Atom():
             work = {name: amount * here.work_ms for name, amount in here.bundle.items_}
             held = {name: amount * here.minimum for name, amount in here.bundle.items_}
             most = {name: amount * here.maximum for name, amount in here.bundle.items_}
-            return Demand(work, held), Demand(work, most)
+            return RunDemand(work, held), RunDemand(work, most)
         case Void():
-            return Demand({}, {}), Demand({}, {})
+            return RunDemand({}, {}), RunDemand({}, {})
         case Window(of=of) | Every(of=of):
             return demand_of(of)
         case AnyOf(options=options):
             parts = [demand_of(option) for option in options]
-            least = Demand(
+            least = RunDemand(
                 _least([low.work for low, _ in parts]), _least([low.at_once for low, _ in parts])
             )
-            return least, Demand(
+            return least, RunDemand(
                 _most([high.work for _, high in parts]), _most([high.at_once for _, high in parts])
             )
         case AllOf(children=children) | Order(children=children) | Graph(children=children):
@@ -53,8 +53,10 @@ def demand_of(here: Expression) -> tuple[Demand, Demand]:
             lows, highs = [low for low, _ in parts], [high for _, high in parts]
             together = _most if _one_by_one(here) else _sum
             return (
-                Demand(_sum([one.work for one in lows]), _most([one.at_once for one in lows])),
-                Demand(_sum([one.work for one in highs]), together([one.at_once for one in highs])),
+                RunDemand(_sum([one.work for one in lows]), _most([one.at_once for one in lows])),
+                RunDemand(
+                    _sum([one.work for one in highs]), together([one.at_once for one in highs])
+                ),
             )
 
 

@@ -27,7 +27,7 @@ def lay_out_text(source: str) -> str:
     source
         A text that the parser reads; of another the layout means nothing.
     """
-    items = _Reader(source).source()
+    items = _LayoutReader(source).source()
     lines: list[str] = []
     for item in items:
         if item.apart and lines:
@@ -75,7 +75,7 @@ class _Group:
     closing: list[str] = field(default_factory=list)
 
 
-class _Reader:
+class _LayoutReader:
     """Groups the tokens of a source by its brackets."""
 
     def __init__(self, source: str) -> None:
