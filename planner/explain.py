@@ -11,9 +11,11 @@ _HOUR_MS = 3_600_000
 _MIB_IN_GIB = 1024
 
 
-def subject_of(path: str) -> str:
-    """Return how every sentence about the atom at `path` begins."""
-    return f"no place for atom {path}" if path else "no place for the request"
+def subject_of(binding: Binding) -> str:
+    """Return how every sentence about an atom that found no place begins, with its name if any."""
+    if binding.name is not None:
+        return f"no place for {binding.name}"
+    return f"no place for atom {binding.path}" if binding.path else "no place for the request"
 
 
 def time_text(step: int, grid: TimeGrid) -> str:
@@ -54,7 +56,7 @@ def least_sentence(grid: TimeGrid, binding: Binding) -> str:
     assert binding.at is not None
     assert binding.needed is not None
     assert binding.free is not None
-    head, at = subject_of(binding.path), time_text(binding.at, grid)
+    head, at = subject_of(binding), time_text(binding.at, grid)
     if binding.resource is None:
         return f"{head}: machines hold {binding.free} of {binding.needed} bundles {at}"
     resource = binding.resource
@@ -77,7 +79,7 @@ def machines_sentence(grid: TimeGrid, binding: Binding, until: int) -> str:
     start, end = (time_text(step, grid).removeprefix("at ") for step in (binding.at, until))
     free = "none" if not binding.free else f"only {binding.free}"
     return (
-        f"{subject_of(binding.path)} on machines: the pool has room, but from {start} to {end} "
+        f"{subject_of(binding)} on machines: the pool has room, but from {start} to {end} "
         f"machines hold {free} of {binding.needed} bundles"
     )
 
@@ -86,7 +88,7 @@ def room_sentence(grid: TimeGrid, binding: Binding) -> str:
     """Return the sentence of a refusal where a height fits for a while: lease, work or shape."""
     assert binding.needed is not None
     assert binding.free is not None
-    head = subject_of(binding.path)
+    head = subject_of(binding)
     needed, free = duration_text(binding.needed), duration_text(binding.free)
     of = f" within policy {binding.policy}" if binding.policy else ""
     scarce = binding.resource or "whole machines"
@@ -113,7 +115,7 @@ def average_sentence(grid: TimeGrid, binding: Binding) -> str:
     resource = binding.resource or ""
     left = area_text(resource, max(0, binding.free), grid.step_ms)
     return (
-        f"{subject_of(binding.path)}: policy {binding.policy} leaves {left} in its window that "
+        f"{subject_of(binding)}: policy {binding.policy} leaves {left} in its window that "
         f"starts {time_text(binding.at, grid)}; "
         f"all of the work takes {area_text(resource, binding.needed, grid.step_ms)}"
     )

@@ -77,6 +77,8 @@ class Binding:
         `at` on, and how many of them find a machine.
     policy
         Name of the policy that refused, or None.
+    name
+        What the request calls the atom at `path`, or None.
     """
 
     path: str
@@ -86,6 +88,7 @@ class Binding:
     needed: int | None = None
     free: int | None = None
     policy: str | None = None
+    name: str | None = None
 
 
 def _no_rows() -> NDArray[np.int64]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from rdl.errors import quoted
-from rdl.expressions import Absolute, AfterSubmission, Instant, Offset
+from rdl.expressions import Absolute, AfterSubmission, Instant, Moment, Offset, TimeOfDay
 from rdl.read_error import ReadError
 
 #: Milliseconds in one unit, largest first, the order in which a duration writes them.
@@ -32,6 +33,7 @@ _MOST_CHARACTERS: Final = 60
 _UNIT_LIST = "s, m, h, d or w"
 _EXAMPLES = "write seconds (90, 1.5) or a duration such as 90s, 15m, 1h30m, 2d"
 _INSTANT_EXAMPLES = "write seconds (90), a duration (2h), +2h or 2026-01-05T09:00:00Z"
+_BOUND_EXAMPLES = "write seconds (90), a duration (2h), +2h, 06:00 or 2026-01-05T09:00:00Z"
 _SIMPLE = re.compile(r"([0-9]{1,15})([smhdw])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z_]*)")
@@ -42,6 +44,7 @@ _LOOKS_LIKE_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _RFC_3339 = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,30}))?(?:([Zz])|([+-]\d\d:\d\d))", re.ASCII
 )
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -92,7 +95,7 @@ def read_duration(value: object, limit_ms: int = MAX_TIME_MS) -> int:
     return _bounded(_whole_ms(Fraction(repr(value)) * 1000, repr(value)), repr(value), limit_ms)
 
 
-def parse_instant(text: str) -> Instant:
+def parse_instant(text: str) -> Moment:
     """Return ``90`` or ``2h`` as an offset, ``+2h`` after submission, RFC 3339 as it is.
 
     Raises
@@ -111,7 +114,70 @@ def parse_instant(text: str) -> Instant:
         raise TimeTextError(error.message, fix) from error
 
 
-def read_instant(value: object) -> Instant:
+def parse_bound(text: str) -> Instant:
+    """Return a bound of a window: as :func:`parse_instant`, and ``06:00`` as a time of day.
+
+    Raises
+    ------
+    TimeTextError
+        For anything else.
+    """
+    if ":" in text and not _LOOKS_LIKE_DATE.match(text) and not text.startswith("+"):
+        return parse_time_of_day(text)
+    return _with_clock(parse_instant, text)
+
+
+def read_bound(value: object) -> Instant:
+    """Return a bound of a window from JSON: as :func:`read_instant`, and ``"06:00"``.
+
+    Raises
+    ------
+    TimeTextError
+        For anything else.
+    """
+    if isinstance(value, str):
+        return parse_bound(value.strip())
+    return _with_clock(read_instant, value)
+
+
+def _with_clock(read: Callable[[Any], Moment], value: object) -> Moment:
+    try:
+        return read(value)
+    except TimeTextError as error:
+        fix = _BOUND_EXAMPLES if error.fix == _INSTANT_EXAMPLES else error.fix
+        raise TimeTextError(error.message, fix) from error
+
+
+def parse_time_of_day(text: str) -> TimeOfDay:
+    """Return ``06:00``, ``22:30:15`` or ``24:00`` as a time on a clock.
+
+    Raises
+    ------
+    TimeTextError
+        For what no clock shows.
+    """
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        message = f"{quoted(text)} is not a time of day"
+        raise TimeTextError(message, "write such as 06:00, 22:30 or 24:00")
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[:3])
+    ms = (hours * 3600 + minutes * 60 + seconds) * 1000 + int((match[4] or "0").ljust(3, "0"))
+    if minutes > 59 or seconds > 59 or ms > UNITS_MS["d"]:
+        message = f"no clock shows {quoted(text)}"
+        raise TimeTextError(message, "write a time from 00:00 to 24:00")
+    return TimeOfDay(ms)
+
+
+def clock_text(ms: int) -> str:
+    """Return ms from midnight as ``06:00``, with seconds and decimals only where needed."""
+    seconds, rest = divmod(ms, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    if rest:
+        return f"{text}:{seconds % 60:02d}.{rest:03d}"
+    return f"{text}:{seconds % 60:02d}" if seconds % 60 else text
+
+
+def read_instant(value: object) -> Moment:
     """Return a JSON instant: seconds from the origin as a number, or a string.
 
     Raises
@@ -195,6 +261,8 @@ def instant_text(instant: Instant) -> str:
             return f"+{seconds_text(ms)}"
         case Absolute(at=at):
             return rfc3339_text(at)
+        case TimeOfDay(ms=ms):
+            return clock_text(ms)
 
 
 def _sum_parts(text: str) -> int:

@@ -1,14 +1,14 @@
 """RDL expressions as frozen trees: what the client wrote, in the client's own numbers.
 
 Times and work are kept in milliseconds (work in bundle-milliseconds), exactly as written; only
-`TimeGrid` turns them into steps. `span` is where the expression stands in its source text and
-takes no part in equality.
+`TimeGrid` turns them into steps. `span` is where the expression stands in its source text, `name`
+what people call it there; neither takes part in equality.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import TypeAlias
 
 from rdl.resources import Resources
@@ -37,7 +37,20 @@ class Absolute:
     at: datetime
 
 
-Instant: TypeAlias = Offset | AfterSubmission | Absolute
+@dataclass(frozen=True, slots=True)
+class TimeOfDay:
+    """A time on the clock of a zone, in ms from midnight (``06:00``); 24 hours are the day's end.
+
+    As the start of a window it is the first at or after the start of the period around it, else the
+    submission; as its end the first after that. As an anchor it is the last at or before.
+    """
+
+    ms: int
+
+
+#: An instant that needs no window to be one.
+Moment: TypeAlias = Offset | AfterSubmission | Absolute
+Instant: TypeAlias = Moment | TimeOfDay
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,7 @@ class Atom:
     domain: str | None = None
     handover: bool | None = None
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
     @property
     def hands_over(self) -> bool:
@@ -104,6 +118,7 @@ class Void:
     bundle: Resources
     maximum: int
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +128,7 @@ class AnyOf:
     options: tuple[Expression, ...]
     prefer: tuple[float, ...] | None = None
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +137,7 @@ class AllOf:
 
     children: tuple[Expression, ...]
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +147,7 @@ class Order:
     children: tuple[Expression, ...]
     gap: Gap | None = None
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +167,27 @@ class Graph:
     children: tuple[Expression, ...]
     edges: tuple[Edge, ...]
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`of` is satisfied with all its steps in [start, end)."""
+    """`of` is satisfied with all its steps in [start, end).
 
-    start: Instant
+    Attributes
+    ----------
+    start
+        None bounds nothing: ``deadline(e, end)``.
+    zone
+        IANA name for times of day; None is that of the `Every` around it.
+    """
+
+    start: Instant | None
     end: Instant
     of: Expression
+    zone: str | None = None
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +199,20 @@ class Every:
     times, until
         How often, or until when; neither is endless. Not both.
     anchor
-        Start of period 0; None is the start of the enclosing window, else the submission.
+        Start of period 0; None is the start of the enclosing window, else the submission. With a
+        time of day, periods begin at it.
     zone
         IANA name; the period is then whole days and period k a civil day there.
     same_offset
         True: occurrence k is occurrence 0 shifted by the distance between the starts of their
         periods. False: each occurrence is free in its period.
+    days
+        Weekdays, 0 = Monday, ascending: only days that begin on one of them count. None is all.
+    without
+        Dates that do not count, ascending.
+    holidays
+        Name of a calendar of the cluster whose dates do not count; the compiler puts them into
+        `without` (`rdl.compile.holidays`).
     """
 
     period_ms: int
@@ -185,7 +222,11 @@ class Every:
     anchor: Instant | None = None
     zone: str | None = None
     same_offset: bool = True
+    days: tuple[int, ...] | None = None
+    without: tuple[date, ...] = ()
+    holidays: str | None = None
     span: Span | None = field(default=None, compare=False)
+    name: str | None = field(default=None, compare=False)
 
 
 Expression: TypeAlias = Atom | Void | AnyOf | AllOf | Order | Graph | Window | Every

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from enum import StrEnum, auto
 from functools import cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo, available_timezones
 
+from rdl.durations import MAX_WORK_MS
 from rdl.errors import nearest, quoted
 from rdl.expressions import (
     AllOf,
@@ -20,6 +22,7 @@ from rdl.expressions import (
     Gap,
     Order,
     Span,
+    TimeOfDay,
     Void,
     Window,
 )
@@ -32,7 +35,12 @@ MAX_COUNT: Final = 10**9
 MAX_RESOURCES: Final = 64
 #: Words that stand between a number and its resource.
 UNITS: Final = frozenset(MEMORY_UNITS) | {"m"}
-_LONGEST_NAME: Final = 200
+#: Dates that do not count, in one `every`.
+MAX_DATES: Final = 4000
+WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+#: Characters of a name.
+LONGEST_NAME: Final = 200
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+){0,3}")
 
 
@@ -52,6 +60,9 @@ class Reads(StrEnum):
     GAP = auto()
     WEIGHTS = auto()
     EXPRESSION = auto()
+    DAYS = auto()
+    DATES = auto()
+    CALENDAR = auto()
 
 
 #: Arguments of each operator in the order of their positions; the names are the keywords of the
@@ -68,12 +79,20 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
         "spread": Reads.COUNT,
         "by": Reads.DOMAIN,
         "handover": Reads.ANSWER,
+        "tasks": Reads.COUNT,
+        "each": Reads.DURATION,
     },
     "any": {"prefer": Reads.WEIGHTS},
     "all": {},
     "order": {"gap": Reads.GAP},
     "graph": {},
-    "window": {"of": Reads.EXPRESSION, "start": Reads.INSTANT, "end": Reads.INSTANT},
+    "window": {
+        "of": Reads.EXPRESSION,
+        "start": Reads.INSTANT,
+        "end": Reads.INSTANT,
+        "zone": Reads.ZONE,
+    },
+    "deadline": {"of": Reads.EXPRESSION, "end": Reads.INSTANT, "zone": Reads.ZONE},
     "every": {
         "period": Reads.DURATION,
         "of": Reads.EXPRESSION,
@@ -82,6 +101,9 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
         "anchor": Reads.INSTANT,
         "zone": Reads.ZONE,
         "same_offset": Reads.FLAG,
+        "days": Reads.DAYS,
+        "except": Reads.DATES,
+        "holidays": Reads.CALENDAR,
     },
     "void": {"bundle": Reads.BUNDLE, "max": Reads.COUNT},
 }
@@ -94,9 +116,13 @@ REQUIRED: Final[dict[str, tuple[str, ...]]] = {
     "order": (),
     "graph": (),
     "window": ("of", "start", "end"),
+    "deadline": ("of", "end"),
     "every": ("period", "of"),
     "void": ("bundle", "max"),
 }
+
+#: What say lease and work together: `tasks` leases of `each`.
+TASKS: Final = ("tasks", "each")
 
 #: Operators that take any number of expressions.
 VARIADIC: Final = frozenset({"any", "all", "order"})
@@ -147,7 +173,11 @@ def build(
         case "order":
             return Order(tuple(children), arguments.get("gap"), span)
         case "window":
-            return Window(arguments["start"], arguments["end"], arguments["of"], span)
+            return Window(
+                arguments["start"], arguments["end"], arguments["of"], arguments.get("zone"), span
+            )
+        case "deadline":
+            return Window(None, arguments["end"], arguments["of"], arguments.get("zone"), span)
         case "every":
             return _every(arguments, span)
         case _:
@@ -158,12 +188,14 @@ def _atom(arguments: dict[str, Any], span: Span | None) -> Atom:
     if "by" in arguments and "spread" not in arguments:
         message = "by says in what bundles are spread, and there is no spread"
         raise ArgumentError(message, "write spread=1 too, or leave by out", "by")
+    tasks = arguments.get("tasks")
+    lease = arguments["lease"] if tasks is None else arguments["each"]
     atom = Atom(
         arguments["bundle"],
-        arguments["min"],
-        arguments["max"],
-        arguments["lease"],
-        arguments["work"],
+        arguments.get("min", 1),
+        arguments["max"] if tasks is None else arguments.get("max", tasks),
+        lease,
+        arguments["work"] if tasks is None else _work_of(tasks, lease),
         arguments.get("multiple", 1),
         arguments.get("on"),
         arguments.get("spread", 0),
@@ -177,12 +209,21 @@ def _atom(arguments: dict[str, Any], span: Span | None) -> Atom:
     return replace(atom, handover=None)
 
 
+def _work_of(tasks: int, each_ms: int) -> int:
+    if tasks * each_ms > MAX_WORK_MS:
+        raise ArgumentError("tasks times each is too much work", "write fewer or shorter", "tasks")
+    return tasks * each_ms
+
+
 def _every(arguments: dict[str, Any], span: Span | None) -> Every:
     if "times" in arguments and "until" in arguments:
         message = "every has both times and until"
         raise ArgumentError(message, "keep the one that is meant", "until")
     if arguments["period"] == 0:
         raise ArgumentError("a period of zero", "write a duration such as 24h", "period")
+    if isinstance(arguments.get("until"), TimeOfDay):
+        message = "until is a date, not a time of day"
+        raise ArgumentError(message, "write such as until=2026-02-01T00:00:00+01:00", "until")
     return Every(
         arguments["period"],
         arguments["of"],
@@ -191,6 +232,9 @@ def _every(arguments: dict[str, Any], span: Span | None) -> Every:
         arguments.get("anchor"),
         arguments.get("zone"),
         arguments.get("same_offset", True),
+        arguments.get("days"),
+        arguments.get("except", ()),
+        arguments.get("holidays"),
         span,
     )
 
@@ -232,11 +276,93 @@ def check_name(value: str, what: str) -> str:
     ArgumentError
         If it is empty, too long, or has characters that do not print.
     """
-    if value and value.isprintable() and len(value) <= _LONGEST_NAME:
+    if value and value.isprintable() and len(value) <= LONGEST_NAME:
         return value
     raise ArgumentError(
-        f"{quoted(value)} is not {what}", f"write 1 to {_LONGEST_NAME} printable characters"
+        f"{quoted(value)} is not {what}", f"write 1 to {LONGEST_NAME} printable characters"
     )
+
+
+def days_of(words: Sequence[str]) -> tuple[int, ...]:
+    """Return weekdays, 0 = Monday, ascending, from ``mon``, ``mon..fri`` and ``fri..mon``.
+
+    Raises
+    ------
+    ArgumentError
+        For a word that names none, and for no words.
+    """
+    found: set[int] = set()
+    for word in words:
+        first, dots, last = word.partition("..")
+        low, high = _weekday(first), _weekday(last if dots else first)
+        found |= {day % 7 for day in range(low, high + 1 if low <= high else high + 8)}
+    if not found:
+        raise ArgumentError("no day is named", "write such as [mon..fri]")
+    return tuple(sorted(found))
+
+
+def _weekday(word: str) -> int:
+    if word in WEEKDAYS:
+        return WEEKDAYS.index(word)
+    raise ArgumentError(f"{quoted(word)} is no day of the week", f"write {', '.join(WEEKDAYS)}")
+
+
+def dates_of(words: Sequence[str]) -> tuple[date, ...]:
+    """Return dates, ascending, from ``2026-12-25`` and ``2026-12-24..2026-12-31``.
+
+    Raises
+    ------
+    ArgumentError
+        For what is no date, for a range that runs backwards, and for more than MAX_DATES.
+    """
+    found: set[int] = set()
+    for word in words:
+        first, dots, last = word.partition("..")
+        low, high = _date(first).toordinal(), _date(last if dots else first).toordinal()
+        if low > high:
+            raise ArgumentError(f"{quoted(word)} runs backwards", "write the earlier date first")
+        if len(found) + high - low >= MAX_DATES:
+            raise ArgumentError(f"more than {MAX_DATES} dates", "write fewer")
+        found.update(range(low, high + 1))
+    return tuple(map(date.fromordinal, sorted(found)))
+
+
+def _date(word: str) -> date:
+    try:
+        if _DATE.fullmatch(word):
+            return date.fromisoformat(word)
+    except ValueError:
+        pass  # such as 30 February: answered below
+    raise ArgumentError(f"{quoted(word)} is no date", "write such as 2026-12-25")
+
+
+def day_words(days: Sequence[int]) -> list[str]:
+    """Return ascending weekdays briefly, so that `days_of` reads them back: ``mon..fri``."""
+    return [_range(WEEKDAYS[low], WEEKDAYS[high], high - low) for low, high in _runs(days)]
+
+
+def date_words(dates: Sequence[date]) -> list[str]:
+    """Return ascending dates briefly, so that `dates_of` reads them back."""
+    runs = _runs([one.toordinal() for one in dates])
+    return [
+        _range(date.fromordinal(a).isoformat(), date.fromordinal(b).isoformat(), b - a)
+        for a, b in runs
+    ]
+
+
+def _range(first: str, last: str, more: int) -> str:
+    return first if not more else f"{first}..{last}"
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return (first, last) of each stretch of neighbours."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
 
 
 def check_bundle(bundle: Resources) -> Resources:
@@ -271,10 +397,14 @@ def check_zone(value: str) -> str:
 
 def missing_arguments(operator: str, given: Mapping[str, object]) -> str | None:
     """Return a message if required arguments are not among `given`, else None."""
+    required = REQUIRED[operator]
+    if operator == "atom" and ("tasks" in given or "each" in given):
+        beside = [name for name in ("lease", "work") if name in given]
+        if beside:
+            return f"atom has both {' and '.join(beside)} and tasks or each: keep one way to say it"
+        required = ("bundle", *TASKS)
     missing = [
-        "of (an expression)" if name == "of" else name
-        for name in REQUIRED[operator]
-        if name not in given
+        "of (an expression)" if name == "of" else name for name in required if name not in given
     ]
     return f"{operator} needs {' and '.join(missing)}" if missing else None
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from planner.plan.plan import Plan
 from rdl.compile.compiler import compile_expression
 from rdl.durations import rfc3339_text
-from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
+from rdl.expressions import Absolute, AfterSubmission, Expression, Moment, Offset
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
 from service.commits.changes.pending import context_of
@@ -273,7 +273,7 @@ class Runtime:
             context = context_of(plan, submitted_ms)
         return compile_expression(expression, context, source)
 
-    def resolve(self, instant: Instant | None) -> int | None:
+    def resolve(self, instant: Moment | None) -> int | None:
         """Return an instant of a query as ms from the origin.
 
         Raises

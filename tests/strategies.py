@@ -5,6 +5,7 @@ Each is made once: to make and check a strategy takes hypothesis longer than to 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 
@@ -24,6 +25,7 @@ from rdl.expressions import (
     Instant,
     Offset,
     Order,
+    TimeOfDay,
     Void,
     Window,
 )
@@ -63,6 +65,13 @@ def instants() -> st.SearchStrategy[Instant]:
         durations_ms().map(AfterSubmission),
         days.map(lambda ms: Absolute(_EPOCH + timedelta(milliseconds=ms))),
     )
+
+
+@cache
+def clock_times() -> st.SearchStrategy[TimeOfDay]:
+    """Times of day, mostly full hours and minutes, to the ms."""
+    whole = st.integers(0, 24).map(lambda hour: hour * _HOUR_MS)
+    return st.one_of(whole, st.integers(0, 24 * _HOUR_MS)).map(TimeOfDay)
 
 
 @cache
@@ -126,8 +135,15 @@ def _operators(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Exp
         st.builds(Order, several, st.none() | gaps()),
         several.flatmap(_choice),
         several.flatmap(_graph),
-        st.builds(Window, instants(), instants(), children),
+        st.builds(
+            Window,
+            st.none() | instants() | clock_times(),
+            instants() | clock_times(),
+            children,
+            st.none() | st.sampled_from(ZONES),
+        ),
         children.flatmap(_every),
+        st.builds(lambda child, name: replace(child, name=name), children, names()),
     )
 
 
@@ -167,7 +183,10 @@ def _every(draw: st.DrawFn, child: Expression) -> Every:
         child,
         times,
         until,
-        draw(st.none() | instants()),
+        draw(st.none() | instants() | clock_times()),
         draw(st.none() | st.sampled_from(ZONES)),
         draw(st.booleans()),
+        draw(st.none() | st.sets(st.integers(0, 6), min_size=1).map(lambda s: tuple(sorted(s)))),
+        tuple(draw(st.lists(st.dates(), max_size=4, unique=True).map(sorted))),
+        draw(st.none() | names()),
     )

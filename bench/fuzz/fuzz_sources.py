@@ -71,8 +71,11 @@ _LIKELY: Final[dict[str, tuple[str, ...]]] = {
     "end": ("1d", "20h", "2026-01-06T09:00:00+01:00"),
     "period": ("1d", "4h"),
     "times": ("1", "3"),
+    "zone": ('"Europe/Paris"',),
     "gap": ("0", "1m", "1m..1h"),
 }
+#: How often an argument is given that mostly wants another beside it; the others one time in four.
+_RARE: Final = {"tasks": 0.005, "each": 0.005, "days": 0.05, "except": 0.05, "holidays": 0.01}
 _ZONES: Final = ("Europe/Paris", "America/New_York", "UTC", "Asia/Kathmandu")
 _BUNDLES: Final = ("<1 cpu>", "<2 GiB memory, 1 cpu>", "<500m cpu, 1 gpu>", "<9999 cpu>", "b")
 
@@ -80,6 +83,9 @@ _BUNDLES: Final = ("<1 cpu>", "<2 GiB memory, 1 cpu>", "<500m cpu, 1 gpu>", "<99
 def grown_text(random: Random) -> str:
     """Return a source that follows the grammar; what it asks may still be impossible."""
     definition = "b = <1 cpu, 2 GiB memory>;\n" if random.random() < 0.5 else ""
+    if random.random() < 0.1:
+        definition += f"part = {_grow(random, 2)};\n"
+        return f"{definition}all(part, {_grow(random, random.randint(1, 4))}, other: part)"
     return definition + _grow(random, random.randint(1, 5))
 
 
@@ -153,9 +159,11 @@ def _grow(random: Random, depth: int) -> str:
     count = random.randint(1, 3) if operator in VARIADIC else 0
     parts = [_grow(random, depth - 1) for _ in range(count)]
     skipped = random.choice(("times", "until"))
+    if operator == "atom" and random.random() < 0.1:
+        return f"atom({random.choice(_BUNDLES)}, tasks={random.randint(1, 99)}, each=1m)"
     for name, reads in ARGUMENTS[operator].items():
         required = name in REQUIRED[operator]
-        if name == skipped or not (required or random.random() < 0.25):
+        if name == skipped or not (required or random.random() < _RARE.get(name, 0.25)):
             continue
         if reads is Reads.EXPRESSION:
             value = _grow(random, depth - 1)
@@ -165,7 +173,8 @@ def _grow(random: Random, depth: int) -> str:
             likely = _LIKELY.get(name, ()) if random.random() < 0.9 else ()
             value = random.choice(likely) if likely else _VALUES[reads](random)
         parts.append(value if required else f"{name}={value}")
-    return f"{operator}({', '.join(parts)})"
+    name = random.choice(("", "", "", "part: ", '"a b": '))
+    return f"{name}{operator}({', '.join(parts)})"
 
 
 def _grow_graph(random: Random, depth: int) -> str:
@@ -188,6 +197,8 @@ def _instant(random: Random) -> str:
     match random.randrange(4):
         case 0:
             return f"+{random.choice(_SECONDS)}"
+        case 1 if random.random() < 0.3:
+            return random.choice(("06:00", "22:30", "24:00", "25:00", "1:75"))
         case 1:
             return f"2026-01-0{random.randint(1, 9)}T0{random.randint(0, 9)}:30:00Z"
         case _:
@@ -206,4 +217,9 @@ _VALUES: Final[dict[Reads, Callable[[Random], str]]] = {
     Reads.ZONE: lambda random: f'"{random.choice(_ZONES)}"',
     Reads.FLAG: lambda random: random.choice(("true", "false")),
     Reads.GAP: _gap,
+    Reads.DAYS: lambda random: random.choice(("[mon..fri]", "[sat, sun]", "[tue]", "[fri..mon]")),
+    Reads.DATES: lambda random: random.choice(
+        ("[2026-01-06]", "[2026-01-07..2026-01-09, 2026-02-01]", "[2026-13-01]")
+    ),
+    Reads.CALENDAR: lambda random: random.choice(("de", '"a b"')),
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,10 @@ class Price:
     factor: float
 
 
+#: A name, and its dates, ascending.
+Calendar: TypeAlias = tuple[str, tuple[date, ...]]
+
+
 @dataclass(frozen=True)
 class Cluster:
     """What the Plan plans on; see `planner.files` for its TOML form.
@@ -104,6 +109,8 @@ class Cluster:
         What a reservation is promised, and what else a request may choose.
     dispatch
         How work without a reservation is served.
+    calendars
+        Dates that requests leave out by name.
     """
 
     step_ms: int
@@ -118,6 +125,7 @@ class Cluster:
     promise: PromiseLevel = PromiseLevel.POOLED
     promise_choices: tuple[PromiseLevel, ...] = ()
     dispatch: DispatchPolicy = field(default=DispatchPolicy())
+    calendars: tuple[Calendar, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that names are unique and known.
@@ -232,7 +240,13 @@ class Cluster:
     ) -> CompileContext:
         """Return what a request submitted then is compiled against, on a Plan's grid."""
         return CompileContext(
-            grid, submitted_ms, self.shapes(), self.max_period_ms, exact_work, limits
+            grid,
+            submitted_ms,
+            self.shapes(),
+            self.max_period_ms,
+            exact_work,
+            limits,
+            self.calendars,
         )
 
     def queue(self, name: str) -> Queue | None:

@@ -13,6 +13,7 @@ from planner.cluster.cluster import (
     DAY_MS,
     DEFAULT_QUEUE,
     OUTAGE_KINDS,
+    Calendar,
     Cluster,
     ClusterError,
     MachineGroup,
@@ -22,6 +23,7 @@ from planner.cluster.cluster import (
 )
 from planner.cluster.cost import MOST_NAMED, excesses
 from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, completed
+from planner.files.calendar_files import with_calendar_files
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
@@ -29,7 +31,7 @@ from planner.files.value_reader import JsonValueReader
 from planner.promise import PromiseLevel
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
-from rdl.operators import ArgumentError, check_name
+from rdl.operators import ArgumentError, check_name, dates_of
 
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
@@ -45,7 +47,8 @@ def read_cluster(path: str | Path) -> Cluster:
     OSError
         If the file cannot be opened.
     """
-    cluster = cluster_from_json(read_toml(path), str(path), level=PromiseLevel.PLACED)
+    document = with_calendar_files(read_toml(path), Path(path))
+    cluster = cluster_from_json(document, str(path), level=PromiseLevel.PLACED)
     beyond = tuple(FileProblem(one.message, one.pointer, fix=one.fix) for one in excesses(cluster))
     if beyond:
         raise FileError(str(path), beyond)
@@ -180,6 +183,7 @@ class _ClusterReader:
         policies = reader.policies(document.get("policies", ()), names)
         promise = self._promises(level)
         dispatch = self._dispatch()
+        calendars = self._calendars()
         if values.problems:
             return None
         try:
@@ -195,6 +199,7 @@ class _ClusterReader:
                 policies,
                 *promise,
                 dispatch,
+                calendars,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -206,6 +211,16 @@ class _ClusterReader:
         except DispatchPolicyError as error:
             self._values.note(f"/dispatch/{error.key}", error.message, error.fix)
             return DispatchPolicy()
+
+    def _calendars(self) -> tuple[Calendar, ...]:
+        """Return the calendars by name."""
+        found: list[Calendar] = []
+        for name, words in sorted(self._document.get("calendars", {}).items()):
+            try:
+                found.append((check_name(name, "a calendar"), dates_of(words)))
+            except ArgumentError as error:
+                self._values.note(f"/calendars/{name}", error.message, error.fix)
+        return tuple(found)
 
     def _each(self, key: str, read: Any, *more: Any) -> list[Any]:
         entries = self._document.get(key, ())

@@ -25,6 +25,7 @@ from planner.cluster.policy import (
     RequestLimits,
 )
 from rdl.durations import rfc3339_text
+from rdl.operators import date_words
 from rdl.resources import Resources
 from rdl.time_grid import duration_text, seconds_of
 
@@ -59,6 +60,8 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
     if cluster.promise_choices:
         choices = [str(level) for level in cluster.promise_choices]
         document["promises"]["requests_may_choose"] = choices
+    if cluster.calendars:
+        document["calendars"] = {name: date_words(dates) for name, dates in cluster.calendars}
     if cluster.dispatch != DispatchPolicy():
         document["dispatch"] = dispatch_to_json(cluster.dispatch)
     return document

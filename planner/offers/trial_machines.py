@@ -92,7 +92,7 @@ class TrialMachines:
         finally:
             batch.close()
         if isinstance(other, MachineShortage):
-            return machines_refusal(other, view.grid)
+            return machines_refusal(other, view.grid, request)
         return other[0]
 
     def _batch(self) -> SlotBatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rdl.compile.civil_time import ORIGIN, window_ms
 from rdl.compile.context import CompileContext
 from rdl.expressions import (
     Absolute,
@@ -18,41 +19,38 @@ from rdl.expressions import (
     Instant,
     Offset,
     Order,
+    TimeOfDay,
     Void,
     Window,
 )
 from rdl.resources import Resources
 
 
-def _ms(instant: Instant, context: CompileContext) -> int:
-    match instant:
-        case Offset(ms=ms):
-            return ms
-        case AfterSubmission(ms=ms):
-            return context.submitted_ms + ms
-        case Absolute(at=at):
-            return context.grid.instant_ms(at)
-
-
 def _moved(instant: Instant, ms: int, context: CompileContext) -> Instant:
-    """Return `ms` from the origin, written the way `instant` was."""
+    """Return `ms` from the origin, written the way `instant` was; a time of day as a date."""
     match instant:
         case Offset():
             return Offset(ms)
         case AfterSubmission():
             return AfterSubmission(ms - context.submitted_ms)
-        case Absolute():
+        case Absolute() | TimeOfDay():
             return Absolute(context.grid.instant_at(ms))
 
 
 def deadline_ms(expression: Expression, context: CompileContext) -> int | None:
     """Return the end of the outermost window in ms from the origin, or None without one."""
-    return _ms(expression.end, context) if isinstance(expression, Window) else None
+    return _bounds(expression, context)[1]
 
 
 def start_ms(expression: Expression, context: CompileContext) -> int | None:
     """Return the start of the outermost window in ms from the origin, or None without one."""
-    return _ms(expression.start, context) if isinstance(expression, Window) else None
+    return _bounds(expression, context)[0]
+
+
+def _bounds(expression: Expression, context: CompileContext) -> tuple[int | None, int | None]:
+    if not isinstance(expression, Window):
+        return None, None
+    return window_ms(expression, ORIGIN, context.grid, context.submitted_ms)
 
 
 def with_deadline(expression: Expression, ms: int, context: CompileContext) -> Expression:
@@ -62,9 +60,16 @@ def with_deadline(expression: Expression, ms: int, context: CompileContext) -> E
 
 
 def with_start(expression: Expression, ms: int, context: CompileContext) -> Expression:
-    """Return the request with another start of its outermost window."""
+    """Return the request with another start of its outermost window, and the same end."""
     assert isinstance(expression, Window)
-    return replace(expression, start=_moved(expression.start, ms, context))
+    assert expression.start is not None
+    start = _moved(expression.start, ms, context)
+    if not isinstance(expression.end, TimeOfDay):
+        return replace(expression, start=start)
+    # A time of day is the first after the start: another start could mean another day.
+    last = deadline_ms(expression, context)
+    assert last is not None
+    return replace(expression, start=start, end=_moved(expression.end, last, context))
 
 
 def resized(expression: Expression, part: int, parts: int) -> Expression | None:

@@ -68,4 +68,4 @@ def _missed(
     if machines is None or commitment.request is None:
         return None
     missed = machines.swap(commitment.number, holding_of(commitment.request, result))
-    return None if missed is None else machines_refusal(missed, draft.plan.grid)
+    return None if missed is None else machines_refusal(missed, draft.plan.grid, commitment.request)

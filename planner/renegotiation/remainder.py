@@ -11,9 +11,10 @@ from itertools import islice
 
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.request import Request
-from rdl.compile.civil_time import ORIGIN, instant_ms, periods
+from rdl.compile.civil_time import ORIGIN, instant_ms, periods, window_ms
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
+from rdl.compile.recurrences import passed_over
 from rdl.expressions import (
     AfterSubmission,
     AllOf,
@@ -27,6 +28,7 @@ from rdl.expressions import (
     Instant,
     Offset,
     Order,
+    TimeOfDay,
     Void,
     Window,
     children_of,
@@ -116,12 +118,17 @@ class _Cutter:
     ) -> Expression | None:
         """Return what is left of one part, or None; `anchor` is the enclosing window's start."""
         if not self._has_begun(old):
+            if isinstance(expression, Every) and isinstance(expression.anchor, TimeOfDay):
+                # It counts from the last such time before what stands around it: keep that.
+                self.paths.append((_child(new, 0), old))
+                return self._from(anchor or AfterSubmission(0), expression)
             self.paths.append((new, old))
-            return _anchored(expression, anchor)
+            return self._anchored(expression, anchor)
         match expression:
             case Atom():
                 return self._atom(expression, old, new)
-            case Window(start=start, of=of):
+            case Window(of=of):
+                start = self._start_of(expression) or anchor
                 inner = self.cut(of, _child(old, 0), _child(new, 0), start)
                 return None if inner is None else replace(expression, of=inner)
             case AnyOf(options=options):
@@ -145,18 +152,40 @@ class _Cutter:
         if "@" in child:
             raise PastChangedError(f"the recurrence at {old} stands in another and keeps its rows")
         numbers = {int(one[len(child) + 1 :].partition(".")[0]) for one in self._under(child)}
-        start = every.anchor or anchor or AfterSubmission(0)
-        start_ms = instant_ms(start, ORIGIN, self.grid, self.submitted_ms)
+        by_clock = isinstance(every.anchor, TimeOfDay)
+        base = every.anchor if every.anchor is not None and not by_clock else anchor
+        start_ms = instant_ms(base or AfterSubmission(0), ORIGIN, self.grid, self.submitted_ms)
         parts: list[Expression] = []
-        for k, period in enumerate(islice(periods(every, start_ms, self.grid), max(numbers) + 1)):
+        counted = (
+            period
+            for period in periods(every, start_ms, self.grid)
+            if not passed_over(every, period, self.grid, self.submitted_ms)
+        )
+        for k, period in enumerate(islice(counted, max(numbers) + 1)):
             path = f"{child}@{k}"
             if not self._has_begun(path):
-                self.paths.append((f"{_child(new, len(parts))}.0@0", path))
-                once = replace(every, times=1, until=None, anchor=Offset(period.start_ms))
-                parts.append(replace(once, same_offset=True))
+                begin = Offset(period.start_ms)
+                once = replace(every, times=1, until=None, same_offset=True)
+                if by_clock:
+                    self.paths.append((f"{_child(new, len(parts))}.0.0@0", path))
+                    parts.append(self._from(begin, once))
+                else:
+                    self.paths.append((f"{_child(new, len(parts))}.0@0", path))
+                    parts.append(replace(once, anchor=begin))
             elif not self._all_fixed(path):
                 raise PastChangedError(f"occurrence {k} at {old} has begun and keeps its rows")
         return AllOf(tuple(parts)) if parts else None
+
+    def _from(self, start: Instant, expression: Expression) -> Window:
+        """Return an expression from `start` to the end of the plan."""
+        return Window(start, Offset(self.grid.horizon_ms), expression)
+
+    def _start_of(self, window: Window) -> Instant | None:
+        """Return the start of a window outside recurrences, a time of day as what it means."""
+        if not isinstance(window.start, TimeOfDay):
+            return window.start
+        start, _ = window_ms(window, ORIGIN, self.grid, self.submitted_ms)
+        return None if start is None else Offset(start)
 
     def _under(self, path: str) -> list[str]:
         """Return the atoms held under the occurrences of a recurrence's child."""
@@ -237,6 +266,31 @@ class _Cutter:
         last = self.grid.horizon_ms if end is None else max(0, self.grid.ms(end))
         return Window(Offset(self.grid.ms(step)), Offset(last), expression)
 
+    def _anchored(
+        self, expression: Expression, anchor: Instant | None, *, kept: bool = False
+    ) -> Expression:
+        """Say where recurrences count from, since they will stand inside other windows.
+
+        `kept`: the nearest window with a start is part of what is taken over.
+        """
+        match expression:
+            case Every(anchor=None):
+                return replace(expression, anchor=anchor or AfterSubmission(0))
+            case Every(anchor=TimeOfDay()) if not kept:
+                raise PastChangedError("a recurrence by time of day stands too deep to be moved")
+            case Window(of=of):
+                start = self._start_of(expression)
+                inside = self._anchored(of, start or anchor, kept=kept or start is not None)
+                return replace(expression, of=inside)
+            case AnyOf(options=options):
+                parts = tuple(self._anchored(one, anchor, kept=kept) for one in options)
+                return replace(expression, options=parts)
+            case AllOf(children=children) | Order(children=children) | Graph(children=children):
+                parts = tuple(self._anchored(one, anchor, kept=kept) for one in children)
+                return replace(expression, children=parts)
+            case _:
+                return expression
+
     def _has_begun(self, path: str) -> bool:
         return any(_is_under(one, path) for one in self.begun)
 
@@ -279,21 +333,6 @@ def _is_under(path: str, above: str) -> bool:
     if not above or path == above:
         return True
     return path.startswith((f"{above}.", f"{above}@"))
-
-
-def _anchored(expression: Expression, anchor: Instant | None) -> Expression:
-    """Say where recurrences count from, since they will stand inside other windows."""
-    match expression:
-        case Every(anchor=None):
-            return replace(expression, anchor=anchor or AfterSubmission(0))
-        case Window(start=start, of=of):
-            return replace(expression, of=_anchored(of, start))
-        case AnyOf(options=options):
-            return replace(expression, options=tuple(_anchored(one, anchor) for one in options))
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            return replace(expression, children=tuple(_anchored(one, anchor) for one in children))
-        case _:
-            return expression
 
 
 def _child(path: str, index: int) -> str:

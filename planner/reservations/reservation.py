@@ -22,6 +22,7 @@ from planner.reservations.slots import (
 from planner.reservations.state import State
 from rdl.durations import rfc3339_text
 from rdl.expressions import Expression
+from rdl.names import part_name_of_text
 from rdl.resources import CPU, Resources
 from rdl.time_grid import TimeGrid, seconds_of
 
@@ -213,7 +214,9 @@ class Reservation:
             "notes": list(self.notes),
             "promise": self.promise.value,
             "atoms": [
-                one for atom in self.atoms for one in atom_to_json(atom, grid, self.machines)
+                _with_name(one, self.expression)
+                for atom in self.atoms
+                for one in atom_to_json(atom, grid, self.machines)
             ],
         }
         if self.creditable:
@@ -262,6 +265,12 @@ class Refusal:
         if self.promise is not None:
             entry["promise"] = self.promise.value
         return entry | {"creditable": True} if self.creditable else entry
+
+
+def _with_name(entry: dict[str, Any], expression: str) -> dict[str, Any]:
+    """Return an atom's entry with what the request calls it, if anything."""
+    name = part_name_of_text(expression, entry["path"])
+    return entry if name is None else {"path": entry["path"], "name": name, **entry}
 
 
 def atom_to_json(
@@ -334,7 +343,7 @@ def binding_to_json(binding: Binding, grid: TimeGrid) -> dict[str, Any]:
         "needed": told(binding.needed),
         "free": told(binding.free),
         "policy": binding.policy,
-    }
+    } | ({} if binding.name is None else {"name": binding.name})
 
 
 def _submitted_at(submitted_ms: int, grid: TimeGrid) -> dict[str, str]:

@@ -230,7 +230,7 @@ class PlacedDraft:
         found = self._batch.stand(holding_of(request, result), PromiseLevel.PLACED)
         self._batch.undo(mark)
         if isinstance(found, MachineShortage):
-            return machines_refusal(found, self._ledger.grid)
+            return machines_refusal(found, self._ledger.grid, request)
         return PlacementResult(Code.TIME_LIMIT, _NOT_TRIED)
 
     def _stands(self, request: Request, holding: Holding, overlay: Overlay) -> bool:

@@ -27,6 +27,7 @@ from rdl.expressions import (
     children_of,
 )
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
+from rdl.operators import date_words, day_words
 
 
 def from_json(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
@@ -78,6 +79,11 @@ def to_json(expression: Expression) -> dict[str, Any]:
 
     Only a `handover` that is the default anyway is left out.
     """
+    body = _operator_json(expression)
+    return body if expression.name is None else {"name": expression.name, **body}
+
+
+def _operator_json(expression: Expression) -> dict[str, Any]:
     match expression:
         case Atom():
             return {"atom": _atom_json(expression)}
@@ -92,11 +98,13 @@ def to_json(expression: Expression) -> dict[str, Any]:
             body = {"order": [to_json(child) for child in children]}
             return body if gap is None else {**body, "gap": _gap_json(gap)}
         case Graph(names=names, children=children, edges=edges):
-            parts = {name: to_json(child) for name, child in zip(names, children, strict=True)}
+            # The name of a child is its key.
+            parts = {
+                name: _operator_json(child) for name, child in zip(names, children, strict=True)
+            }
             return {"graph": {"nodes": parts, "edges": [_edge_json(e, names) for e in edges]}}
-        case Window(start=start, end=end, of=of):
-            times = {"start": _instant_json(start), "end": _instant_json(end)}
-            return {"window": {**times, "of": to_json(of)}}
+        case Window():
+            return _window_json(expression)
         case Every():
             return {"every": {**_every_json(expression), "of": to_json(expression.of)}}
         case _:
@@ -113,8 +121,8 @@ def _child_pointer(expression: Expression, index: int) -> str:
             return f"/order/{index}"
         case Graph(names=names):
             return f"/graph/nodes/{escaped(names[index])}"
-        case Window():
-            return "/window/of"
+        case Window(start=start):
+            return "/deadline/of" if start is None else "/window/of"
         case _:
             return "/every/of"
 
@@ -140,6 +148,16 @@ def _atom_json(atom: Atom) -> dict[str, Any]:
     return body
 
 
+def _window_json(window: Window) -> dict[str, Any]:
+    times: dict[str, Any] = {"end": _instant_json(window.end)}
+    if window.start is not None:
+        times = {"start": _instant_json(window.start), **times}
+    if window.zone is not None:
+        times["zone"] = window.zone
+    of = to_json(window.of)
+    return {"deadline" if window.start is None else "window": {**times, "of": of}}
+
+
 def _every_json(every: Every) -> dict[str, Any]:
     body: dict[str, Any] = {"period": _time_json(every.period_ms)}
     if every.times is not None:
@@ -152,6 +170,12 @@ def _every_json(every: Every) -> dict[str, Any]:
         body["zone"] = every.zone
     if not every.same_offset:
         body["same_offset"] = False
+    if every.days is not None:
+        body["days"] = day_words(every.days)
+    if every.without:
+        body["except"] = date_words(every.without)
+    if every.holidays is not None:
+        body["holidays"] = every.holidays
     return body
 
 

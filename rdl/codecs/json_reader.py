@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from dataclasses import replace
+from typing import Any, Final, NoReturn, TypeVar
 
 from rdl.codecs.json_values import (
     READERS,
@@ -31,6 +32,9 @@ from rdl.read_error import ReadError
 from rdl.resources import Resources
 
 _T = TypeVar("_T")
+
+#: Stands beside any operator.
+NAME: Final = "name"
 
 
 class JsonReader:
@@ -64,6 +68,10 @@ class JsonReader:
             fix = 'write an object such as {"atom": {...}}'
             self._report(pointer, f"an expression is an object, not {kind_of(value)}", fix)
             return None
+        name = None
+        if NAME in value:
+            name = self._checked(read_name, value[NAME], f"{pointer}/{NAME}")
+            value = {key: raw for key, raw in value.items() if key != NAME}
         operator = self._operator(value, pointer)
         if operator is None:
             return None
@@ -80,7 +88,7 @@ class JsonReader:
         else:
             result = self._fixed(operator, value[operator], inside)
         self._depth -= 1
-        return result
+        return result if name is None or result is None else replace(result, name=name)
 
     def _operator(self, value: Mapping[Any, Any], pointer: str) -> str | None:
         """Return the operator an object names; its other keys are checked by their readers."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any, Final
 
-from rdl.durations import MAX_WORK_MS, read_duration, read_instant
+from rdl.durations import MAX_WORK_MS, read_bound, read_duration
 from rdl.errors import quoted
 from rdl.expressions import Gap
 from rdl.operators import (
@@ -17,6 +18,8 @@ from rdl.operators import (
     check_resource,
     check_weight,
     check_zone,
+    dates_of,
+    days_of,
 )
 from rdl.resources import MAX_AMOUNT, Resources
 
@@ -109,17 +112,45 @@ def read_zone(value: object) -> str:
     return check_zone(_text(value))
 
 
+def read_days(value: object) -> tuple[int, ...]:
+    """Return ``["mon..fri"]`` as weekdays, 0 = Monday."""
+    return days_of(_words(value, 'write such as ["mon..fri"]'))
+
+
+def read_dates(value: object) -> tuple[date, ...]:
+    """Return ``["2026-12-25", "2026-12-31..2027-01-02"]`` as dates."""
+    return dates_of(_words(value, 'write such as ["2026-12-25"]'))
+
+
+def _words(value: object, fix: str) -> list[str]:
+    if not isinstance(value, list | tuple) or not value:
+        shown = "an empty list" if isinstance(value, list | tuple) else kind_of(value)
+        raise ArgumentError(f"a list of texts, not {shown}", fix)
+    for word in value:
+        if not isinstance(word, str):
+            raise ArgumentError(f"a list of texts, and {kind_of(word)} is none", fix)
+    return list(value)
+
+
+def read_calendar(value: object) -> str:
+    """Return the name of a calendar of the cluster."""
+    return check_name(_text(value), "a calendar")
+
+
 READERS: Final[dict[Reads, Callable[[object], Any]]] = {
     Reads.COUNT: read_count,
     Reads.DURATION: read_duration,
     Reads.WORK: read_work,
     Reads.LABEL: read_label,
     Reads.DOMAIN: read_domain,
-    Reads.INSTANT: read_instant,
+    Reads.INSTANT: read_bound,
     Reads.ZONE: read_zone,
     Reads.FLAG: read_flag,
     Reads.ANSWER: read_flag,
     Reads.GAP: read_gap,
+    Reads.DAYS: read_days,
+    Reads.DATES: read_dates,
+    Reads.CALENDAR: read_calendar,
 }
 
 

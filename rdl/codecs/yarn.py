@@ -32,7 +32,7 @@ from rdl.expressions import (
     Window,
 )
 from rdl.limits import DEFAULT_LIMITS, MOST_PROBLEMS, SourceLimits
-from rdl.operators import MAX_COUNT
+from rdl.operators import LONGEST_NAME, MAX_COUNT
 from rdl.resources import MAX_AMOUNT, Resources
 from rdl.time_grid import duration_text
 
@@ -137,6 +137,8 @@ class _YarnReader:
         if self.problems or stages is None:
             return None
         expression = self.timed(stages, arrival, deadline, period)
+        if name and len(name) <= LONGEST_NAME:
+            expression = replace(expression, name=name)
         return YarnReservation(expression, str(name), priority, arrival, deadline)
 
     def within_period(self, window: int, period: int, pointer: str) -> None:

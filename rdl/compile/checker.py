@@ -16,6 +16,7 @@ from rdl.compile.civil_time import DAY_MS
 from rdl.compile.parts import Finding
 from rdl.compile.precedence import cycle_of
 from rdl.compile.shapes import greatest_reachable, is_reachable, least_reachable
+from rdl.durations import clock_text
 from rdl.errors import MALFORMED
 from rdl.expressions import (
     Absolute,
@@ -29,11 +30,13 @@ from rdl.expressions import (
     Graph,
     Offset,
     Order,
+    TimeOfDay,
     Void,
     Window,
     children_of,
 )
 from rdl.limits import SourceLimits
+from rdl.operators import MAX_DATES, WEEKDAYS
 from rdl.text.formatter import most_characters
 from rdl.time_grid import duration_text, seconds_of
 
@@ -42,6 +45,9 @@ MAX_HEIGHT: Final = 2**31 - 1
 MAX_MS: Final = 2**53
 
 _SHOWN_CYCLE: Final = 8  # members; a cycle may have thousands
+
+HOUR_MS: Final = 3_600_000
+NO_CLOCK: Final = "no clock shows that time of day"
 
 #: An expression on the way, its place (a chain to the root), its depth, whether inside `every`.
 _Place = tuple["_Place | None", int]
@@ -63,6 +69,8 @@ class Findings:
         Characters that the canonical text has at most.
     notes
         Well-formed and odd, one sentence each, in written order.
+    calendars
+        Whether it names calendars of the cluster.
     """
 
     troubles: tuple[Finding, ...]
@@ -70,6 +78,7 @@ class Findings:
     complete: bool
     written: int = 0
     notes: tuple[str, ...] = ()
+    calendars: bool = False
 
 
 def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = False) -> Findings:
@@ -77,6 +86,7 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
     troubles: list[Finding] = []
     notes: list[str] = []
     atoms = written = 0
+    calendars = False
     pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
     while pending:
         here, place, depth, inside_every = pending.pop()
@@ -97,11 +107,21 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
             beyond = (f"operators are nested deeper than {limits.max_depth}", "nest fewer")
         if beyond is not None:
             return Findings((*troubles, _at(here, place, beyond)), frozenset(), complete=False)
-        inside = inside_every or type(here) is Every
+        inside = inside_every
+        if type(here) is Every:
+            inside = True
+            calendars = calendars or here.holidays is not None
         for index in range(len(children) - 1, -1, -1):
             pending.append((children[index], (place, index), depth + 1, inside))
     broken = frozenset(id(trouble.expression) for trouble in troubles)
-    return Findings(tuple(troubles), broken, complete=True, written=written, notes=tuple(notes))
+    return Findings(
+        tuple(troubles),
+        broken,
+        complete=True,
+        written=written,
+        notes=tuple(notes),
+        calendars=calendars,
+    )
 
 
 _Said = tuple[str, str | None]
@@ -272,7 +292,10 @@ def _graph(graph: Graph) -> Iterator[_Said]:
 def _window(window: Window) -> Iterator[_Said]:
     start, end = window.start, window.end
     for instant in (start, end):
-        if not isinstance(instant, Absolute) and abs(instant.ms) > MAX_MS:
+        if isinstance(instant, TimeOfDay):
+            if not 0 <= instant.ms <= DAY_MS:
+                yield NO_CLOCK, "write a time from 00:00 to 24:00"
+        elif isinstance(instant, Offset | AfterSubmission) and abs(instant.ms) > MAX_MS:
             yield "the time is not plausible", f"write at most {MAX_MS // 1000} seconds"
     order = 1  # the sign of its length; of times of two kinds nobody knows yet
     match start, end:
@@ -286,6 +309,8 @@ def _window(window: Window) -> Iterator[_Said]:
     if order < 1:
         said = "ends before it starts" if order < 0 else "ends where it starts: no length"
         yield f"the window {said}", "write an end after its start"
+    if window.zone is not None:
+        yield from _known_zone(window.zone)
 
 
 def _every(every: Every, inside_every: bool) -> Iterator[_Said]:
@@ -297,14 +322,65 @@ def _every(every: Every, inside_every: bool) -> Iterator[_Said]:
         yield "times must be at least 1", None
     if every.times is None and every.until is None and inside_every:
         yield "an endless every inside an every never ends in its period", "write times= or until="
+    yield from _days(every)
     if every.zone is not None:
-        yield from _zone(every.zone, every.period_ms)
+        yield from _known_zone(every.zone)
+        if every.period_ms % DAY_MS:
+            yield "a period in a zone is a whole number of days", "write 1d, 7d, ..."
+        yield from _midnight(every)
 
 
-def _zone(zone: str, period_ms: int) -> Iterator[_Said]:
+def _known_zone(zone: str) -> Iterator[_Said]:
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         yield f"{zone!r} is not a time zone that is known here", "write one such as Europe/Paris"
-    if period_ms % DAY_MS:
-        yield "a period in a zone is a whole number of days", "write 1d, 7d, ..."
+
+
+def _days(every: Every) -> Iterator[_Said]:
+    """Say what of the calendar in a recurrence cannot be."""
+    if isinstance(every.until, TimeOfDay):
+        yield "until is a date, not a time of day", "write an RFC 3339 instant"
+    by_calendar = {
+        "days": every.days is not None,
+        "except": bool(every.without),
+        "holidays": every.holidays is not None,
+        "an anchor by time of day": isinstance(every.anchor, TimeOfDay),
+    }
+    said = [word for word, holds in by_calendar.items() if holds]
+    if said and every.zone is None:
+        yield f"{said[0]} needs a zone: days begin there", 'write zone="Europe/Paris"'
+    if said and said[0] == "days" and every.period_ms != DAY_MS:
+        yield "days of the week need a period of one day", "write every(1d, ...)"
+    if every.days is not None:
+        known = all(0 <= day < len(WEEKDAYS) for day in every.days)
+        if not every.days or not known or list(every.days) != sorted(set(every.days)):
+            yield "days are numbers from 0 (Monday) to 6, ascending", "leave it out for all"
+    if list(every.without) != sorted(set(every.without)) or len(every.without) > MAX_DATES:
+        yield "the dates that do not count are ascending", f"write at most {MAX_DATES}, each once"
+    if isinstance(every.anchor, TimeOfDay) and not 0 <= every.anchor.ms < DAY_MS:
+        yield NO_CLOCK, "write a time from 00:00 to 23:59"
+
+
+def _midnight(every: Every) -> Iterator[_Said]:
+    """Find a window by times of day that passes the end of the days it stands in."""
+    window = every.of
+    if every.period_ms != DAY_MS or not isinstance(window, Window) or window.zone is not None:
+        return
+    if not isinstance(window.start, TimeOfDay) or not isinstance(window.end, TimeOfDay):
+        return
+    begins = every.anchor.ms if isinstance(every.anchor, TimeOfDay) else 0
+    start, end = window.start.ms, window.end.ms
+    if (start - begins) % DAY_MS < ((end - begins) % DAY_MS or DAY_MS):
+        return
+    night = f"from {clock_text(start)} to {clock_text(end)}"
+    fix = f"write anchor={clock_text(_between(end, start))}, and each period begins then"
+    yield f"{night} it passes {clock_text(begins)}, where one day ends and the next begins", fix
+
+
+def _between(end_ms: int, start_ms: int) -> int:
+    """Return a time of day, a full hour if there is one, from an end to the next start."""
+    free = (start_ms - end_ms) % DAY_MS
+    middle = (end_ms + free // 2) % DAY_MS
+    hour = middle // HOUR_MS * HOUR_MS
+    return hour if (hour - end_ms) % DAY_MS <= free else middle

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rdl.codecs.json_codec import pointer_of
 from rdl.compile.checker import check
 from rdl.compile.context import CompileContext
+from rdl.compile.holidays import with_dates
 from rdl.compile.normalizer import Normalizer, TooLargeError
 from rdl.compile.parts import FAR, Finding, Numbers, VertexDraft, troubles_of
 from rdl.compile.plain_graph import plain_graph
@@ -59,6 +60,11 @@ def compile_expression(
     source
         The text that spans point into; None gives JSON pointers instead.
 
+    Returns
+    -------
+    WorkGraph
+        Its expression has dates in place of the calendars it names.
+
     Raises
     ------
     RdlError
@@ -72,6 +78,11 @@ def compile_expression(
 def _compiled(expression: Expression, context: CompileContext, source: str | None) -> WorkGraph:
     """Return the WorkGraph of any expression."""
     findings = check(expression, context.limits, exact_work=context.exact_work)
+    if findings.complete and findings.calendars:
+        expression, unknown = with_dates(expression, context)
+        findings = check(expression, context.limits, exact_work=context.exact_work)
+        if unknown:
+            raise _error(expression, [*findings.troubles, *unknown], source)
     troubles = list(findings.troubles)
     if findings.complete and not troubles and findings.written > context.limits.max_source:
         troubles += _too_long(expression, context.limits.max_source)

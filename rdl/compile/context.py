@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.resources import Resources
@@ -46,6 +47,8 @@ class CompileContext:
         Refuse a work that cannot be reached in the client's own units, instead of taking the next.
     limits
         Bounds of one request.
+    calendars
+        Dates by the name of a calendar that requests may leave out, ascending.
     """
 
     grid: TimeGrid
@@ -54,6 +57,7 @@ class CompileContext:
     max_period_ms: int = 86_400_000
     exact_work: bool = False
     limits: SourceLimits = DEFAULT_LIMITS
+    calendars: tuple[tuple[str, tuple[date, ...]], ...] = ()
 
     @property
     def submitted(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Final, NoReturn, assert_never
 
-from rdl.compile.civil_time import instant_ms
+from rdl.compile.civil_time import window_ms
 from rdl.compile.context import CompileContext
 from rdl.compile.machine_fit import MachineFit
 from rdl.compile.parts import Finding, VertexDraft, blame, settle
@@ -42,9 +42,11 @@ from rdl.expressions import (
     Instant,
     Offset,
     Order,
+    TimeOfDay,
     Void,
     Window,
 )
+from rdl.names import PartNames
 from rdl.time_grid import TimeGridError, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
@@ -70,10 +72,8 @@ class Enclosure:
         The occurrences that one part stands for: a single one outside `every`.
     shifts
         Index of the layout's shifts in the normaliser's table.
-    window_start
-        Start of the nearest window inside the nearest `every`.
-    inside_every
-        Whether bare times count from a period.
+    window
+        The nearest window with a start, inside the nearest `every`.
     """
 
     start: int
@@ -81,8 +81,7 @@ class Enclosure:
     layout: Occurrences
     limit: int | None = None
     shifts: int = 0
-    window_start: Instant | None = None
-    inside_every: bool = False
+    window: Window | None = None
 
 
 class Normalizer:
@@ -120,6 +119,7 @@ class Normalizer:
         StoppedError
             If recurrences unroll beyond the limits.
         """
+        self._names = PartNames(expression)
         scope = Enclosure(self._first, self._grid.horizon, Occurrences())
         part = self._lower(expression, "", scope)
         if part is not None and not part.failed:
@@ -173,7 +173,8 @@ class Normalizer:
         part.numbers, part.shifts = numbers, scope.shifts
         note = rounding_note(atom, path, numbers, self._grid.step_ms)
         if note is not None:
-            self.notes.append(note)
+            called = self._names.at(path) if path else None
+            self.notes.append(note if called is None else called + note.removeprefix(path))
         if unfit is not None:
             blame(part, Finding(atom, path, UNSATISFIABLE, *unfit))
         return part
@@ -285,8 +286,7 @@ class Normalizer:
     def _window(self, window: Window, path: str, scope: Enclosure) -> VertexDraft | None:
         grid, layout = self._grid, scope.layout
         try:
-            first = self._pulled_back(window.start, layout, late=False)
-            last = self._pulled_back(window.end, layout, late=True)
+            first, last = self._pulled_back(window, layout)
         except TimeGridError as error:
             self._malformed(window, path, error.message, error.fix)
             return self._opaque(window, path)
@@ -300,7 +300,7 @@ class Normalizer:
             start=max(scope.start, first),
             end=min(scope.end, last),
             limit=limit,
-            window_start=window.start,
+            window=scope.window if window.start is None else window,
         )
         part = self._lower(window.of, _child(path, 0), inside)
         if part is None or part.failed:
@@ -315,22 +315,31 @@ class Normalizer:
             self._fit(part, inside, window, path)
         return part
 
-    def _pulled_back(self, instant: Instant, layout: Occurrences, *, late: bool) -> int:
-        """Return a start (or, late, an end) that holds for all occurrences moved to the first."""
-        if layout.regular and isinstance(instant, Offset):
-            layout = layout.first()
-        elif not isinstance(instant, Offset):
-            layout = layout.last() if late else layout.first()
+    def _pulled_back(self, window: Window, layout: Occurrences) -> tuple[int, int]:
+        """Return [start, end) that holds for all occurrences moved to the first."""
+        if isinstance(window.start, TimeOfDay) or isinstance(window.end, TimeOfDay):
+            starts = ends = layout
+        else:
+            starts = _telling(window.start, layout, late=False)
+            ends = _telling(window.end, layout, late=True)
+        bounds = self._bounds(window, starts)
+        first = max((start for start, _ in bounds if start is not None), default=self._first)
+        if ends != starts:
+            bounds = self._bounds(window, ends)
+        return first, min(end for _, end in bounds)
+
+    def _bounds(self, window: Window, layout: Occurrences) -> list[tuple[int | None, int]]:
+        """Return [start, end) in steps in each occurrence, moved to the first."""
         self._civil_times += len(layout.frames) - 1
         if self._civil_times > _MOST_CIVIL_TIMES:
             raise TimeGridError("too many windows in too many occurrences")
-        submitted = self._context.submitted_ms
-        whole = self._grid.floor if late else self._grid.ceil
-        steps = [
-            whole(instant_ms(instant, frame, self._grid, submitted)) - shift
-            for frame, shift in zip(layout.frames, layout.shifts, strict=True)
-        ]
-        return min(steps) if late else max(steps)
+        grid, submitted = self._grid, self._context.submitted_ms
+        found: list[tuple[int | None, int]] = []
+        for frame, shift in zip(layout.frames, layout.shifts, strict=True):
+            start, end = window_ms(window, frame, grid, submitted)
+            moved = None if start is None else grid.ceil(start) - shift
+            found.append((moved, grid.floor(end) - shift))
+        return found
 
     def _fit(self, part: VertexDraft, scope: Enclosure, here: Expression, path: str) -> None:
         if part.failed or 0 < scope.end - scope.start >= part.shortest:
@@ -340,10 +349,9 @@ class Normalizer:
 
     def _every(self, every: Every, path: str, scope: Enclosure) -> VertexDraft | None:
         limits = self._context.limits
-        anchor = scope.window_start if every.anchor is None else every.anchor
-        around = Surroundings(scope.layout, scope.limit, scope.inside_every)
+        around = Surroundings(scope.layout, scope.limit, scope.window)
         try:
-            laid = lay_out(every, around, anchor, self._context)
+            laid = lay_out(every, around, self._context)
         except RecurrenceError as error:
             return self._not_laid(every, path, error)
         except TimeGridError as error:
@@ -370,7 +378,7 @@ class Normalizer:
             shifts = self._shifts_of(copy.layout.shifts)
         start, end = max(scope.start, copy.start), min(scope.end - last_shift, copy.end)
         limit = copy.end if scope.limit is None else min(scope.limit - last_shift, copy.end)
-        inside = Enclosure(start, end, copy.layout, limit, shifts, None, inside_every=True)
+        inside = Enclosure(start, end, copy.layout, limit, shifts)
         part = self._lower(every.of, path, inside)
         if part is not None:
             self._fit(part, inside, every.of, path)
@@ -426,6 +434,17 @@ class Normalizer:
     def _stop(self, here: Expression, path: str, limit: str) -> NoReturn:
         self._malformed(here, path, f"the request has {limit}", "ask for less")
         raise TooLargeError
+
+
+def _telling(instant: Instant | None, layout: Occurrences, *, late: bool) -> Occurrences:
+    """Return the occurrences that tell what an instant leaves to all of them."""
+    if len(layout.frames) == 1:
+        return layout
+    if instant is None or (layout.regular and isinstance(instant, Offset)):
+        return layout.first()
+    if isinstance(instant, Offset):
+        return layout
+    return layout.last() if late else layout.first()
 
 
 _CUT: Final = "the window passes the plan's horizon and is cut at"

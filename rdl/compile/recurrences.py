@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rdl.compile.civil_time import ORIGIN, Frame, Period, instant_ms, periods
+from rdl.compile.civil_time import ORIGIN, Frame, Period, instant_ms, periods, window_ms
 from rdl.compile.context import CompileContext
 from rdl.errors import BEYOND_HORIZON, UNSATISFIABLE
-from rdl.expressions import Every, Instant, Offset
+from rdl.expressions import Every, Offset, TimeOfDay, Window
 from rdl.read_error import ReadError
 from rdl.time_grid import TimeGrid, duration_text
 
@@ -69,13 +69,13 @@ class Surroundings:
     limit
         Step at which windows and periods around the first of them end, whatever the horizon; None
         where nothing ends.
-    inside
-        Whether another recurrence stands around it.
+    window
+        The nearest window with a start around it, inside the nearest recurrence, or None.
     """
 
     layout: Occurrences
     limit: int | None = None
-    inside: bool = False
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +114,8 @@ class Recurrence:
         return sum(len(copy.layout.frames) for copy in self.copies)
 
 
-def lay_out(
-    every: Every, surroundings: Surroundings, anchor: Instant | None, context: CompileContext
-) -> Recurrence:
+def lay_out(every: Every, surroundings: Surroundings, context: CompileContext) -> Recurrence:
     """Return where the occurrences of `every` lie.
-
-    Parameters
-    ----------
-    anchor
-        Its own anchor or the start of the window around it; None = the period around it (inside
-        another recurrence), else the submission.
 
     Raises
     ------
@@ -144,19 +136,55 @@ def lay_out(
     most = context.limits.max_occurrences // len(around.frames) + 1
     rows: list[list[Period]] = []
     for frame, shift in zip(around.frames, around.shifts, strict=True):
-        if anchor is not None:
-            start = instant_ms(anchor, frame, grid, submitted)
-        else:
-            start = frame.start_ms if surroundings.inside else submitted
+        start = anchor_ms(every, surroundings.window, frame, grid, submitted)
         over = None if limit is None else limit + shift
         rows.append(_periods_of(every, _Row(frame, start, over, most), context))
     own = _own_shifts(rows, grid)
-    moves = anchor is None or isinstance(anchor, Offset) or len(around.frames) == 1
+    window = surroundings.window
+    said = every.anchor or (None if window is None else window.start)
+    moves = said is None or isinstance(said, Offset) or len(around.frames) == 1
     regular = around.regular and every.zone is None and moves
     count = len(own)
     groups = [range(count)] if every.same_offset else [range(k, k + 1) for k in range(count)]
     copies = tuple(_copy(rows, group, own, around, regular, grid) for group in groups)
     return Recurrence(copies, own, max(1, every.period_ms // grid.step_ms) if endless else 0)
+
+
+def anchor_ms(
+    every: Every, window: Window | None, frame: Frame, grid: TimeGrid, submitted_ms: int
+) -> int:
+    """Return the instant from which periods are counted, in ms from the origin.
+
+    Parameters
+    ----------
+    window
+        The nearest window with a start around it, inside the nearest recurrence, or None.
+
+    Raises
+    ------
+    TimeGridError
+        If the grid cannot carry it.
+    """
+    if every.anchor is not None and not isinstance(every.anchor, TimeOfDay):
+        return instant_ms(every.anchor, frame, grid, submitted_ms)
+    if window is not None and window.start is not None:
+        start = window_ms(window, frame, grid, submitted_ms)[0]
+        assert start is not None
+        return start
+    return frame.start_ms if frame.in_period else submitted_ms
+
+
+def passed_over(every: Every, period: Period, grid: TimeGrid, submitted_ms: int) -> bool:
+    """Return whether a period does not count, since its window is over before the submission.
+
+    Only where days or times of day say when: `of` is a window then.
+    """
+    window = every.of
+    if not isinstance(window, Window):
+        return False
+    if every.days is None and not isinstance(window.end, TimeOfDay):
+        return False
+    return window_ms(window, period.frame, grid, submitted_ms)[1] <= max(submitted_ms, 0)
 
 
 def _admit_endless(period_ms: int, context: CompileContext) -> None:
@@ -198,6 +226,8 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
         until = grid.horizon_ms
     kept: list[Period] = []
     for period in periods(every, row.anchor_ms, grid):
+        if not kept and passed_over(every, period, grid, context.submitted_ms):
+            continue
         if len(kept) == every.times or (until is not None and period.end_ms > until):
             break
         is_past = period.start_ms >= grid.horizon_ms

@@ -21,11 +21,20 @@ from rdl.expressions import (
     Gap,
     Graph,
     Order,
+    TimeOfDay,
     Void,
     Window,
 )
 from rdl.oracle.atoms import Row, lease_and_work, shortest_lease
-from rdl.oracle.periods import Frame, Period, PeriodError, instant_ms, periods_of
+from rdl.oracle.periods import (
+    Frame,
+    Period,
+    PeriodError,
+    instant_ms,
+    is_over,
+    periods_of,
+    window_of,
+)
 from rdl.time_grid import TimeGrid
 
 #: Machines that carry a label (None: all machines), or values of a domain among them.
@@ -259,12 +268,13 @@ class _Judge:
 
     def _narrow(self, window: Window, path: str, scope: _Scope) -> _Scope:
         try:
-            start = instant_ms(window.start, scope.frame, self.grid, self.submitted_ms)
-            end = instant_ms(window.end, scope.frame, self.grid, self.submitted_ms)
+            start, end = window_of(window, scope.frame, self.grid, self.submitted_ms)
         except (PeriodError, OverflowError) as error:
             _broken(path, "window", str(error))
-        first, last = self.grid.ceil(start), self.grid.floor(end)
-        return _Scope(max(first, scope.first), min(last, scope.end), scope.frame, start)
+        last = min(self.grid.floor(end), scope.end)
+        if start is None:
+            return replace(scope, end=last)
+        return _Scope(max(self.grid.ceil(start), scope.first), last, scope.frame, start)
 
     def _every(self, every: Every, path: str, scope: _Scope) -> _Span:
         try:
@@ -299,7 +309,7 @@ class _Judge:
     def _periods(self, every: Every, path: str, scope: _Scope) -> list[Period]:
         """Return the periods that must hold an occurrence."""
         anchor = scope.anchor_ms
-        if every.anchor is not None:
+        if every.anchor is not None and not isinstance(every.anchor, TimeOfDay):
             anchor = instant_ms(every.anchor, scope.frame, self.grid, self.submitted_ms)
         until: int | None = None
         if every.until is not None:
@@ -311,6 +321,8 @@ class _Judge:
             until = self.grid.horizon_ms
         kept: list[Period] = []
         for period in periods_of(every, anchor, self.grid):
+            if not kept and is_over(every, period, self.grid, self.submitted_ms):
+                continue
             if every.times is not None and len(kept) == every.times:
                 break
             if until is not None and period.end_ms > until:

@@ -8,10 +8,11 @@ from rdl.errors import MALFORMED, Problem, TooManyProblemsError, quoted
 from rdl.expressions import Span
 from rdl.limits import MOST_PROBLEMS
 from rdl.operators import ARGUMENTS
-from rdl.text.tokenizer import BUNDLE, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
+from rdl.resources import RESOURCE_ALIASES
+from rdl.text.tokenizer import BUNDLE, CLOCK, END, INSTANT, KEY, QUANTITY, STRING, WORD, Tokenizer
 
 #: Kinds of tokens that can only begin an argument: after one, a comma was forgotten.
-STARTS_ARGUMENT: Final = frozenset({BUNDLE, INSTANT, KEY, QUANTITY, STRING})
+STARTS_ARGUMENT: Final = frozenset({BUNDLE, CLOCK, INSTANT, KEY, QUANTITY, STRING})
 
 
 class RuleError(Exception):
@@ -96,6 +97,8 @@ class Cursor:
         """Return a fix if the current word looks like a unit that lost its number."""
         tokens = self.tokens
         before = tokens.source[max(0, tokens.start - 20) : tokens.start].rstrip()
+        if tokens.kind == WORD and tokens.text.lower() in RESOURCE_ALIASES:
+            return f"amounts of {tokens.text} stand in the bundle, such as <500m cpu, 2 GiB memory>"
         if tokens.kind == WORD and before[-1:].isdecimal() and tokens.text not in ARGUMENTS:
             return "a unit stands right behind its number, such as 5m"
         return None

@@ -24,6 +24,7 @@ from rdl.expressions import (
     Window,
     children_of,
 )
+from rdl.operators import date_words, day_words
 from rdl.resources import Resources
 from rdl.time_grid import duration_text
 
@@ -62,41 +63,52 @@ def most_characters(expression: Expression) -> int:
 
     Cheap: what is surely short enough need not be written to be measured.
     """
+    named = 0 if expression.name is None else 2 * len(expression.name) + 4
     match expression:
         case Atom(bundle=bundle, domain=domain):
-            escaped = 2 * len(domain or "")
+            escaped = 2 * len(domain or "") + named
             return _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle) + escaped
         case Void(bundle=bundle):
-            return _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle)
+            return named + _LONGEST_HEAD + _LONGEST_AMOUNT * len(bundle)
         case AnyOf(prefer=prefer):
-            return _LONGEST_HEAD + _LONGEST_WEIGHT * len(prefer or ())
+            return named + _LONGEST_HEAD + _LONGEST_WEIGHT * len(prefer or ())
         case Graph(names=names, edges=edges):
             name = 2 * max(map(len, names), default=0) + 4  # quotes and what they escape
             return (
-                _LONGEST_HEAD
+                named
+                + _LONGEST_HEAD
                 + (len(names) + 2 * len(edges)) * name
                 + len(edges) * (2 * _LONGEST_TIME + 10)
             )
+        case Every(without=without, holidays=holidays):
+            return named + _LONGEST_HEAD + 12 * len(without) + 2 * len(holidays or "")
         case _:
-            return _LONGEST_HEAD
+            return named + _LONGEST_HEAD
 
 
-def _write(expression: Expression, put: Callable[[str], None]) -> None:
+def _write(expression: Expression, put: Callable[[str], None], *, bare: bool = False) -> None:
+    """Write an expression; `bare` leaves its own name out, which its graph has written."""
     heads, tail = _around(expression, seconds_text)
+    if expression.name is not None and not bare:
+        put(f"{_name(expression.name)}: ")
     children = children_of(expression)
+    is_graph = isinstance(expression, Graph)
     for head, child in zip(heads, children, strict=False):
         put(head)
-        _write(child, put)
+        _write(child, put, bare=is_graph)
     put(tail if children else heads[0] + tail)
 
 
-def _lines(expression: Expression) -> list[str]:
+def _lines(expression: Expression, *, bare: bool = False) -> list[str]:
     """Return lines of at most _WIDTH characters where the parts allow it, children indented."""
     heads, tail = _around(expression, _short_duration)
+    if expression.name is not None and not bare:
+        heads[0] = f"{_name(expression.name)}: {heads[0]}"
     children = children_of(expression)
     if not children:
         return [heads[0] + tail]
-    blocks = [_lines(child) for child in children]
+    is_graph = isinstance(expression, Graph)
+    blocks = [_lines(child, bare=is_graph) for child in children]
     if all(len(block) == 1 for block in blocks):
         flat = "".join(head + block[0] for head, block in zip(heads, blocks, strict=True)) + tail
         if len(flat) <= _WIDTH:
@@ -140,8 +152,11 @@ def _around(expression: Expression, time: Callable[[int], str]) -> tuple[list[st
             return _list_heads("order", len(children)), _tail(len(children), tail)
         case Graph():
             return _graph(expression, time)
-        case Window(start=start, end=end):
-            return ["window("], f", {_instant(start, time)}, {_instant(end, time)})"
+        case Window(start=start, end=end, zone=zone):
+            place = "" if zone is None else f", zone={_string(zone)}"
+            if start is None:
+                return ["deadline("], f", {_instant(end, time)}{place})"
+            return ["window("], f", {_instant(start, time)}, {_instant(end, time)}{place})"
         case Every(period_ms=period_ms):
             return [f"every({time(period_ms)}, "], _every_tail(expression, time)
         case _:
@@ -196,6 +211,12 @@ def _every_tail(every: Every, time: Callable[[int], str]) -> str:
         parts.append(f"zone={_string(every.zone)}")
     if not every.same_offset:
         parts.append("same_offset=false")
+    if every.days is not None:
+        parts.append(f"days=[{', '.join(day_words(every.days))}]")
+    if every.without:
+        parts.append(f"except=[{', '.join(date_words(every.without))}]")
+    if every.holidays is not None:
+        parts.append(f"holidays={_name(every.holidays)}")
     return _tail(1, ", ".join(parts))
 
 

@@ -6,7 +6,8 @@ mistakes of all arguments. Nothing is built from an argument that could not be r
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, NoReturn
 
 from rdl.errors import (
     MALFORMED,
@@ -26,14 +27,27 @@ from rdl.operators import (
     ArgumentError,
     Reads,
     build,
+    check_name,
     missing_arguments,
     usage,
 )
 from rdl.resources import Resources
 from rdl.text.cursor import Cursor, RuleError
 from rdl.text.plain_text import plain_window
-from rdl.text.tokenizer import END, KEY, STRING, WORD
+from rdl.text.tokenizer import COLON, END, KEY, OPENS, STRING, WORD
 from rdl.text.values import READERS, ValueReader
+
+#: Characters that an operator takes in a canonical text at least: ``all(),``.
+_SHORTEST_OPERATOR: Final = 6
+
+
+class _Size(NamedTuple):
+    """How much an expression adds to a request wherever it stands."""
+
+    operators: int
+    leaves: int
+    edges: int
+    depth: int
 
 
 def parse(text: str, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
@@ -90,6 +104,10 @@ class _Parser:
         self.depth = 0
         self.leaves = 0
         self.edges = 0
+        self.operators = 0
+        self.deepest = 0
+        # Expressions that definitions name, and how large each is; None could not be read.
+        self.parts: dict[str, tuple[Expression, _Size] | None] = {}
         # Read whole, inside something that could not be.
         self.orphans: list[Expression] = []
 
@@ -113,27 +131,85 @@ class _Parser:
         return expression
 
     def definition(self) -> None:
-        """Definition = word "=" bundle ";" ."""
+        """Definition = word "=" ( bundle | expression ) ";" ."""
         tokens = self.tokens
         name = tokens.text
-        if name in self.values.bundles:
-            self.cursor.report(f"bundle {quoted(name)} is defined twice", tokens.span, "rename one")
+        if name in self.values.bundles or name in self.parts:
+            what = "bundle " if name in self.values.bundles else ""
+            self.cursor.report(f"{what}{quoted(name)} is defined twice", tokens.span, "rename one")
+        elif name in ARGUMENTS:
+            message = f"{quoted(name)} is an operator, and cannot be defined"
+            self.cursor.report(message, tokens.span, "choose another name")
         tokens.advance()
         tokens.advance()
+        is_part = tokens.kind == STRING or (
+            tokens.kind == WORD
+            and tokens.text not in self.values.bundles
+            and (tokens.text in self.parts or not self.at_end_of_definition())
+        )
         try:
-            self.values.bundles[name] = self.values.bundle(name)
+            if is_part:
+                self.define_part(name)
+            else:
+                self.values.bundles[name] = self.values.bundle(name)
             if tokens.text != ";":
                 self.cursor.wrong(
                     f"expected ';' before {self.cursor.shown()}", "end a definition with ';'"
                 )
         except RuleError as wrong:
             self.cursor.keep(wrong.problem)
-            self.values.bundles.setdefault(name, Resources())
+            if is_part:
+                self.parts.setdefault(name, None)
+            else:
+                self.values.bundles.setdefault(name, Resources())
             while tokens.text != ";":
                 if tokens.kind == END:
                     raise TooManyProblemsError from wrong
                 tokens.advance()
         tokens.advance()
+
+    def at_end_of_definition(self) -> bool:
+        """Return whether the current word is all that a definition says."""
+        return not (self.tokens.before(OPENS) or self.tokens.before(COLON))
+
+    def define_part(self, name: str) -> None:
+        """Read the expression that a definition names; it counts where it is used."""
+        before = self.operators, self.leaves, self.edges
+        self.parts.setdefault(name, None)
+        self.deepest = 0
+        part = self.expression()
+        size = _Size(
+            self.operators - before[0],
+            self.leaves - before[1],
+            self.edges - before[2],
+            self.deepest,
+        )
+        self.operators, self.leaves, self.edges = before
+        if part is not None:
+            self.parts[name] = (part if part.name else replace(part, name=name), size)
+
+    def defined_part(self, name: str) -> Expression | None:
+        """Return the expression that a definition names, counted where it is used."""
+        found = self.parts[name]
+        if found is None:
+            return None
+        part, size = found
+        self.operators += size.operators
+        self.leaves += size.leaves
+        self.edges += size.edges
+        self.deepest = max(self.deepest, self.depth + size.depth)
+        limits = self.limits
+        for count, most, what in (
+            (self.leaves, limits.max_atoms, "atoms"),
+            (self.edges, limits.max_edges, "arrows"),
+            (self.operators, limits.max_source // _SHORTEST_OPERATOR, "operators"),
+        ):
+            if count > most:
+                self.cursor.stop(f"written out, the request has more than {most} {what}")
+        if self.deepest > limits.max_depth:
+            message = f"written out, operators are nested more than {limits.max_depth} deep"
+            self.cursor.stop(message)
+        return part
 
     def end(self) -> None:
         """Check that nothing follows the expression but a semicolon."""
@@ -146,26 +222,30 @@ class _Parser:
             )
 
     def expression(self) -> Expression | None:
-        """Expression = operator "(" ( arguments | graph ) ")" .
+        """Expression = [ name ":" ] ( operator "(" ( arguments | graph ) ")" | word ) .
 
         None where a problem inside it was reported.
         """
         tokens = self.tokens
-        if tokens.kind != WORD:
-            self.cursor.wrong(
-                f"expected an expression, not {self.cursor.shown()}", "write such as atom(...)"
-            )
-        start = tokens.start
-        operator = tokens.text if tokens.text in ARGUMENTS else self.unknown_operator()
-        tokens.advance()
-        if tokens.text != "(":
-            self.cursor.wrong(
-                f"expected '(' before {self.cursor.shown()}", f"write {usage(operator)}"
-            )
+        name = self.quoted_name() if tokens.kind == STRING else None
+        start, word = tokens.start, self.word()
+        if tokens.text == ":":
+            name = self.checked_name(word, start, name)
+            start, word = tokens.start, self.word()
+        if tokens.text == "(":
+            operator = word if word in ARGUMENTS else self.unknown_operator(word, start)
+        elif word in self.parts:
+            part = self.defined_part(word)
+            return part if name is None or part is None else replace(part, name=name)
+        else:
+            self.no_operator(word, start)
         opened = tokens.start
         self.depth += 1
-        if self.depth > self.limits.max_depth:
-            self.cursor.stop(f"operators are nested more than {self.limits.max_depth} deep")
+        self.operators += 1
+        if self.depth > self.deepest:
+            self.deepest = self.depth
+            if self.depth > self.limits.max_depth:
+                self.cursor.stop(f"operators are nested more than {self.limits.max_depth} deep")
         tokens.advance()
         if tokens.kind == END:
             self.cursor.never_closed(opened)
@@ -174,20 +254,79 @@ class _Parser:
         else:
             result = self.arguments(operator, start, opened)
         self.depth -= 1
-        return result
+        return result if name is None or result is None else replace(result, name=name)
 
-    def unknown_operator(self) -> str:
-        """Report an unknown word, and return the operator to read its arguments as."""
-        text, span = self.tokens.text, self.tokens.span
-        if text in self.values.bundles:
+    def word(self) -> str:
+        """Step over the word that an expression begins with, and return it."""
+        tokens = self.tokens
+        if tokens.kind != WORD:
             self.cursor.wrong(
-                f"{quoted(text)} is a bundle, not an expression", f"write atom({text}, ...)"
+                f"expected an expression, not {self.cursor.shown()}", "write such as atom(...)"
             )
+        text = tokens.text
+        tokens.advance()
+        return text
+
+    def quoted_name(self) -> str:
+        """Step over ``"a name" :`` and return the name."""
+        name = self.values.name("a name")
+        if self.tokens.text != ":":
+            self.cursor.wrong(
+                f"expected ':' before {self.cursor.shown()}", 'write "a name": atom(...)'
+            )
+        self.tokens.advance()
+        return name
+
+    def checked_name(self, word: str, start: int, other: str | None) -> str:
+        """Step over the ``:`` behind `word` and return it as a name; `other` stood before it."""
+        if other is not None:
+            self.cursor.wrong("an expression has one name", "drop one of the names")
+        try:
+            name = check_name(word, "a name")
+        except ArgumentError as error:
+            span = (start, start + len(word))
+            raise RuleError(Problem(MALFORMED, error.message, span, fix=error.fix)) from error
+        self.tokens.advance()
+        if self.tokens.kind == STRING or (self.tokens.kind == WORD and self.tokens.before(COLON)):
+            self.cursor.wrong("an expression has one name", "drop one of the names")
+        return name
+
+    def no_operator(self, word: str, start: int) -> NoReturn:
+        """Raise RuleError for a word that is neither an operator with its arguments nor defined."""
+        span = (start, start + len(word))
+        if word in ARGUMENTS:
+            shown = self.cursor.shown()
+            self.cursor.wrong(f"expected '(' before {shown}", f"write {usage(word)}")
+        if word in self.values.bundles:
+            message = f"{quoted(word)} is a bundle, not an expression"
+            raise RuleError(Problem(MALFORMED, message, span, fix=f"write atom({word}, ...)"))
+        known = [*ARGUMENTS, *self.parts]
+        found = nearest(word, known)
+        if found is None:
+            fix = f"write one of {', '.join(ARGUMENTS)}"
+            message = f"unknown operator {quoted(word)}"
+            raise RuleError(Problem(MALFORMED, message, span, fix=fix))
+        if found in self.parts:
+            message, fix = f"no expression is named {quoted(word)}", f"did you mean {found!r}?"
+            raise RuleError(Problem(MALFORMED, message, span, fix=fix))
+        fix = f"did you mean {found!r}?"
+        self.cursor.report(f"unknown operator {quoted(word)}", span, fix)
+        self.cursor.wrong(f"expected '(' before {self.cursor.shown()}", f"write {usage(found)}")
+
+    def unknown_operator(self, text: str, start: int) -> str:
+        """Report an unknown word, and return the operator to read its arguments as."""
+        span = (start, start + len(text))
+        if text in self.values.bundles or text in self.parts:
+            what = "a bundle, not an expression"
+            fix = f"write atom({text}, ...)"
+            if text in self.parts:
+                what, fix = "an expression and takes no arguments", f"write {text} alone"
+            raise RuleError(Problem(MALFORMED, f"{quoted(text)} is {what}", span, fix=fix))
         found = nearest(text, ARGUMENTS)
         if found is None:
-            self.cursor.wrong(
-                f"unknown operator {quoted(text)}", f"write one of {', '.join(ARGUMENTS)}"
-            )
+            fix = f"write one of {', '.join(ARGUMENTS)}"
+            message = f"unknown operator {quoted(text)}"
+            raise RuleError(Problem(MALFORMED, message, span, fix=fix))
         self.cursor.report(f"unknown operator {quoted(text)}", span, f"did you mean {found!r}?")
         return found
 
@@ -325,7 +464,7 @@ class _Parser:
         self.cursor.skip(commas=wrong.whole)
 
     def graph_child(self, graph: _Graph) -> None:
-        """Named = name ":" expression ."""
+        """Named = name ":" expression | word ; a word alone is both a definition and its name."""
         tokens = self.tokens
         if tokens.kind not in (WORD, STRING):
             self.cursor.wrong(
@@ -337,12 +476,15 @@ class _Parser:
             graph.broken = True
             self.cursor.report(f"the name {quoted(name)} is used twice", span, "rename one")
         graph.index_of.setdefault(name, len(graph.index_of))
-        if tokens.text != ":":
+        if tokens.text == ":":
+            tokens.advance()
+            child = self.expression()
+        elif name in self.parts:
+            child = self.defined_part(name)
+        else:
             self.cursor.wrong(
                 f"expected ':' before {self.cursor.shown()}", "write graph(a: e1, b: e2; a -> b)"
             )
-        tokens.advance()
-        child = self.expression()
         if child is None:
             graph.broken = True
         else:

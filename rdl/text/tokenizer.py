@@ -13,8 +13,9 @@ WORD: Final = 4
 BUNDLE: Final = 5  # <2 GiB memory, 1 cpu>
 STRING: Final = 6  # in double quotes, escapes as in JSON
 INSTANT: Final = 7  # 2026-01-05T09:00:00Z
-END: Final = 8
-OTHER: Final = 9  # a character that starts no token
+CLOCK: Final = 8  # 06:00, 22:30:15
+END: Final = 9
+OTHER: Final = 10  # a character that starts no token
 
 # No two alternatives start alike, and what repeats never gives back more than once: matching is
 # linear whatever the text.
@@ -27,17 +28,23 @@ _NUMBER: Final = r"\d++(?:(?=\.\d)\.\d++)?+"
 _TOKEN: Final = re.compile(
     rf"""{_SKIP}(?:
       (->|\.\.|[(),;:=+\[\]])
-    | ((?!\d{{4}}-\d\d-\d\d){_NUMBER}(?:[A-Za-z_]++(?:{_NUMBER})?+)*+)
+    | ((?!\d{{4}}-\d\d-\d\d|\d\d?:\d){_NUMBER}(?:[A-Za-z_]++(?:{_NUMBER})?+)*+)
     | ([A-Za-z_](?:[\w./]++|-(?!>))*(?={_SKIP}=))
     | ([A-Za-z_](?:[\w./]++|-(?!>))*)
     | (<(?:[^<>();\#]++|\#[^\n]*+)*+>)
     | ("(?:[^"\\\n]|(?=\\.)\\.)*+")
     | (\d{{4}}-\d\d-\d\d[0-9A-Za-z:.+\-]*+)
+    | (\d\d?:\d[\d:.]*+)
     | (\Z)
     | (.)
     )""",
     re.VERBOSE | re.ASCII | re.DOTALL,
 )
+
+
+#: An opening bracket and a colon, with what may be skipped before them.
+OPENS: Final = re.compile(rf"{_SKIP}\(")
+COLON: Final = re.compile(rf"{_SKIP}:")
 
 
 class Tokenizer:
@@ -68,6 +75,10 @@ class Tokenizer:
     def span(self) -> tuple[int, int]:
         """``(start, end)`` of the current token in the source."""
         return self._match.span(self.kind)
+
+    def before(self, mark: re.Pattern[str]) -> bool:
+        """Return whether `mark` comes right behind the current token."""
+        return mark.match(self.source, self._match.end()) is not None
 
     @property
     def start(self) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
 from typing import Any, Final, TypeVar
 
-from rdl.durations import MAX_WORK_MS, TimeTextError, parse_duration, parse_instant
+from rdl.durations import MAX_WORK_MS, TimeTextError, parse_bound, parse_duration
 from rdl.errors import MALFORMED, Problem, did_you_mean, quoted
 from rdl.expressions import AfterSubmission, Gap, Instant
 from rdl.operators import (
@@ -17,11 +18,13 @@ from rdl.operators import (
     check_name,
     check_weight,
     check_zone,
+    dates_of,
+    days_of,
 )
 from rdl.resources import Resources
 from rdl.text.bundle_text import parse_bundle
 from rdl.text.cursor import Cursor, RuleError
-from rdl.text.tokenizer import BUNDLE, INSTANT, QUANTITY, STRING, WORD
+from rdl.text.tokenizer import BUNDLE, CLOCK, INSTANT, QUANTITY, STRING, WORD
 
 _T = TypeVar("_T")
 
@@ -69,9 +72,10 @@ class ValueReader:
             )
             raise RuleError(problem, whole=True)
         else:
-            self._cursor.wrong(
-                f"{name} is a bundle, not {self._cursor.shown()}", "write such as <1 cpu>"
-            )
+            fix = "write such as <1 cpu>"
+            if tokens.kind == QUANTITY and text.endswith("m"):
+                fix = f"{text} is a time; a part of a core is <{text} cpu>"
+            self._cursor.wrong(f"{name} is a bundle, not {self._cursor.shown()}", fix)
         tokens.advance()
         return known
 
@@ -105,15 +109,15 @@ class ValueReader:
         return self._time(_parse_work)
 
     def instant(self, name: str) -> Instant:
-        """Instant = duration | "+" duration | rfc3339 ."""
+        """Instant = duration | "+" duration | clock | rfc3339 ."""
         tokens = self._tokens
         if tokens.text == "+":
             tokens.advance()
             return AfterSubmission(self.duration(name))
-        if tokens.kind not in (QUANTITY, INSTANT):
-            fix = "write such as 90, 2h, +2h or 2026-01-05T09:00:00Z"
+        if tokens.kind not in (QUANTITY, INSTANT, CLOCK):
+            fix = "write such as 90, 2h, +2h, 06:00 or 2026-01-05T09:00:00Z"
             self._cursor.wrong(f"{name} is a time, not {self._cursor.shown()}", fix)
-        return self._time(parse_instant)
+        return self._time(parse_bound)
 
     def _time(self, read: Callable[[str], _T]) -> _T:
         try:
@@ -168,6 +172,48 @@ class ValueReader:
             )
         self._tokens.advance()
         return weight
+
+    def days(self, name: str) -> tuple[int, ...]:
+        """Days = "[" day [ ".." day ] { "," day [ ".." day ] } "]" ."""
+        return self._listed(name, WORD, days_of, "write such as days=[mon..fri]")
+
+    def dates(self, name: str) -> tuple[date, ...]:
+        """Dates = "[" date [ ".." date ] { "," date [ ".." date ] } "]" ."""
+        return self._listed(name, INSTANT, dates_of, "write such as except=[2026-12-25]")
+
+    def _listed(
+        self, name: str, kind: int, read: Callable[[list[str]], tuple[_T, ...]], fix: str
+    ) -> tuple[_T, ...]:
+        """Read words of one kind between square brackets."""
+        tokens = self._tokens
+        opened = tokens.start
+        if tokens.text != "[":
+            self._cursor.wrong(f"{name} is a list, not {self._cursor.shown()}", fix)
+        words: list[str] = []
+        while not words or tokens.text == ",":
+            tokens.advance()
+            if tokens.kind != kind:
+                self._cursor.wrong(f"{self._cursor.shown()} cannot stand in {name}", fix)
+            words.append(tokens.text)
+            tokens.advance()
+        if tokens.text != "]":
+            self._cursor.wrong(f"expected ',' or ']' before {self._cursor.shown()}")
+        try:
+            found = read(words)
+        except ArgumentError as error:
+            span = (opened, tokens.start + 1)
+            raise RuleError(Problem(MALFORMED, error.message, span, fix=error.fix)) from error
+        tokens.advance()
+        return found
+
+    def calendar(self, name: str) -> str:
+        """Calendar = word | string ; a calendar of the cluster."""
+        if self._tokens.kind not in (WORD, STRING):
+            self._cursor.wrong(
+                f"{name} is the name of a calendar, not {self._cursor.shown()}",
+                f"write such as {name}=de",
+            )
+        return self.name("a calendar")
 
     def label(self, name: str) -> str:
         """Label = string ."""
@@ -253,4 +299,7 @@ READERS: Final[dict[Reads, Callable[[ValueReader, str], Any]]] = {
     Reads.ANSWER: ValueReader.answer,
     Reads.GAP: ValueReader.gap,
     Reads.WEIGHTS: ValueReader.weights,
+    Reads.DAYS: ValueReader.days,
+    Reads.DATES: ValueReader.dates,
+    Reads.CALENDAR: ValueReader.calendar,
 }

@@ -12,7 +12,7 @@ import msgspec
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, parse_duration, parse_instant
 from rdl.errors import did_you_mean
-from rdl.expressions import Instant
+from rdl.expressions import Moment
 from service.problems import (
     ApiError,
     FieldError,
@@ -301,7 +301,7 @@ INSTANT_PATTERN: Final = f"^(?:\\+?{_LENGTH}|{_CALENDAR})$"
 
 
 def moment(name: str, description: str, default: Any = None) -> Field:
-    """Return a query field for a time, read as an `Instant` of rdl.
+    """Return a query field for a time, read as an `Moment` of rdl.
 
     Seconds from the origin, a duration from the origin, ``+2h`` from now, or RFC 3339.
     """
@@ -314,7 +314,7 @@ def moment(name: str, description: str, default: Any = None) -> Field:
 def instant(name: str, description: str, default: Any = REQUIRED) -> Field:
     """Return a body's field for a time: as `moment`, or a number of seconds from the origin."""
 
-    def read(value: object) -> Instant:
+    def read(value: object) -> Moment:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise FieldError("write seconds from the origin, +2h from now, or RFC 3339")
         return _instant(str(value))
@@ -328,7 +328,7 @@ def instant(name: str, description: str, default: Any = REQUIRED) -> Field:
     return Field(name, description, schema, read, default)
 
 
-def _instant(value: str) -> Instant:
+def _instant(value: str) -> Moment:
     try:
         return parse_instant(value)
     except TimeTextError as error:

@@ -51,7 +51,13 @@ _ROWS: Final = {
 }
 
 _ATOM: Final = _object(
-    {"path": _TEXT, "bundle": {"type": "object"}, "allocation": _ROWS, "released": _ROWS},
+    {
+        "path": _TEXT,
+        "name": {"type": "string", "description": "What the request calls it; absent if nothing."},
+        "bundle": {"type": "object"},
+        "allocation": _ROWS,
+        "released": _ROWS,
+    },
     "path",
     "bundle",
     "allocation",
@@ -83,6 +89,7 @@ _BINDING: Final = {
         "needed": {"type": ["number", "string", "null"]},
         "free": {"type": ["number", "string", "null"]},
         "policy": _or_null("string"),
+        "name": {"type": "string", "description": "What the request calls it; absent if nothing."},
     },
 }
 

@@ -1,13 +1,15 @@
-"""`agenda rdl check`: compile a request and say what it is, or everything that is wrong with it."""
+"""`agenda rdl`: what a request means or what is wrong with it, one layout, and its JSON Schema."""
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR
 from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
 from service.cli.terminal.output import JSON, TABLE, format_option, print_json
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def rdl() -> None:
-    """Check requests written in RDL."""
+    """Check and format requests written in RDL."""
 
 
 @rdl.command()
@@ -39,12 +41,11 @@ def rdl() -> None:
 @click.option(
     "--horizon",
     type=duration,
-    default="24h",
-    show_default=True,
-    help="Length of the grid, without --cluster.",
+    help="Length of the grid, without --cluster: 24h, or 5w where FILE names dates, zones or days.",
 )
 @click.option(
-    "--origin", help="RFC 3339 instant of step 0, without --cluster; needed if FILE has instants."
+    "--origin",
+    help="RFC 3339 instant of step 0, without --cluster; now where FILE names dates or zones.",
 )
 @click.option(
     "--submitted",
@@ -64,7 +65,7 @@ def check(
     file: str,
     cluster: Path | None,
     step: int,
-    horizon: int,
+    horizon: int | None,
     origin: str | None,
     submitted: int,
     exact_work: bool,
@@ -72,35 +73,108 @@ def check(
 ) -> int:
     """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
 
-    Prints the canonical text, and notes on numbers that were rounded to the grid. All problems are
-    reported at once, each with its place; the exit code is then 1.
+    Prints the canonical text; what it means: how often, when first, how long, how much work, how
+    much at once, in the request's own zone; and notes on numbers that were rounded to the grid or
+    may have been meant otherwise. All problems are reported at once, each with its place; the exit
+    code is then 1.
     """
+    from rdl.compile.compiler import compile_expression
+    from rdl.compile.source import read_source
     from rdl.errors import RdlError
 
     text = read_text(file)
-    if cluster is None:
-        context = _context_of_grid(step, horizon, origin, submitted, exact_work)
-    else:
-        context = _context_of_cluster(cluster, submitted, exact_work)
     try:
-        expression, graph = _compile(text, context)
+        expression = read_source(text)
+        if cluster is None:
+            context = _context_of_grid(
+                expression, _Grid(step, horizon, origin), submitted, exact_work=exact_work
+            )
+        else:
+            context = _context_of_cluster(cluster, submitted, exact_work)
+        # Spans point into RDL text only; problems of JSON carry pointers.
+        spans_into = None if text.lstrip().startswith("{") else text
+        graph = compile_expression(expression, context, spans_into)
     except RdlError as error:
         _tell_problems(error, file, form)
         return ERROR
-    _tell_expression(expression, graph, form)
+    _tell_expression(text, expression, graph, form)
     return DONE
 
 
+@rdl.command(name="format")
+@click.argument("files", metavar="FILE...", type=READABLE_OR_STDIN, nargs=-1, required=True)
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file would change.")
+@click.option("--write", is_flag=True, help="Write into the files instead of standard output.")
+@reports_errors
+def format_(files: tuple[str, ...], check: bool, write: bool) -> int:
+    """Lay RDL text out in the one way: indents, blanks and line breaks; comments stay.
+
+    What the text says stays the same, and laying out twice changes nothing.
+    """
+    from rdl.errors import RdlError
+    from rdl.text.layout import lay_out_text
+    from rdl.text.parser import parse
+
+    if check and write:
+        raise CliError("--check writes nothing: leave it or --write out")
+    outcome = DONE
+    for file in files:
+        text = read_text(file)
+        try:
+            parse(text)
+        except RdlError as error:
+            _tell_problems(error, file, TABLE)
+            return ERROR
+        laid = lay_out_text(text)
+        if check:
+            if laid != text:
+                click.echo(f"{file}: would be laid out anew", err=True)
+                outcome = ERROR
+        elif not write or file == "-":
+            click.echo(laid, nl=False)
+        elif laid != text:
+            Path(file).write_text(laid, encoding="utf-8")
+    return outcome
+
+
+@rdl.command()
+@reports_errors
+def schema() -> int:
+    """Print the JSON Schema of RDL written as JSON, for editors and programs."""
+    from rdl.codecs.json_schema import json_schema
+
+    print_json(json_schema())
+    return DONE
+
+
+#: Length of the grid without a cluster: of times alone, and where there is a calendar.
+_DAY_MS: Final = 86_400_000
+_WEEKS_MS: Final = 35 * _DAY_MS
+
+
+class _Grid(NamedTuple):
+    """The grid as the options say it; None where they say nothing."""
+
+    step_ms: int
+    horizon_ms: int | None
+    origin: str | None
+
+
 def _context_of_grid(
-    step_ms: int, horizon_ms: int, origin: str | None, submitted_ms: int, exact_work: bool
+    expression: Expression, asked: _Grid, submitted_ms: int, *, exact_work: bool
 ) -> CompileContext:
-    """Return the context of a grid without machines."""
+    """Return the context of a grid without machines; it begins now where a calendar is needed."""
     from rdl.compile.context import CompileContext
     from rdl.durations import parse_rfc3339
+    from rdl.meaning.request_meaning import names_calendar
     from rdl.time_grid import TimeGrid
 
-    zero = parse_rfc3339(origin) if origin else None
-    grid = TimeGrid(step_ms, max(1, horizon_ms // step_ms), zero)
+    dated = names_calendar(expression)
+    zero = parse_rfc3339(asked.origin) if asked.origin else None
+    if zero is None and dated:
+        zero = datetime.now(UTC).replace(second=0, microsecond=0)
+    horizon_ms = asked.horizon_ms or (_WEEKS_MS if dated else _DAY_MS)
+    grid = TimeGrid(asked.step_ms, max(1, horizon_ms // asked.step_ms), zero)
     return CompileContext(grid, submitted_ms, exact_work=exact_work)
 
 
@@ -110,16 +184,6 @@ def _context_of_cluster(path: Path, submitted_ms: int, exact_work: bool) -> Comp
 
     cluster = read_cluster(path)
     return cluster.context(cluster.grid(), submitted_ms, exact_work=exact_work)
-
-
-def _compile(text: str, context: CompileContext) -> tuple[Expression, WorkGraph]:
-    from rdl.compile.compiler import compile_expression
-    from rdl.compile.source import read_source
-
-    expression = read_source(text, context.limits)
-    # Spans point into RDL text only; problems of JSON carry pointers.
-    spans_into = None if text.lstrip().startswith("{") else text
-    return expression, compile_expression(expression, context, spans_into)
 
 
 def _tell_problems(error: RdlError, file: str, form: str) -> None:
@@ -137,11 +201,16 @@ def _tell_problems(error: RdlError, file: str, form: str) -> None:
         click.echo(str(error), err=True)
 
 
-def _tell_expression(expression: Expression, graph: WorkGraph, form: str) -> None:
+def _tell_expression(text: str, expression: Expression, graph: WorkGraph, form: str) -> None:
     from rdl.codecs.json_codec import to_json
+    from rdl.errors import render
+    from rdl.meaning.questions import questions
+    from rdl.meaning.request_meaning import meaning_json, meaning_lines, meaning_of
     from rdl.text.formatter import format_expression
 
-    canonical = format_expression(expression)
+    canonical, meaning = format_expression(expression), meaning_of(graph)
+    is_json = text.lstrip().startswith("{")
+    asked = questions(json.loads(text) if is_json else text)
     if form == JSON:
         print_json(
             {
@@ -149,10 +218,19 @@ def _tell_expression(expression: Expression, graph: WorkGraph, form: str) -> Non
                 "canonical": canonical,
                 "json": to_json(expression),
                 "notes": list(graph.notes),
+                "questions": [one.to_json() for one in asked],
                 "atoms": len(graph.atoms),
+                "meaning": None if meaning is None else meaning_json(meaning, graph.grid),
             }
         )
         return
     click.echo(canonical)
+    lines = [("promise", "none: best effort")]
+    if meaning is not None:
+        lines = meaning_lines(meaning, graph.grid)
+    for what, said in lines:
+        click.echo(f"{what:<8}{said}")
     for note in graph.notes:
         click.echo(f"note: {note}")
+    for one in asked:
+        click.echo(f"question: {render((one,), None if is_json else text)}")

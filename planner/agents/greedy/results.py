@@ -16,6 +16,7 @@ from planner.agents.greedy.kernels import codes
 from planner.explain import average_sentence, least_sentence, room_sentence, subject_of
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
+from rdl.names import part_name
 from rdl.work_graph import KIND, WorkGraph
 
 if TYPE_CHECKING:
@@ -111,10 +112,11 @@ def refusal_of(request: Request, state: list[int], names: RowNames) -> Placement
         return _refusal(Code.TIME_LIMIT, "the run was stopped before this request was tried")
     graph, base = request.graph, names.base
     path = graph.paths[vertex]
+    name = part_name(graph.expression, path)
     if why == codes.NO_AVERAGE:
         average, of = names.average(row)
         # The window of an average may start before the first column.
-        binding = Binding(path, "policy", column + base, of, needed, free, average)
+        binding = Binding(path, "policy", column + base, of, needed, free, average, name)
         return _refusal(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
     at = None if column < 0 else column + base
     what, resource = names.row(row)
@@ -124,13 +126,13 @@ def refusal_of(request: Request, state: list[int], names: RowNames) -> Placement
     if why in _TIMED:
         step_ms = graph.grid.step_ms
         amounts = (needed * step_ms, free * step_ms)
-        binding = Binding(path, _TIMED[why], at, resource, *amounts, named)
+        binding = Binding(path, _TIMED[why], at, resource, *amounts, named, name)
         return _refusal(code or Code.CAPACITY, room_sentence(graph.grid, binding), binding)
     if at is None:
-        binding = Binding(path, _KINDS[why])
+        binding = Binding(path, _KINDS[why], name=name)
         return _refusal(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
     short = "policy" if named else ("capacity" if resource else _KINDS[why])
-    binding = Binding(path, short, at, resource, needed, free, named)
+    binding = Binding(path, short, at, resource, needed, free, named, name)
     return _refusal(code or Code.CAPACITY, least_sentence(graph.grid, binding), binding)
 
 
@@ -147,7 +149,8 @@ def _part(array: I64, first: int, count: int) -> I64:
 
 def _order_sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
     if binding.kind == "gap":
-        return f"{subject_of(binding.path)}: no placement keeps the largest gap"
+        return f"{subject_of(binding)}: no placement keeps the largest gap"
     if graph.vertices[vertex, KIND]:
-        return f"no option of {binding.path or 'the request'} fits before what must follow it"
-    return f"{subject_of(binding.path)}: what must follow leaves too little time"
+        of = binding.name or binding.path or "the request"
+        return f"no option of {of} fits before what must follow it"
+    return f"{subject_of(binding)}: what must follow leaves too little time"

@@ -194,7 +194,7 @@ class _Batch:
         level = request.promise or self.plan.cluster.promise
         found = self.machines.place(change, holding, level)
         if isinstance(found, MachineShortage):
-            return self._no_machines(index, request.id, found)
+            return self._no_machines(index, request.id, found, request)
         result, holding = found
         if result is not change.result:
             self.results[index] = result
@@ -242,9 +242,11 @@ class _Batch:
             return Conflict(index, id_, Code.CONFLICT, detail)
         return None
 
-    def _no_machines(self, index: int, id_: str, missed: MachineShortage) -> Conflict:
+    def _no_machines(
+        self, index: int, id_: str, missed: MachineShortage, request: Request | None = None
+    ) -> Conflict:
         """Return the conflict of a request that the pool has room for and machines have not."""
-        refused = machines_refusal(missed, self.plan.grid)
+        refused = machines_refusal(missed, self.plan.grid, request)
         return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
 
     def _refuse(self, index: int, change: Refuse) -> _Answer:

@@ -124,6 +124,8 @@ class Refused:
         if one.binding is not None:
             b = one.binding
             entry["binding"] = [b.path, b.kind, b.at, b.resource, b.needed, b.free, b.policy]
+            if b.name is not None:
+                entry["binding"].append(b.name)
         if one.creditable:
             entry["creditable"] = True
         if one.promise is not None:

@@ -27,6 +27,7 @@ from planner.reservations.reservation import Holding
 from planner.reservations.rows import add_up
 from planner.value import PriceList
 from planner.view import AverageSlack, Demand, PlanView, ProfileArrays
+from rdl.names import part_name
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
@@ -51,10 +52,13 @@ _ROUNDS: Final = 12
 Found = tuple[PlacementResult, Holding]
 
 
-def machines_refusal(missed: MachineShortage, grid: TimeGrid) -> PlacementResult:
+def machines_refusal(
+    missed: MachineShortage, grid: TimeGrid, request: Request | None = None
+) -> PlacementResult:
     """Return the refusal of a request that the pool has room for and machines have not."""
     path, needed, found = missed.atom.path, missed.needed, missed.found
-    binding = Binding(path, MACHINES, missed.start, None, needed, found)
+    name = None if request is None else part_name(request.graph.expression, path)
+    binding = Binding(path, MACHINES, missed.start, None, needed, found, name=name)
     detail = machines_sentence(grid, binding, missed.end)
     return PlacementResult(Code.CAPACITY, detail, binding=binding)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planner.plan.plan import Plan
 from planner.reservations.reservation import Refusal
+from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from service.commits.changes.commands import Ask, ReservationAnswer
 from service.windows import times_now
@@ -12,8 +13,8 @@ from service.windows import times_now
 def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     """Return the reservation that was made of the same request before, or None.
 
-    Same are tenant, queue, weight, priority, flags, and the canonical text of the expression. What
-    is only held is no reservation yet: it ends unless somebody accepts it.
+    Same are tenant, queue, weight, priority, flags, and what the expression means, whatever its
+    parts are called. What is only held is no reservation yet: it ends unless somebody accepts it.
     """
     request = ask.request
     found = plan.reservation(request.id)
@@ -24,7 +25,11 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     known = (found.tenant, found.queue, found.weight, found.priority, found.creditable)
     if asked != known or level is not found.promise:
         return None
-    if found.expression != format_expression(ask.expression):
+    expression = request.graph.expression
+    if (
+        found.expression != format_expression(expression)
+        and read_source(found.expression) != expression
+    ):
         return None
     times = times_now(plan, request.id)
     return ReservationAnswer(found, plan.grid, plan.version, times, known=True)
@@ -40,7 +45,7 @@ def note_of_retry(plan: Plan, ask: Ask) -> str:
     refusal = plan.refusal(request.id)
     if refusal is None or (refusal.tenant, refusal.queue) != (request.tenant, request.queue):
         return ""
-    text = format_expression(ask.expression)
+    text = format_expression(request.graph.expression)
     if text == refusal.expression:
         return f"it was refused before ({refusal.code})"
     return _note_of_offer(refusal, text)

@@ -289,3 +289,57 @@ def _dense(plan: Plan) -> np.ndarray:
         for start, end, bundles in rows:
             held[start:end] += bundles
     return held
+
+
+def test_nights_that_have_begun_keep_their_days() -> None:
+    """Of free nights by times of day the first is over; the others stay on theirs, with more."""
+    cluster = (
+        a_cluster()
+        .step("1h")
+        .horizon("7d")
+        .origin("2026-06-01T00:00:00Z")
+        .machines("m", 4, cpu=1)
+        .build()
+    )
+    text = (
+        "every(1d, window(atom(<1 cpu>, 1, {}, 1h, 2h), 22:00, 06:00), days=[mon..wed], times=3, "
+        'same_offset=false, anchor=14:00, zone="Europe/Berlin")'
+    )
+    plan = a_plan(cluster).holding(a_request("a", text.format(1)).on(cluster)).build()
+    before = _rows(plan, "a")
+    assert list(before) == ["0@0.0", "0@1.0", "0@2.0"]
+    commit(plan, Advance(40))  # after the night to Tuesday, before the next
+
+    assert _renegotiate(plan, "a", text.format(2)).placed
+    after = _rows(plan, "a")
+
+    assert after["0@0.0"] == before["0@0.0"]
+    assert [len(rows) for rows in after.values()] == [1, 1, 1]
+    for k, night in enumerate((20, 44, 68)):  # 22:00 in Berlin is 20:00 UTC
+        start, end, _ = after[f"0@{k}.0"][0]
+        assert night <= start < end <= night + 8
+    assert _valid(plan)
+
+
+def test_a_recurrence_by_time_of_day_beside_what_has_begun_keeps_its_days() -> None:
+    """Its first period is still the one that held the submission, not the one of now."""
+    cluster = (
+        a_cluster()
+        .step("1h")
+        .horizon("7d")
+        .origin("2026-06-01T00:00:00Z")
+        .machines("m", 4, cpu=1)
+        .build()
+    )
+    text = (
+        "all(atom(<1 cpu>, 1, 1, 1h, {}h), window(every(1d, window(atom(<1 cpu>, 1, 1, 1h, 2h), "
+        '22:00, 06:00), days=[tue, thu], anchor=14:00, times=2, zone="Europe/Berlin"), 0, 7d))'
+    )
+    plan = a_plan(cluster).placed_by("earliest")
+    held = plan.holding(a_request("a", text.format(30)).on(cluster)).build()
+    commit(held, Advance(10))
+
+    assert _renegotiate(held, "a", text.format(31)).placed
+    rows = _rows(held, "a")
+    assert sum((end - start) * bundles for start, end, bundles in rows["0"]) == 31
+    assert _valid(held)

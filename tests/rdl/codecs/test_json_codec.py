@@ -103,7 +103,10 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
         (3, ['an expression is an object, not 3; write an object such as {"atom": {...}}']),
         (
             {},
-            ["the object is empty; write one of atom, any, all, order, graph, window, every, void"],
+            [
+                "the object is empty; write one of atom, any, all, order, graph, window, "
+                "deadline, every, void"
+            ],
         ),
         ({"atm": {}}, ["/atm: unknown operator 'atm'; did you mean 'atom'?"]),
         (
@@ -137,7 +140,8 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
             {"atom": {"bundle": {"cpu": 1}, "min": 1}},
             [
                 "/atom: atom needs max and lease and work; "
-                "its keys are bundle, min, max, lease, work, multiple, on, spread, by, handover"
+                "its keys are bundle, min, max, lease, work, multiple, on, spread, by, handover, "
+                "tasks, each"
             ],
         ),
         (
@@ -162,9 +166,9 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
             {"window": {"start": -1, "end": True, "of": {"all": []}}},
             [
                 "/window/start: -1 is negative; "
-                "write seconds (90), a duration (2h), +2h or 2026-01-05T09:00:00Z",
+                "write seconds (90), a duration (2h), +2h, 06:00 or 2026-01-05T09:00:00Z",
                 "/window/end: true is not a time; "
-                "write seconds (90), a duration (2h), +2h or 2026-01-05T09:00:00Z",
+                "write seconds (90), a duration (2h), +2h, 06:00 or 2026-01-05T09:00:00Z",
             ],
         ),
         (

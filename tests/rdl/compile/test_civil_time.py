@@ -95,7 +95,11 @@ def test_plain_periods_count_from_the_anchor() -> None:
 
     second = list(islice(periods(Every(5000, ATOM), 700, grid), 2))[1]
 
-    assert (second.start_ms, second.end_ms, second.frame) == (5700, 10_700, Frame(5700))
+    assert (second.start_ms, second.end_ms, second.frame) == (
+        5700,
+        10_700,
+        Frame(5700, in_period=True),
+    )
     assert instant_ms(Offset(2000), second.frame, grid, 300) == 7700
 
 

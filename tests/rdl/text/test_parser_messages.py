@@ -34,7 +34,7 @@ A = "atom(<1 cpu>, 1, 2, 3, 4)"
         (
             "spark(1)",
             """
-            line 1, column 1: unknown operator 'spark'; write one of atom, any, all, order, graph, window, every, void
+            line 1, column 1: unknown operator 'spark'; write one of atom, any, all, order, graph, window, deadline, every, void
                 spark(1)
                 ^^^^^
             """,
@@ -114,7 +114,7 @@ A = "atom(<1 cpu>, 1, 2, 3, 4)"
         (
             "atom(<1 cpu>, 1, 2, 3, 4, 5)",
             """
-            line 1, column 27: atom takes 5 arguments without a name; name the others: multiple= on= spread= by= handover=
+            line 1, column 27: atom takes 5 arguments without a name; name the others: multiple= on= spread= by= handover= tasks= each=
                 atom(<1 cpu>, 1, 2, 3, 4, 5)
                                           ^
             """,
@@ -292,7 +292,7 @@ A = "atom(<1 cpu>, 1, 2, 3, 4)"
         (
             "window(all(), -5, 2026-13-05T00:00:00Z)",
             """
-            line 1, column 15: start is a time, not '-'; write such as 90, 2h, +2h or 2026-01-05T09:00:00Z
+            line 1, column 15: start is a time, not '-'; write such as 90, 2h, +2h, 06:00 or 2026-01-05T09:00:00Z
                 window(all(), -5, 2026-13-05T00:00:00Z)
                               ^
             line 1, column 19: '2026-13-05T00:00:00Z' does not exist in the calendar; write an instant such as 2026-01-05T09:00:00Z or 2026-01-05T09:00:00+01:00

@@ -300,6 +300,73 @@ def test_rdl_check_prints_canonical_text_and_notes(tmp_path: Path) -> None:
     assert json.loads(agenda("rdl", "check", value, "-o", "json").stdout) == checked
 
 
+def test_rdl_check_says_what_a_request_means(tmp_path: Path) -> None:
+    """How often, when in its own zone, how long, how much; and it asks about 500 minutes."""
+    path = tmp_path / "a.rdl"
+    path.write_text(
+        "every(1d, window(atom(<1 cpu>, tasks=10, each=100m), 00:00, 06:00), days=[sat, sun], "
+        'times=2, zone="Europe/Berlin")'
+    )
+    done = agenda("rdl", "check", path, "--origin", "2026-06-01T00:00:00Z")
+    assert done.exit_code == DONE
+    assert done.stdout.splitlines()[1:7] == [
+        "runs    every day, on sat..sun, by the calendar of Europe/Berlin, 2 runs",
+        "first   between Sat 2026-06-06 00:00 and Sat 2026-06-06 06:00 (Europe/Berlin)",
+        "last    between Sun 2026-06-07 00:00 and Sun 2026-06-07 06:00 (Europe/Berlin)",
+        "time    at least 1h40m a run, within 6h",
+        "work    16.67 cpu-hours a run",
+        "at once 1 cpu to 10 cpu",
+    ]
+    assert "question: line 1, column 47: 100m means 100 minutes here; write 1h40m" in done.stdout
+    checked = agenda("rdl", "check", path, "--origin", "2026-06-01T00:00:00Z", "-o", "json").stdout
+    assert json.loads(checked)["meaning"]["first"]["start_at"] == "2026-06-06T00:00:00+02:00"
+
+
+def test_rdl_format_lays_text_out_and_keeps_comments(tmp_path: Path) -> None:
+    """It prints, or writes, or only says that a file would change."""
+    path = tmp_path / "a.rdl"
+    path.write_text("# nightly\natom(<1 cpu>,1,1,\n  10, 10)")
+    laid = "# nightly\natom(<1 cpu>, 1, 1, 10, 10)\n"
+    assert agenda("rdl", "format", path).stdout == laid
+    assert agenda("rdl", "format", "--check", path).exit_code == ERROR
+    assert agenda("rdl", "format", "--write", path).exit_code == DONE
+    assert path.read_text() == laid
+    assert agenda("rdl", "format", "--check", path).exit_code == DONE
+    path.write_text(MALFORMED.replace(")", ""))
+    assert agenda("rdl", "format", path).exit_code == ERROR
+
+
+def test_rdl_schema_is_a_json_schema() -> None:
+    """It names every operator."""
+    schema = json.loads(agenda("rdl", "schema").stdout)
+    assert {"atom", "deadline", "graph"} <= set(schema["$defs"])
+
+
+def test_a_plan_and_a_refusal_say_names(tmp_path: Path, day: tuple[Path, Path]) -> None:
+    """Atoms carry what the request calls them, and a refusal speaks of the stage."""
+    lines = [
+        {
+            "id": "a",
+            "submitted": 0,
+            "rdl": "order(fetch: atom(<1 cpu>,1,1,10,10), atom(<1 cpu>,1,1,10,10))",
+        },
+        {
+            "id": "b",
+            "submitted": 0,
+            "rdl": f"all(train: {TOO_WIDE}, check: atom(<1 cpu>,1,1,10,10))",
+        },
+    ]
+    workload, out = tmp_path / "w.jsonl", tmp_path / "plan.json"
+    workload.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    done = agenda("plan", day[0], workload, "--out", out)
+    assert done.exit_code == DONE
+    document = json.loads(out.read_text())
+    assert [atom.get("name") for atom in document["reservations"][0]["atoms"]] == ["fetch", None]
+    assert document["refusals"][0]["detail"].startswith("no place for train")
+    assert document["refusals"][0]["binding"]["name"] == "train"
+    assert agenda("validate", out).exit_code == DONE
+
+
 def test_rdl_check_tells_every_problem_with_a_caret(tmp_path: Path) -> None:
     """Problems go to standard error with line and caret, exit code 1, nothing on output."""
     path = tmp_path / "a.rdl"

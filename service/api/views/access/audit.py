@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
-from rdl.expressions import Instant
+from rdl.expressions import Moment
 from service.access.user import Role
 from service.api.call import Call
 from service.api.fields import Field, choice, integer, moment, text
@@ -31,7 +31,7 @@ def _read_cursor(given: str) -> int:
 def _list(runtime: Runtime, call: Call) -> Response:
     query = call.query
 
-    def unix(instant: Instant | None) -> int | None:
+    def unix(instant: Moment | None) -> int | None:
         plan_ms = runtime.resolve(instant)
         return None if plan_ms is None else runtime.unix_of(plan_ms)
 

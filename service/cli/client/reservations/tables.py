@@ -18,8 +18,8 @@ COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "
 LISTED: Final = tuple(
     ListColumn(name, is_wide=name in ("queue", "promise", "revision")) for name in COLUMNS
 )
-ALLOCATION_COLUMNS: Final = ("path", "bundle", "start", "end", "bundles")
-SLOT_COLUMNS: Final = ("path", "start", "end", "bundles", "machine")
+ALLOCATION_COLUMNS: Final = ("part", "bundle", "start", "end", "bundles")
+SLOT_COLUMNS: Final = ("part", "start", "end", "bundles", "machine")
 
 
 def title_of(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -49,7 +49,7 @@ def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     """Return what a reservation holds in `ALLOCATION_COLUMNS`."""
     return [
         [
-            atom["path"],
+            atom.get("name", atom["path"]),
             json.dumps(atom["bundle"]),
             instant_text(entry, start),
             instant_text(entry, end),
@@ -64,7 +64,7 @@ def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     """Return what a reservation holds of which machine in `SLOT_COLUMNS`."""
     return [
         [
-            atom["path"],
+            atom.get("name", atom["path"]),
             instant_text(entry, start),
             instant_text(entry, end),
             bundles,

@@ -1,0 +1,282 @@
+"""What a request means, for people: how often, when first, how long, how much, how wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from rdl.expressions import (
+    Absolute,
+    Every,
+    Expression,
+    TimeOfDay,
+    Window,
+    children_of,
+)
+from rdl.meaning.demand import Amounts, demand_of
+from rdl.operators import day_words
+from rdl.resources import CPU, MEMORY, format_amount
+from rdl.time_grid import TimeGrid, duration_text
+from rdl.work_graph import (
+    END,
+    EVERY,
+    KIND,
+    PARENT,
+    SHIFT_COUNT,
+    SHIFT_FIRST,
+    SHORTEST,
+    START,
+    WorkGraph,
+    occurrence_path,
+)
+
+_HOUR_MS: Final = 3_600_000
+_MIB_IN_GIB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RunWindow:
+    """Where one run may lie, [start, end) in ms from the origin."""
+
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a compiled request says.
+
+    Attributes
+    ----------
+    zone
+        The first time zone it names, or None.
+    often
+        In words: ``once``, ``every day, Monday to Friday, 10 runs``.
+    runs
+        How many runs are planned; of an endless recurrence those before the horizon.
+    first, last
+        The windows of the first and the last run.
+    shortest_ms
+        The least time that a run takes, from its first to its last step.
+    room_ms
+        The time that it has: the length of the shortest window of a run.
+    work
+        Least and most work of a run by resource, in amounts times ms; they differ by options.
+    at_once
+        Least and most amounts held at one time by resource. The least is what its largest part
+        needs, the most what all that may run side by side takes at its widest.
+    """
+
+    zone: str | None
+    often: str
+    runs: int
+    first: RunWindow
+    last: RunWindow
+    shortest_ms: int
+    room_ms: int
+    work: Mapping[str, tuple[int, int]]
+    at_once: Mapping[str, tuple[int, int]]
+
+
+def meaning_of(graph: WorkGraph) -> Meaning | None:
+    """Return what a request means; None of a best-effort session, which promises nothing."""
+    if graph.void:
+        return None
+    every = _outermost(graph.expression)
+    runs = _runs(graph)
+    grid = graph.grid
+    windows = [RunWindow(grid.ms(start), grid.ms(end)) for start, end in runs]
+    least, most = demand_of(graph.expression)
+    return Meaning(
+        _zone(graph.expression),
+        _often(every, len(runs)),
+        len(runs),
+        windows[0],
+        windows[-1],
+        _shortest(graph, len(runs)) * grid.step_ms,
+        min(one.end_ms - one.start_ms for one in windows),
+        _ranges(least.work, most.work),
+        _ranges(least.at_once, most.at_once),
+    )
+
+
+def meaning_lines(meaning: Meaning, grid: TimeGrid) -> list[tuple[str, str]]:
+    """Return (what, said) for people; times in the request's zone, else in UTC."""
+    lines = [("runs", meaning.often)]
+    first, last = meaning.first, meaning.last
+    lines.append(("first", _between(first, meaning.zone, grid)))
+    if meaning.runs > 1:
+        lines.append(("last", _between(last, meaning.zone, grid)))
+    shortest, room = duration_text(meaning.shortest_ms), duration_text(meaning.room_ms)
+    each = " a run" if meaning.runs > 1 else ""
+    lines.append(("time", f"at least {shortest}{each}, within {room}"))
+    lines.append(("work", _joined(meaning.work, _work_text) + each))
+    lines.append(("at once", _joined(meaning.at_once, format_amount)))
+    return lines
+
+
+def meaning_json(meaning: Meaning, grid: TimeGrid) -> dict[str, object]:
+    """Return the same for programs: seconds, amounts and RFC 3339 where there is a calendar."""
+    return {
+        "zone": meaning.zone,
+        "often": meaning.often,
+        "runs": meaning.runs,
+        "first": _window_json(meaning.first, meaning.zone, grid),
+        "last": _window_json(meaning.last, meaning.zone, grid),
+        "least_time": meaning.shortest_ms / 1000,
+        "room": meaning.room_ms / 1000,
+        "work": {
+            name: [_work_text(name, low), _work_text(name, high)]
+            for name, (low, high) in meaning.work.items()
+        },
+        "at_once": {
+            name: [format_amount(name, low), format_amount(name, high)]
+            for name, (low, high) in meaning.at_once.items()
+        },
+    }
+
+
+def _outermost(expression: Expression) -> Every | None:
+    """Return the recurrence that the whole request is, whatever windows stand around it."""
+    here = expression
+    while isinstance(here, Window):
+        here = here.of
+    return here if isinstance(here, Every) else None
+
+
+def _walk(expression: Expression) -> Iterator[Expression]:
+    pending = [expression]
+    while pending:
+        here = pending.pop()
+        yield here
+        pending.extend(reversed(children_of(here)))
+
+
+def names_calendar(expression: Expression) -> bool:
+    """Return whether a request can only be read with a calendar: dates, zones, times of day."""
+    for one in _walk(expression):
+        match one:
+            case Every(zone=str()) | Window(zone=str()):
+                return True
+            case Every(anchor=Absolute()) | Every(until=Absolute()):
+                return True
+            case Window(start=Absolute() | TimeOfDay()) | Window(end=Absolute() | TimeOfDay()):
+                return True
+    return False
+
+
+def _zone(expression: Expression) -> str | None:
+    zones = (one.zone for one in _walk(expression) if isinstance(one, Every | Window))
+    return next((zone for zone in zones if zone is not None), None)
+
+
+def _runs(graph: WorkGraph) -> list[tuple[int, int]]:
+    """Return [start, end) in steps that each run of the outermost recurrence is left."""
+    alone = _outermost(graph.expression) is None
+    found: dict[int, tuple[int, int]] = {}
+    for vertex in graph.atoms.tolist():
+        row = graph.vertices[vertex].tolist()
+        first = row[SHIFT_FIRST]
+        shifts = graph.shifts[first : first + row[SHIFT_COUNT]].tolist()
+        for k, shift in enumerate(shifts):
+            number = 0 if alone else _occurrence(occurrence_path(graph, vertex, k))
+            start, end = found.get(number, (row[START] + shift, row[END] + shift))
+            found[number] = min(start, row[START] + shift), max(end, row[END] + shift)
+    return [found[number] for number in sorted(found)]
+
+
+def _occurrence(path: str) -> int:
+    """Return the number of the outermost occurrence on a path."""
+    return int(path.partition("@")[2].partition(".")[0].partition("@")[0] or 0)
+
+
+def _shortest(graph: WorkGraph, runs: int) -> int:
+    """Return the least steps of one run.
+
+    Of several runs the root holds one that stands for all (EVERY), or each, or the parts of each
+    where a run is an `all`.
+    """
+    root = len(graph.vertices) - 1
+    if runs == 1 and graph.vertices[root, KIND] != EVERY:
+        return int(graph.vertices[root, SHORTEST])
+    if _outermost(graph.expression) is None:
+        return int(graph.vertices[root, SHORTEST])
+    inside = graph.vertices[:, PARENT] == root
+    return int(graph.vertices[inside, SHORTEST].max())
+
+
+def _often(every: Every | None, runs: int) -> str:
+    if every is None:
+        return "once"
+    words = [f"every {_period(every.period_ms)}"]
+    if every.days is not None:
+        words.append(f"on {', '.join(day_words(every.days))}")
+    if every.without:
+        count = len(every.without)
+        words.append(f"not on {count} date{'s' * (count != 1)}")
+    if every.zone is not None:
+        words.append(f"by the calendar of {every.zone}")
+    endless = every.times is None and every.until is None
+    planned = f"{runs} run{'s' * (runs != 1)}"
+    words.append(f"without end ({planned} before the horizon)" if endless else planned)
+    return ", ".join(words)
+
+
+def _period(ms: int) -> str:
+    names = {_HOUR_MS: "hour", 24 * _HOUR_MS: "day", 7 * 24 * _HOUR_MS: "week"}
+    return names.get(ms) or duration_text(ms)
+
+
+def _ranges(least: Amounts, most: Amounts) -> dict[str, tuple[int, int]]:
+    return {name: (least.get(name, 0), high) for name, high in sorted(most.items())}
+
+
+def _joined(ranges: Mapping[str, tuple[int, int]], text: object) -> str:
+    assert callable(text)
+    parts = [
+        text(name, low) if low == high else f"{text(name, low)} to {text(name, high)}"
+        for name, (low, high) in ranges.items()
+    ]
+    return ", ".join(parts)
+
+
+def _work_text(name: str, amount_ms: int) -> str:
+    """Return ``12.5 cpu-hours``, ``3 GiB-hours of memory``."""
+    hours = amount_ms / _HOUR_MS
+    if name == CPU:
+        return f"{_number(hours / 1000)} cpu-hours"
+    if name == MEMORY:
+        return f"{_number(hours / _MIB_IN_GIB)} GiB-hours of memory"
+    return f"{_number(hours)} {name}-hours"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _between(window: RunWindow, zone: str | None, grid: TimeGrid) -> str:
+    start, end = (_time(ms, zone, grid) for ms in (window.start_ms, window.end_ms))
+    place = "" if grid.origin is None else f" ({zone or 'UTC'})"
+    return f"between {start} and {end}{place}"
+
+
+def _time(ms: int, zone: str | None, grid: TimeGrid) -> str:
+    """Return an instant as the clock of the zone shows it, else the time from the origin."""
+    if grid.origin is None:
+        return duration_text(ms)
+    return f"{_local(ms, zone, grid):%a %Y-%m-%d %H:%M}"
+
+
+def _local(ms: int, zone: str | None, grid: TimeGrid) -> datetime:
+    return grid.instant_at(ms).astimezone(ZoneInfo(zone or "UTC"))
+
+
+def _window_json(window: RunWindow, zone: str | None, grid: TimeGrid) -> dict[str, object]:
+    entry: dict[str, object] = {"start": window.start_ms / 1000, "end": window.end_ms / 1000}
+    if grid.origin is not None:
+        entry["start_at"] = _local(window.start_ms, zone, grid).isoformat(timespec="seconds")
+        entry["end_at"] = _local(window.end_ms, zone, grid).isoformat(timespec="seconds")
+    return entry

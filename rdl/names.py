@@ -1,0 +1,103 @@
+"""What people call a part of a request: the names its source gives, instead of a path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+
+from rdl.errors import RdlError
+from rdl.expressions import Every, Expression, Graph, Window, children_of
+
+#: Part of a path that a canonical text with names has; others need not be read.
+_MARK = ": "
+
+
+class PartNames:
+    """The names of the parts of one request.
+
+    A part is called by the innermost name on the way to it, without that of the whole request, and
+    with the numbers of the children below it (``train.0``); the occurrences of recurrences on the
+    way follow (``train@3``). Where several parts have the name, the path stands behind it.
+    """
+
+    def __init__(self, expression: Expression) -> None:
+        self._expression = expression
+        self._counts: Counter[str] | None = None
+
+    def at(self, path: str) -> str | None:
+        """Return what the part at a path is called, or None where nothing on the way is named.
+
+        Parameters
+        ----------
+        path
+            Child numbers joined by dots, each with an optional ``@k`` (docs/rdl.md, "Paths").
+        """
+        here, name = self._expression, None
+        rest: list[str] = []
+        occurrences: list[str] = []
+        for part in path.split(".") if path else []:
+            number, _, occurrence = part.partition("@")
+            children = children_of(here)
+            if not number.isdecimal() or int(number) >= len(children):
+                return None
+            if occurrence:
+                occurrences.append(f"@{occurrence}")
+            parent, found = here, _name_of_child(here, int(number))
+            here = children[int(number)]
+            if found is not None:
+                name, rest = found, []
+            elif not isinstance(parent, Every | Window):  # their one child needs no number
+                rest.append(number)
+        if name is None:
+            return None if path else self._expression.name
+        text = ".".join([name, *rest]) + "".join(occurrences)
+        return text if self._count(name) == 1 else f"{text} ({path})"
+
+    def _count(self, name: str) -> int:
+        """Return how many parts have a name."""
+        if self._counts is None:
+            self._counts = Counter(_names(self._expression))
+        return self._counts[name]
+
+
+def part_name(expression: Expression, path: str) -> str | None:
+    """Return what one part is called; of many parts ask `PartNames`."""
+    return PartNames(expression).at(path)
+
+
+def part_name_of_text(text: str, path: str) -> str | None:
+    """Return what a part of a canonical text is called; None also where it cannot be read."""
+    if _MARK not in text:
+        return None
+    names = _names_of_text(text)
+    return None if names is None else names.at(path)
+
+
+@lru_cache(maxsize=256)
+def _names_of_text(text: str) -> PartNames | None:
+    from rdl.text.parser import parse
+
+    try:
+        return PartNames(parse(text))
+    except RdlError:
+        return None
+
+
+def _name_of_child(here: Expression, index: int) -> str | None:
+    if isinstance(here, Graph):
+        return here.names[index]
+    return children_of(here)[index].name
+
+
+def _names(expression: Expression) -> Iterator[str]:
+    """Yield the name of every part below the whole that has one."""
+    pending = [expression]
+    while pending:
+        here = pending.pop()
+        children = children_of(here)
+        pending.extend(children)
+        for index in range(len(children)):
+            name = _name_of_child(here, index)
+            if name is not None:
+                yield name
