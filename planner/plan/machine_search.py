@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from planner.agent import Agent, Limits
 from planner.capacity.overlay import Overlay, takings_of
 from planner.explain import machines_sentence
-from planner.holding import holding_of, rule_of
+from planner.holding import holding_of, rule_of, with_slots
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.slot_batch import MachineShortage, SlotBatch
@@ -198,8 +198,7 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
     index = np.zeros(1, dtype=np.int64)
     result = PlacementResult(None, "", index, np.array([0, len(rows)]), rows)
     holding = holding_of(request, result)
-    atoms = (replace(holding.atoms[0], slots=slots),)
-    return result, replace(holding, atoms=atoms)
+    return result, with_slots(holding, [slots])
 
 
 class CappedView:
