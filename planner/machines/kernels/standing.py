@@ -53,7 +53,7 @@ def in_order(slots: I64) -> I64:
 
 @kernel
 def pieces_from(rows: I64) -> I64:
-    """Return int64[p, 3], by start: `planner.slots.pieces_of` of rows that are sorted."""
+    """Return int64[p, 3] by start: `pieces_of` of rows that are sorted."""
     count = rows.shape[0]
     if count == 1:
         return rows.copy()

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
-from planner.slots import slots_of
+from planner.reservations.slots import slots_of
 from tests.planner.machines.model import CPU, STEP_MS, DenseRoom, intervals
 
 STEPS = 64

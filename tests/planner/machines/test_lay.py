@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom, Unlaid
-from planner.rows import add_up
-from planner.slots import ANYWHERE, MachineRule, pieces_of
+from planner.reservations.rows import add_up
+from planner.reservations.slots import ANYWHERE, MachineRule, pieces_of
 from rdl.resources import Resources
 from tests.planner.machines.model import (
     CPU,
