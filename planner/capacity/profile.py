@@ -236,7 +236,8 @@ class FreeProfile:
         """Return int64[high - low]: bundles that rows and machines leave room for at each step."""
         arrays, breaks = self.arrays(), self.calendar.breaks
         terms, span = self.terms(demand), (low, high)
-        return _moves().room_over(arrays, terms, breaks, self.first, span)
+        found: NDArray[np.int64] = _moves().room_over(arrays, terms, breaks, self.first, span)
+        return found
 
     def take(self, takings: Iterable[Taking]) -> None:
         """Subtract rows (sign 1) or give them back (sign -1), in place."""
