@@ -103,14 +103,13 @@ class Overlay:
         """
         self._count_waiting()
         ledger = self.ledger
+        room = ledger.room_over(demand, low, high)
         columns = slice(low - ledger.first, high - ledger.first)
-        room = _fit_over(demand.fit, ledger.calendar.breaks, low, high)
         for row, amount in zip(demand.rows, demand.amounts, strict=True):
-            left = ledger.free[row, columns]
             taken = self._use.get(row)
             if taken is not None:
-                left = left - taken[columns]
-            room = np.minimum(room, np.maximum(left, 0) // amount)
+                left = ledger.free[row, columns] - taken[columns]
+                room = np.minimum(room, np.maximum(left, 0) // amount)
         return room
 
     def added(self, takings: Sequence[Taking]) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
@@ -345,17 +344,6 @@ class RowChange:
         out = np.zeros(ledger.free.shape[1], dtype=np.int64)
         out[self.low : self.high] = self.values
         return out
-
-
-def _fit_over(
-    fit: Sequence[int], breaks: NDArray[np.int64], low: int, high: int
-) -> NDArray[np.int64]:
-    """Return int64[high - low]: the bundles that machines hold, given by segment."""
-    if len(fit) == 1:
-        return np.full(high - low, fit[0], dtype=np.int64)
-    segments = np.searchsorted(breaks, np.arange(low, high), side="right") - 1
-    found: NDArray[np.int64] = np.array(fit, dtype=np.int64)[segments]
-    return found
 
 
 def _span(groups: Sequence[MergedTaking], first: int, horizon: int) -> tuple[int, int] | None:

@@ -232,6 +232,13 @@ class FreeProfile:
         told = [(self.terms(demand), rows) for demand, rows in pieces]
         return bool(_moves().plainly_free(self.arrays(), self.begin, told))
 
+    def room_over(self, demand: Demand, low: int, high: int) -> NDArray[np.int64]:
+        """Return int64[high - low]: bundles that rows and machines leave room for at each step."""
+        arrays, breaks = self.arrays(), self.calendar.breaks
+        terms, span = self.terms(demand), (low, high)
+        found: NDArray[np.int64] = _moves().room_over(arrays, terms, breaks, self.first, span)
+        return found
+
     def take(self, takings: Iterable[Taking]) -> None:
         """Subtract rows (sign 1) or give them back (sign -1), in place."""
         arrays, move = self.arrays(), _moves().move

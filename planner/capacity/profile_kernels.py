@@ -120,6 +120,29 @@ def all_free(
 
 
 @_kernel
+def room_over(free: I64, terms: I64, breaks: I64, first: int, low: int, high: int) -> I64:
+    """Return int64[high - low]: bundles that rows and machines leave room for at each step.
+
+    `first` is the step of column 0, `breaks` are the steps at which what machines hold changes.
+    """
+    pairs, segments = terms[ROW_COUNT], terms[SEGMENT_COUNT]
+    fit = TERMS_FIRST + 2 * pairs + 3 * terms[AVERAGE_COUNT]
+    out = np.empty(high - low, dtype=np.int64)
+    s = 0
+    for t in range(low, high):
+        while s + 1 < segments and breaks[s + 1] <= t:
+            s += 1
+        out[t - low] = terms[fit + s]
+    for i in range(pairs):
+        row, amount = terms[TERMS_FIRST + 2 * i], terms[TERMS_FIRST + 2 * i + 1]
+        left = free[row, low - first : high - first]
+        for t in range(left.shape[0]):
+            if left[t] < out[t] * amount:
+                out[t] = max(left[t], 0) // amount
+    return out
+
+
+@_kernel
 def _counted(terms: I64, places: I64, rows: I64, r: int, number: int) -> Int:
     """Return all that rows count against an average, 0 if a row before `r` was asked for it."""
     asked = np.int64(0)

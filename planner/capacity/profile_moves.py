@@ -48,6 +48,14 @@ def plainly_free(arrays: ProfileArrays, begin: I64, pieces: Sequence[tuple[I64, 
     return bool(ledger_kernels.all_free(*arrays, terms, places, joined, begin))
 
 
+def room_over(
+    arrays: ProfileArrays, terms: I64, breaks: I64, first: int, span: tuple[int, int]
+) -> I64:
+    """Return int64[steps]: bundles that rows and machines leave room for at each step of a span."""
+    found: I64 = ledger_kernels.room_over(arrays.free, terms, breaks.copy(), first, *span)
+    return found
+
+
 def _places(count: int) -> I64:
     """Return where the terms of each row begin when all have the same."""
     if count > len(_ALL_FIRST):

@@ -68,6 +68,15 @@ class PackingPlaces(NamedTuple):
         return fit
 
 
+class Unlaid(NamedTuple):
+    """Bundles of a piece over the steps [start, end), and how many of them machines hold."""
+
+    start: int
+    end: int
+    needed: int
+    found: int
+
+
 class MachineRoom:
     """What every machine of a cluster has left at every step.
 
@@ -242,6 +251,28 @@ class MachineRoom:
         wanted = self._kind(bundle, label, rule)
         return int(count_over(self._table(), wanted, start, end, most))
 
+    def stand(
+        self, rows: I64, bundle: Resources, label: str | None, rule: MachineRule
+    ) -> I64 | Unlaid:
+        """Lay the rows of one atom that occurs once and take the slots; or say what finds none.
+
+        As `lay` does with the pieces of the rows, in one call.
+
+        Parameters
+        ----------
+        rows
+            int64[m, 3]: start step, end step, bundles; sorted and disjoint.
+
+        Returns
+        -------
+        int64[k, 4], sorted by start, end and machine; or, nothing taken, what finds no machine.
+        """
+        from planner.machines.kernels.standing import stand_rows
+
+        wanted = self._kind(bundle, label, rule)
+        slots, short = stand_rows(self._table(), wanted, _copy_of(rows))
+        return Unlaid(*short.tolist()) if len(short) else slots
+
     def lay(
         self,
         pieces: I64,
@@ -327,8 +358,10 @@ class MachineRoom:
         if sought is None:
             return None
         wanted = self._kind(atom.bundle, atom.label, atom.rule)
-        slots = search_atom(self._table(), wanted, sought, cut, _beside(beside), atom.rule.handover)
-        return _in_order(slots) if len(slots) else None
+        slots: I64 = search_atom(
+            self._table(), wanted, sought, cut, _beside(beside), atom.rule.handover
+        )
+        return slots if len(slots) else None
 
     def most_found(
         self, atom: SlotAtom, room: I64, tries: int, beside: I64 | None = None

@@ -30,6 +30,8 @@ def load_machine_kernels() -> None:
     assert slots is not None
     room.take(slots, bundle, -1)
     room.fits(slots, bundle)
+    room.stand(pieces, bundle, None, MachineRule(spread=1))
+    room.take(slots, bundle, -1)
     room.lay_some(pieces, bundle, None, ANYWHERE, slots)
     room.count(0, 4, bundle, ANYWHERE, None, 2)
     free = np.full(_STEPS - 4, 8, dtype=np.int64)

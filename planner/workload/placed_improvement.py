@@ -24,6 +24,7 @@ from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.reservation import Holding
+from planner.value import value_of
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_draft import PlacedDraft
 from planner.workload.placed_search import PlacedSearch
@@ -34,6 +35,9 @@ AGENT_SHARE: Final = 0.6
 #: Trials where neither time nor work is limited, and most of them where only work is.
 _TRIALS: Final = 150
 _MOST_TRIALS: Final = 1000
+
+#: How often a better plan is held against the Plan, less what that did not take of it.
+_PREPARED: Final = 3
 
 #: Agents besides solvers that look for the plan of most value, and whether requests have turns.
 _PORTFOLIOS: Final = {"portfolio": True, "portfolio-free": False}
@@ -180,7 +184,10 @@ class PlacedImprovement:
         standing: Mapping[str, Holding],
         final: MutableMapping[str, PlacementResult],
     ) -> CommitRecord | None:
-        """Return the record of all answers, those of a draft included; None if it does not fit."""
+        """Return the record of all answers, those of a draft included; None if that is no better.
+
+        What the Plan does not take of a draft is refused, and the rest is kept.
+        """
         answers = dict(final)
         known = dict(standing)
         agent = agent_named(DEFAULT_AGENT)
@@ -190,12 +197,24 @@ class PlacedImprovement:
                 answers[request.id], known[request.id] = place.result, place.holding
             elif known.pop(request.id, None) is not None:
                 answers[request.id] = draft.refusal(index, agent)
-        changes = list(self._changes(answers, known))
-        prepared = plan.prepare(changes, plan.version, atomic=True)
-        if prepared.record is None:
-            return None
-        final.update(answers)
-        return prepared.record
+        for _ in range(_PREPARED):
+            prepared = plan.prepare(list(self._changes(answers, known)), plan.version, atomic=True)
+            if prepared.record is not None:
+                final.update(answers)
+                return prepared.record
+            for one in prepared.conflicts:
+                if one.id not in known:
+                    return None
+                answers[one.id] = PlacementResult(one.code, one.detail, binding=one.binding)
+                del known[one.id]
+            if self._worth(plan, answers) <= self._worth(plan, final):
+                return None
+        return None
+
+    def _worth(self, plan: Plan, answers: Mapping[str, PlacementResult]) -> float:
+        nominal = plan.cluster.nominal
+        placed = ((one, answers[one.id]) for one in self.workload.requests)
+        return sum(value_of(one, to.choices, nominal) for one, to in placed if to.placed)
 
     def _changes(
         self, answers: Mapping[str, PlacementResult], held: Mapping[str, Holding]

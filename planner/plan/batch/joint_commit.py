@@ -15,6 +15,7 @@ from planner.plan.records.changes import (
     Degrade,
     Fail,
     Release,
+    Relocate,
     Update,
 )
 from planner.plan.state import PlanState
@@ -60,7 +61,7 @@ def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
         return takings_of(holding, plan.ledger, request.tenant, request.queue)
     id_ = getattr(change, "id", None)
     number = None if id_ is None else plan.table.number_of(id_)
-    if number is None:
+    if number is None or isinstance(change, Relocate):
         return []
     tenant, queue = plan.table.scope(number)
     takings = takings_of(plan.table.holding(number), plan.ledger, tenant, queue, -1)

@@ -11,6 +11,7 @@ from planner.plan.batch.pool import BatchPool
 from planner.plan.batch.release import keep_released
 from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
 from planner.plan.slots.machine_search import Found, MachineSearch
+from planner.plan.slots.plain_moves import PlainMoves
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.slots.slot_faults import (
     LeaseOf,
@@ -32,6 +33,8 @@ from rdl.text.parser import parse
 #: Why slots that somebody found are not given.
 Fault = str
 
+_NO_ROOM = "its new machines have no room any more"
+
 
 class BatchMachines:
     """Machines beside the changes of a batch so far.
@@ -48,6 +51,7 @@ class BatchMachines:
         self._may_search = True
         self._assured = False
         self._given = False
+        self._plain: PlainMoves | None = None
         self._lost: dict[str, SlotCounts] = {}
         self._slots: SlotBatch | None = None
 
@@ -75,14 +79,33 @@ class BatchMachines:
     def give_all(self, changes: Sequence[Change]) -> None:
         """Give back the machines of all that a joint batch changes, before any change is judged."""
         self._given = True
-        for change in changes:
+        plain, others = self._split(changes)
+        for change in others:
             self._note_lost(change)
-        for change in changes:
+        plain.leave(self.slots)
+        for change in others:
             number = self._number(change)
             if number is not None and not isinstance(change, Release):
                 self._give(number)
-        for change in changes:
+        for change in others:
             self._hold(change, 1)
+        plain.come(self.slots)
+
+    def _split(self, changes: Sequence[Change]) -> tuple[PlainMoves, list[Change]]:
+        """Return the relocations that are plain, and all other changes."""
+        table = self._plan.table
+        others: list[Change] = []
+        plain = self._plain = PlainMoves(self._plan.cluster, self._plan.now)
+        for change in changes:
+            number = self._number(change)
+            if (
+                not isinstance(change, Relocate)
+                or number is None
+                or table.promise(number) is not PromiseLevel.PLACED
+                or not plain.add(change, table.holding(number))
+            ):
+                others.append(change)
+        return plain, others
 
     def end(self, number: int) -> None:
         """Give back the machines of a reservation that ends."""
@@ -276,6 +299,8 @@ class BatchMachines:
 
     def relocate(self, change: Relocate, number: int) -> MachineShortage | Fault | None:
         """Give a reservation the slots that a change names; return why it cannot have them."""
+        if self._plain is not None and change.id in self._plain:
+            return _NO_ROOM if self._plain.is_short(change.id) else None
         table = self._plan.table
         before = table.holding(number)
         unlike = level_fault(change, table.promise(number))
@@ -317,7 +342,7 @@ class BatchMachines:
         if fault:
             return fault
         moved = self.slots.move(before, after)
-        return after if moved else "its new machines have no room any more"
+        return after if moved else _NO_ROOM
 
     def _lease_of(self, number: int) -> LeaseOf:
         """Return what tells the leases of a reservation's atoms from its expression."""

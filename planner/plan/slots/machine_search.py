@@ -22,7 +22,7 @@ from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservations.holding import holding_of, rule_of
+from planner.reservations.holding import holding_of, rule_of, with_slots
 from planner.reservations.reservation import Holding
 from planner.reservations.rows import add_up
 from planner.value import PriceList
@@ -202,8 +202,7 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
     index = np.zeros(1, dtype=np.int64)
     result = PlacementResult(None, "", index, np.array([0, len(rows)]), rows)
     holding = holding_of(request, result)
-    atoms = (replace(holding.atoms[0], slots=slots),)
-    return result, replace(holding, atoms=atoms)
+    return result, with_slots(holding, [slots])
 
 
 class CappedView:

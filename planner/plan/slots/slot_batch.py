@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.machines.room import MachineRoom
+from planner.machines.room import MachineRoom, Unlaid
 from planner.machines.slot_atom import SlotAtom
 from planner.plan.slots.packable import PackedBundles, Unpacked
 from planner.plan.slots.slots_in_force import (
@@ -27,6 +27,7 @@ from planner.plan.slots.slots_in_force import (
     stays_until,
 )
 from planner.promise import PromiseLevel
+from planner.reservations.holding import with_slots
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import subtract
 from planner.reservations.slots import (
@@ -169,13 +170,12 @@ class SlotBatch:
         mark = self.mark()
         slots: dict[int, Slots] = {}
         for index in self._largest_first(holding):
-            found = self._lay(holding.atoms[index], holding.atoms[index].all_rows())
+            found = self._lay(holding.atoms[index])
             if isinstance(found, MachineShortage):
                 self.undo(mark)
                 return found
             slots[index] = found
-        atoms = tuple(replace(atom, slots=slots[i]) for i, atom in enumerate(holding.atoms))
-        return replace(holding, atoms=atoms)
+        return with_slots(holding, [slots[index] for index in range(len(slots))])
 
     def _largest_first(self, holding: Holding) -> list[int]:
         """Return the atoms by the part of the cluster that one bundle takes, largest first."""
@@ -184,8 +184,14 @@ class SlotBatch:
         size = [atom.bundle.dominant_share(self._nominal) for atom in holding.atoms]
         return sorted(range(len(size)), key=lambda index: -size[index])
 
-    def _lay(self, atom: AtomAllocation, rows: Rows) -> Slots | MachineShortage:
-        pieces = occurrence_pieces(atom) if len(atom.shifts) > 1 else pieces_of(rows)
+    def _lay(self, atom: AtomAllocation) -> Slots | MachineShortage:
+        if len(atom.shifts) == 1:
+            stands = self.room.stand(atom.all_rows(), atom.bundle, atom.label, atom.rule)
+            if isinstance(stands, Unlaid):
+                return MachineShortage(atom, *stands)
+            self._note(stands, atom.bundle)
+            return stands
+        pieces = occurrence_pieces(atom)
         found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
         if found is None:
             return self._unplaced(atom, pieces)

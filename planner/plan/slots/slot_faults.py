@@ -132,7 +132,7 @@ class SlotJudge:
                 found = (
                     self._begun_fault(before, atom, atom.slots, lost)
                     or self._place_fault(atom, atom.slots, known)
-                    or self._time_fault(before, atom, atom.slots, lost, lease_of)
+                    or self._time_fault(before, atom, lost, lease_of)
                 )
                 if found:
                     return f"{found} {_name(atom)}"
@@ -205,17 +205,21 @@ class SlotJudge:
         self,
         before: Holding,
         atom: AtomAllocation,
-        slots: Slots,
         lost: SlotCounts,
         lease_of: LeaseOf | None,
     ) -> str:
-        """Judge where bundles change machine at times at which they did not before."""
+        """Judge where bundles change machine at times at which they did not before.
+
+        Occurrence by occurrence: no bundle goes on from one to the next, wherever both stand.
+        """
         if lease_of is None:
             return ""
         spans = _Spans(before, atom, lost, self._now)
-        if all(spans.allow(*slot) for slot in slots.tolist()):
+        assert atom.slots is not None
+        if all(spans.allow(*slot) for slot in atom.slots.tolist()):
             return ""
-        stays = _stays(slots)
+        mine = (slots for slots in atom.occurrence_slots() if slots is not None)
+        stays = [stay for slots in mine for stay in _stays(slots)]
         if all(spans.allow(*slot) for slot in stays):
             return ""
         if not atom.rule.handover:

@@ -8,6 +8,7 @@ from typing import Any
 from planner.adaptation.adapter import adapt
 from planner.cluster.cluster import Cluster
 from planner.replanning.draft_plan import DraftPlan
+from service.calls.cluster.left_machines import traces
 from service.commits.answers.responses import render_cluster
 from service.commits.changes.commands import Reconfiguration
 from service.commits.screening.revision_check import cluster_tag, stale_cluster_problem
@@ -37,7 +38,10 @@ def reconfigure(runtime: Runtime, wanted: Cluster, tag: str | None) -> Response:
 
 
 def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
-    """Return a description that is asked for, with the Plan's origin."""
+    """Return a description that is asked for, with the Plan's origin.
+
+    What work has left a machine for in this very step stays in it (`traces`).
+    """
     present, _ = present_cluster(runtime)
     errors = []
     if wanted.step_ms != present.step_ms:
@@ -46,7 +50,10 @@ def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
         errors.append(ApiError("the origin of a plan cannot change", pointer="/origin"))
     if errors:
         raise malformed(errors)
-    return replace(wanted, origin=present.origin)
+    step = runtime.now_ms() // present.step_ms
+    with runtime.reading() as plan:
+        kept = traces(plan, wanted, step)
+    return replace(wanted, origin=present.origin, outages=(*wanted.outages, *kept))
 
 
 def present_version(runtime: Runtime) -> int:

@@ -21,6 +21,7 @@ from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls.cluster.cluster import present_cluster, present_version
+from service.calls.cluster.left_machines import was_left
 from service.commits.changes.commands import (
     AdaptationAnswer,
     AdaptationCommand,
@@ -183,24 +184,16 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
         ended = None
         if outage.start_ms < now_ms:
             ended = replace(outage, end_ms=now_ms)
-        elif outage.start_ms < now_ms + step_ms and _was_left(runtime, outage, now_ms // step_ms):
-            ended = replace(outage, end_ms=now_ms + step_ms)
+        elif outage.start_ms < now_ms + step_ms:
+            with runtime.reading() as plan:
+                left_behind = was_left(plan, outage, now_ms // step_ms)
+            ended = replace(outage, end_ms=now_ms + step_ms) if left_behind else None
         others = [one for number, one in enumerate(present.outages) if number != index]
         left = tuple(others if ended is None else [*others, ended])
         version = _reconfigured(runtime, replace(present, outages=left), tag)
         if version is not None:
             return _adapted(runtime, ended, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
-
-
-def _was_left(runtime: Runtime, outage: Outage, step: int) -> bool:
-    """Return whether some slot that began before ends at a step on a machine of an outage."""
-    with runtime.reading() as plan:
-        names = {name: number for number, name in enumerate(plan.cluster.machine_names)}
-        machines = [names.get(f"{outage.machines}-{index}") for index in outage.indices]
-        slots, _ = plan.table.slots_after(step - 1)
-    ends = slots[(slots[:, 1] == step) & (slots[:, 0] < step), 3].tolist()
-    return not set(machines).isdisjoint(ends)
 
 
 def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> Outage:

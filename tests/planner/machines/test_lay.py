@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.cluster.cluster import Cluster, MachineGroup
-from planner.machines.room import MachineRoom
-from planner.reservations.slots import ANYWHERE, MachineRule
+from planner.machines.room import MachineRoom, Unlaid
+from planner.reservations.rows import add_up
+from planner.reservations.slots import ANYWHERE, MachineRule, pieces_of
 from rdl.resources import Resources
 from tests.planner.machines.model import (
     CPU,
@@ -134,6 +135,33 @@ def test_slots_held_before_count_for_the_spread(
             more = np.array([[start, end, 1, machine]])
             if room.fits(more, CPU):
                 assert most_at_once(np.concatenate([together, more]), cluster, rule) > rule.spread
+
+
+@given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
+def test_rows_stand_as_their_pieces_are_laid(
+    cluster: Cluster,
+    bundle: Resources,
+    label: str | None,
+    rule: MachineRule,
+    pieces: I64,
+    data: st.DataObject,
+) -> None:
+    """One call gives the slots of `pieces_of`, or the first piece that machines do not hold."""
+    room, _ = rooms_of(cluster, data, STEPS)
+    rows, other, table = add_up(pieces), room.copy(), room._tree.copy()
+    asked = pieces_of(rows)
+    found, laid = room.stand(rows, bundle, label, rule), other.lay(asked, bundle, label, rule)
+    if not isinstance(found, Unlaid):
+        assert laid is not None
+        assert np.array_equal(found, laid)
+        assert np.array_equal(room._tree, other._tree)
+        return
+    assert laid is None
+    assert np.array_equal(room._tree, table)
+    counts = [(*one, room.count(*one[:2], bundle, rule, label, one[2])) for one in asked.tolist()]
+    short = [Unlaid(*one) for one in counts if one[3] < one[2]]
+    start, end, needed = asked[0].tolist()
+    assert found == (short or [Unlaid(start, end, needed, needed - 1)])[0]
 
 
 def _groups(*groups: MachineGroup) -> MachineRoom:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,17 +17,22 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit
 from planner.promise import PromiseLevel
 from planner.request import Request
+from planner.reservations.holding import holding_of, with_slots
 from planner.validation.validate import validate
 from planner.value import size_of
 from planner.workload import placed_improvement
 from planner.workload.commit import commit_workload
 from planner.workload.compile import CompiledWorkload
-from planner.workload.placed_draft import PlacedDraft
+from planner.workload.placed_draft import HeldPlace, PlacedDraft
 from planner.workload.placed_search import PlacedSearch
 from planner.workload.plan import plan_from_nothing
+from rdl.work_graph import LEASE, START
 from tests.builders import RequestBuilder, a_cluster, a_request, a_workload
 
 STEPS = 8
+
+#: A draw of which a search places more than was laid, and not all.
+GAINS = 3
 
 
 def two_machines() -> Cluster:
@@ -194,7 +200,7 @@ def test_nobody_of_an_earlier_turn_makes_way() -> None:
 
 
 @pytest.mark.parametrize("agent", ["portfolio", "exact"])
-def test_a_searched_plan_file_is_valid(agent: str) -> None:
+def test_a_found_file_is_valid(agent: str) -> None:
     """The validator accepts it, and answers stand in the order of the lines."""
     cluster = two_machines()
     workload = a_workload(cluster, *drawn(7, 14))
@@ -217,3 +223,31 @@ def test_a_stopped_search_keeps_what_was_laid(monkeypatch: pytest.MonkeyPatch) -
         cluster, workload, agent_named("portfolio-free"), Limits(stop=lambda: True)
     )
     assert stopped.document.reservations == plain.document.reservations
+
+
+def test_what_a_plan_does_not_take_of_a_search_costs_not_all_it_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One request that holds more than there is is refused; the others are better off still."""
+    cluster = two_machines()
+    workload = a_workload(cluster, *drawn(GAINS, 14))
+    agent, limits = agent_named("portfolio-free"), Limits(work=60)
+    found = plan_from_nothing(cluster, workload, agent, limits).document.reservations
+    search = PlacedSearch.run
+
+    def overfull(self: PlacedSearch, *args: Any) -> None:
+        search(self, *args)
+        draft = self.draft
+        index = next(one for one in range(len(draft.requests)) if one not in draft.held)
+        request = draft.requests[index]
+        start, length = request.graph.vertices[0, [START, LEASE]].tolist()
+        rows = np.array([[start, start + length, 99]], dtype=np.int64)
+        result = PlacementResult(None, "", np.zeros(1, dtype=np.int64), np.array([0, 1]), rows)
+        slots = np.append(rows, [[0]], axis=1)
+        holding = with_slots(holding_of(request, result), [slots])
+        draft.held[index] = HeldPlace(result, holding, (), 0.0)
+
+    monkeypatch.setattr(PlacedSearch, "run", overfull)
+    assert plan_from_nothing(cluster, workload, agent, limits).document.reservations == found
+    monkeypatch.setattr(placed_improvement, "_PORTFOLIOS", {})
+    assert plan_from_nothing(cluster, workload, agent, limits).document.reservations != found

@@ -137,6 +137,26 @@ def test_an_outage_taken_back_at_once_still_says_why_work_left(service: Service)
         assert validate(plan_json(plan), cluster=plan.cluster, grid=plan.grid) == []
 
 
+def test_an_outage_left_out_of_the_description_at_once_still_says_why_work_left(
+    service: Service,
+) -> None:
+    """As DELETE, PUT /v1/cluster keeps it until the end of the step; the Plan stays valid."""
+    service.reserve("a", "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 600)")
+    described = service.client.get("/v1/cluster").get_json()
+    service.clock.advance(120)
+    service.client.get("/v1/plan")
+    held = [slot for atom in _state(service, "a")["atoms"] for slot in atom["slots"]]
+    asked = {"machines": "plain", "names": [held[0][3]], "end": "+2h"}
+    body = service.client.post("/v1/cluster/outages", json=asked).get_json()
+    assert [one["fate"] for one in body["affected"]] == ["relocated"]
+    back = service.client.put("/v1/cluster", json=described)
+    assert back.status_code == 200, back.get_data(as_text=True)
+    (kept,) = service.client.get("/v1/cluster/outages").get_json()["outages"]
+    assert (kept["start"], kept["end"]) == (120, 180)
+    with service.runtime.reading() as plan:
+        assert validate(plan_json(plan), cluster=plan.cluster, grid=plan.grid) == []
+
+
 def test_an_outage_outlives_the_process_and_so_does_what_it_did(open_service: Open) -> None:
     """Another process on the same database shows the same outage, state and reason."""
     one = open_service()

@@ -118,6 +118,15 @@ def test_a_bundle_changes_machine_between_leases_and_where_it_may(rest: str, tol
     assert bool(told) == bool(found)
 
 
+def test_a_bundle_that_is_handed_over_keeps_each_machine_a_lease_of_its_occurrence() -> None:
+    """Occurrences that meet on a machine are not one stay: each of them keeps a lease."""
+    plan = _plan("every(10, atom(<4 cpu>, 1, 1, 4, 10, handover=yes), times=2)")
+    assert "for 2 steps, less than a lease of 4" in _give(
+        plan, [0, 10, 1, 0], [10, 12, 1, 0], [12, 20, 1, 1]
+    )
+    assert not _give(plan, [0, 10, 1, 0], [10, 14, 1, 0], [14, 20, 1, 1])
+
+
 def test_what_has_begun_keeps_its_machine() -> None:
     """Its past stays, and its rest may not go on elsewhere, for the machine is there."""
     plan = _plan(ONE.format(""), now=12)

@@ -1,0 +1,276 @@
+"""Single bundles in the longest free runs of machines, whose free lanes are kept as bits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from planner.machines.kernels.arrays import (
+    BUNDLES,
+    I32,
+    I64,
+    LANES,
+    MACHINE,
+    SIZE,
+    START,
+    STOP,
+    WIDTH,
+    BundleKind,
+    Int,
+    MachineTable,
+    SearchTask,
+)
+from planner.machines.kernels.compiled import kernel
+from planner.machines.kernels.laying import held_so_far
+from planner.machines.kernels.tree import columns, take_columns, take_slots
+from planner.machines.kernels.using import key_of, no_use, note_use
+
+#: Steps of stripes that a search for free runs reads, and once its window more.
+RUN_STEPS: Final = 5120
+
+#: Stripes among which the steps are shared where a window is long.
+FEW_STRIPES: Final = 4
+
+#: To take a run and read its machine again costs that much less than to read a stripe.
+LANE_COST: Final = 2
+
+
+@kernel
+def _free_lanes(rows: I32, amounts: I64, place: Int) -> Int:
+    """Return the lanes, as bits, that hold a bundle in one row of a stripe's tree."""
+    free = np.int64(-1)
+    last = amounts.shape[0] - 1
+    for k in range(0, last + 1, 2):  # two at once, which may be the same one
+        other = min(k + 1, last)
+        one, two = rows[place, amounts[k, 0]], rows[place, amounts[other, 0]]
+        need, want = np.int32(amounts[k, 1]), np.int32(amounts[other, 1])
+        bits = np.int64(0)
+        for j in range(LANES):
+            bits |= np.int64((one[j] >= need) & (two[j] >= want)) << j
+        free &= bits
+    return free
+
+
+@kernel
+def _block_level(lease: Int, width: Int) -> Int:
+    """Return a level of the tree of which every run of a lease holds a whole row."""
+    cells = -(-lease // width)
+    level = 0
+    while (4 << level) - 1 <= cells:
+        level += 1
+    return level
+
+
+@kernel
+def _near_blocks(
+    table: MachineTable, amounts: I64, stripe: Int, part: tuple[Int, Int], level: Int
+) -> I64:
+    """Return which columns of a part a run of a lease may touch: 0 is none of any lane.
+
+    Such a run holds a whole block of the tree, and ends within the next one on either side; where
+    the ring begins anew blocks are cut, so that all columns about there are looked at.
+    """
+    (a, b), size, block = part, table.ring[SIZE], 1 << level
+    near = np.zeros(b - a, dtype=np.int64)
+    if level == 0:
+        near[:] = 1
+        return near
+    column = a
+    while column < b:
+        leaf = size + column % size
+        left = 2 * size - leaf
+        if left <= 2 * block or leaf < size + 2 * block:
+            near[max(0, column - 2 * block - a) : column + 2 * block + 1 - a] = 1
+            column += 1
+        elif leaf % block == 0 and column + block <= b:
+            if _free_lanes(table.tree[stripe], amounts, leaf >> level) != 0:
+                near[max(0, column - block - a) : column + 2 * block - a] = 1
+            column += block
+        else:
+            column += 1
+    return near
+
+
+@kernel
+def _read_free(
+    table: MachineTable, wanted: BundleKind, sought: SearchTask, stripe: Int, free: I64
+) -> None:
+    """Write the free lanes of a stripe, as bits, at every step of the window.
+
+    Lanes of which no run of a lease is part may be left out.
+    """
+    size, width, lo = table.ring[SIZE], table.ring[WIDTH], sought.lo
+    hi = lo + free.shape[0]
+    a, b = lo // width, -(-hi // width)
+    level = _block_level(sought.lease, width)
+    near = _near_blocks(table, wanted.amounts, stripe, (a, b), level)
+    for column in range(a, b):
+        bits = np.int64(0)
+        if near[column - a] != 0:
+            bits = _free_lanes(table.tree[stripe], wanted.amounts, size + column % size)
+        for step in range(max(lo, column * width), min(hi, (column + 1) * width)):
+            free[step - lo] = bits
+
+
+@kernel
+def _longest_runs(free: I64, room: I64, longest: I32) -> None:
+    """Write the length in steps of the longest free run of each lane."""
+    run = np.zeros(LANES, dtype=np.int32)
+    longest[:] = 0
+    idle = True
+    for t in range(room.shape[0]):
+        bits = free[t]
+        if bits == 0 or room[t] < 1:
+            if not idle:
+                run[:] = 0
+                idle = True
+            continue
+        idle = False
+        for j in range(LANES):
+            run[j] = np.int32((run[j] + 1) * ((bits >> j) & 1))
+            longest[j] = run[j] if run[j] > longest[j] else longest[j]
+
+
+@kernel
+def _runs_of_lane(free: I64, room: I64, lane: Int, length: Int, early: Int) -> tuple[Int, Int]:
+    """Return the longest free run of a lane, and where one of `length` begins, or -1.
+
+    It is the last one that is long enough, or the first if `early`.
+    """
+    run, longest, found = np.int64(0), np.int64(0), np.int64(-1)
+    for t in range(room.shape[0]):
+        run = run + 1 if room[t] >= 1 and (free[t] >> lane) & 1 != 0 else np.int64(0)
+        longest = max(longest, run)
+        if run >= length and (found < 0 or not early):
+            found = t + 1 - length
+    return longest, found
+
+
+@kernel
+def _best_lane(
+    table: MachineTable, wanted: BundleKind, use: I64, stripe: Int, longest: I32, left: Int
+) -> tuple[Int, Int]:
+    """Return (length, machine) of the longest run; the shortest of those that hold all the rest."""
+    best: Int = np.int64(0)
+    machine: Int = np.int64(-1)
+    for j in range(LANES):
+        length = np.int64(longest[j])
+        better = length > best if best < left else left <= length < best
+        if better and (
+            wanted.spread == 0
+            or use[key_of(table, wanted, table.first_machine[stripe] + j)] < wanted.spread
+        ):
+            best, machine = length, table.first_machine[stripe] + j
+    return best, machine
+
+
+@kernel
+def _window(sought: SearchTask, pool: I64, stripes: Int) -> tuple[SearchTask, I64]:
+    """Return the atom with as much of its window as one stripe may read, and the pool there."""
+    most = RUN_STEPS // max(1, min(stripes, FEW_STRIPES))
+    if pool.shape[0] <= most:
+        return sought, np.minimum(pool, sought.most)
+    lo = sought.lo if sought.early else sought.hi - most
+    part = SearchTask(
+        lo,
+        lo + most,
+        sought.least,
+        sought.most,
+        sought.multiple,
+        sought.lease,
+        sought.work,
+        sought.early,
+        sought.tries,
+        sought.best_of,
+    )
+    return part, np.minimum(pool[lo - sought.lo : lo - sought.lo + most], sought.most)
+
+
+@kernel
+def runs(table: MachineTable, wanted: BundleKind, whole: SearchTask, pool: I64, beside: I64) -> I64:
+    """Take the longest free runs of single machines, each a lease at least; all work or none."""
+    lease, left, before = whole.lease, whole.work, beside.shape[0]
+    sought, room = _window(whole, pool, wanted.order.shape[0])
+    span = room.shape[0]
+    stripes = min(wanted.order.shape[0], RUN_STEPS // max(1, span))
+    if wanted.amounts.shape[0] == 0 or stripes == 0:
+        return beside[:0]
+    slots = held_so_far(beside, min(left // lease, 2 * RUN_STEPS + 2))
+    use = no_use(table, wanted)
+    if wanted.spread > 0:
+        note_use(table, wanted, beside, before, sought.lo, sought.hi, use)
+    free = np.empty((stripes, span), dtype=np.int64)
+    longest = np.zeros((stripes, LANES), dtype=np.int32)
+    best = np.full((stripes, 2), span, dtype=np.int64)
+    met = np.zeros(stripes, dtype=np.bool_)
+    known = np.zeros(stripes, dtype=np.bool_)
+    at, read = before, np.int64(0)
+    while left > 0 and read <= RUN_STEPS + span:
+        s = np.argmax(best[:, 0])
+        if not known[s]:
+            if not met[s]:
+                _read_free(table, wanted, sought, wanted.order[s], free[s])
+                met[s] = True
+            _longest_runs(free[s], room, longest[s])
+            best[s] = _best_lane(table, wanted, use, wanted.order[s], longest[s], left)
+            known[s] = True
+            read += span
+            continue
+        machine = best[s, 1]
+        length = min(best[s, 0], left)
+        if 0 < left - length < lease:
+            length = left - lease
+        if length < lease:
+            break
+        lane = table.lane_of[machine] % LANES
+        _, start = _runs_of_lane(free[s], room, lane, length, sought.early)
+        slots[at, START], slots[at, STOP] = sought.lo + start, sought.lo + start + length
+        slots[at, BUNDLES], slots[at, MACHINE] = 1, machine
+        if _take_run(table, wanted, slots[at], room, sought.lo, free[s]):
+            known[:] = False
+        if wanted.spread > 0:
+            use[key_of(table, wanted, machine)] += 1
+        at += 1
+        left -= length
+        more, _ = _runs_of_lane(free[s], room, lane, lease, sought.early)
+        longest[s, lane] = more
+        read += span // LANE_COST + 1
+        for other in range(stripes):  # what was picked may fill their domain
+            if known[other] and (other == s or wanted.spread > 0):
+                best[other] = _best_lane(
+                    table, wanted, use, wanted.order[other], longest[other], left
+                )
+    if left > 0:
+        take_slots(table, wanted.amounts, slots[before:at], -1)
+        return slots[:0]
+    return slots[before:at]
+
+
+@kernel
+def _take_run(
+    table: MachineTable, wanted: BundleKind, slot: I64, room: I64, lo: Int, free: I64
+) -> bool:
+    """Take a slot of one bundle, and note where its lane has no room for another one.
+
+    Returns whether the pool has no more room somewhere in it.
+    """
+    ring, place = table.ring, table.lane_of[slot[MACHINE]]
+    rows, lane = table.tree[place // LANES], place % LANES
+    a, b = columns(ring, slot[START], slot[STOP])
+    take_columns(table, wanted.amounts, place, a, b, 1)
+    for column in range(a, b):
+        row, full = ring[SIZE] + column % ring[SIZE], False
+        for k in range(wanted.amounts.shape[0]):
+            full = full or rows[row, wanted.amounts[k, 0], lane] < wanted.amounts[k, 1]
+        if full:
+            for t in range(
+                max(0, column * ring[WIDTH] - lo),
+                min(free.shape[0], (column + 1) * ring[WIDTH] - lo),
+            ):
+                free[t] &= ~(np.int64(1) << lane)
+    closed = False
+    for t in range(slot[START] - lo, slot[STOP] - lo):
+        room[t] -= 1
+        closed = closed or room[t] < 1
+    return closed

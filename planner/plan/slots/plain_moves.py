@@ -1,0 +1,125 @@
+"""Relocations that only put bundles which have not begun on other machines, at the same times.
+
+Most of those that follow a loss are such. Neither leases nor what has begun can be hurt by them, so
+that all of a joint batch are judged at once: a few calls for each kind of bundle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.cluster.cluster import Cluster
+from planner.plan.records.changes import Relocate
+from planner.plan.slots.slot_batch import SlotBatch
+from planner.promise import PromiseLevel
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.slots import NOWHERE, Slots, slots_of
+from rdl.resources import Resources
+
+#: Slots of one bundle.
+_Kind = dict[Resources, list[list[int]]]
+
+
+class PlainMoves:
+    """The plain relocations of one joint batch.
+
+    Parameters
+    ----------
+    now
+        The present step.
+    """
+
+    def __init__(self, cluster: Cluster, now: int) -> None:
+        self._now = now
+        self._labels = [group.labels for group in cluster.machines for _ in range(group.count)]
+        self._left: _Kind = {}
+        self._came: dict[str, _Kind] = {}
+        self._short: set[str] = set()
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._came
+
+    def add(self, change: Relocate, before: Holding) -> bool:
+        """Note a relocation of what is promised machines; False, and nothing done, if not plain."""
+        if change.promise is not PromiseLevel.PLACED or len(change.slots) != len(before.atoms):
+            return False
+        if change.id in self._came:
+            return False
+        left: _Kind = {}
+        came: _Kind = {}
+        for atom, slots in zip(before.atoms, change.slots, strict=True):
+            moved = None if slots is None else self._moved(atom, slots)
+            if moved is None:
+                return False
+            left.setdefault(atom.bundle, []).extend(moved[0])
+            came.setdefault(atom.bundle, []).extend(moved[1])
+        for bundle, rows in left.items():
+            self._left.setdefault(bundle, []).extend(rows)
+        self._came[change.id] = came
+        return True
+
+    def _moved(
+        self, atom: AtomAllocation, after: Slots
+    ) -> tuple[list[list[int]], list[list[int]]] | None:
+        """Return the slots that an atom leaves and those it comes to; None if that is not plain."""
+        if atom.slots is None or atom.rule.spread:
+            return None
+        counts: Counter[tuple[int, int, int]] = Counter()
+        times: Counter[tuple[int, int]] = Counter()
+        for sign, slots in ((1, after), (-1, atom.slots)):
+            for start, end, bundles, machine in slots.tolist():
+                counts[start, end, machine] += sign * bundles
+                times[start, end] += sign * bundles
+        if any(times.values()) or int(after[:, 2].min(initial=1)) < 1:
+            return None
+        left: list[list[int]] = []
+        came: list[list[int]] = []
+        for (start, end, machine), bundles in counts.items():
+            if bundles and (start < self._now or (bundles > 0 and not self._may(atom, machine))):
+                return None
+            if bundles:
+                (came if bundles > 0 else left).append([start, end, abs(bundles), machine])
+        return left, came
+
+    def _may(self, atom: AtomAllocation, machine: int) -> bool:
+        """Return whether bundles of an atom may be on a machine."""
+        there = NOWHERE < machine < len(self._labels)
+        return there and (atom.label is None or atom.label in self._labels[machine])
+
+    def leave(self, batch: SlotBatch) -> None:
+        """Give back what all of them leave."""
+        batch.change([(slots_of(slots), bundle) for bundle, slots in self._left.items()], -1)
+
+    def come(self, batch: SlotBatch) -> None:
+        """Take what they come to, wherever there is room; who finds none is `short`."""
+        mark, together = batch.mark(), self._together()
+        for slots, bundle in together:
+            if not batch.room.fits(slots, bundle):
+                break
+            batch.change([(slots, bundle)], 1)
+        else:
+            return
+        batch.undo(mark)
+        for id_, kinds in self._came.items():
+            own = batch.mark()
+            for bundle, rows in kinds.items():
+                if not batch.room.fits(slots_of(rows), bundle):
+                    batch.undo(own)
+                    self._short.add(id_)
+                    break
+                batch.change([(slots_of(rows), bundle)], 1)
+
+    def _together(self) -> Sequence[tuple[Slots, Resources]]:
+        """Return what all come to, by bundle."""
+        kinds: dict[Resources, list[Slots]] = {}
+        for came in self._came.values():
+            for bundle, rows in came.items():
+                kinds.setdefault(bundle, []).append(slots_of(rows))
+        return [(np.concatenate(slots), bundle) for bundle, slots in kinds.items()]
+
+    def is_short(self, id_: str) -> bool:
+        """Return whether there was no room for one."""
+        return id_ in self._short
