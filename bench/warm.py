@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.request import Request
 
 

@@ -13,7 +13,7 @@ from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from dispatch.tables.live_tables import LiveTables
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.plan.plan import Plan
 from rdl.resources import CPU, Resources
 

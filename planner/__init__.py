@@ -13,7 +13,7 @@ from rdl.lazy_names import lazy_names
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
     from planner.agents import AGENT_NAMES, DEFAULT_AGENT, agent_named
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.files.cluster_file import cluster_from_json, read_cluster
     from planner.files.errors import FileError, FileProblem
     from planner.files.plan_document import PlanDocument, read_plan, write_plan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from planner.plan.plan import Plan
     from planner.promise import PromiseLevel
     from planner.request import Request
-    from planner.reservation import AtomAllocation, Refusal, Reservation
+    from planner.reservations.reservation import AtomAllocation, Refusal, Reservation
     from planner.validation.document import PlanViolation
     from planner.validation.validate import validate
     from planner.workload.compare import AgentRun, Comparison, compare
@@ -84,8 +84,8 @@ _HOMES: Final = {
     "AGENT_NAMES": "planner.agents",
     "Agent": "planner.agent",
     "AgentRun": "planner.workload.compare",
-    "AtomAllocation": "planner.reservation",
-    "Cluster": "planner.cluster",
+    "AtomAllocation": "planner.reservations.reservation",
+    "Cluster": "planner.cluster.cluster",
     "Comparison": "planner.workload.compare",
     "CompiledWorkload": "planner.workload.compile",
     "DEFAULT_AGENT": "planner.agents",
@@ -103,9 +103,9 @@ _HOMES: Final = {
     "PlanViolation": "planner.validation.document",
     "Planned": "planner.workload.plan",
     "PromiseLevel": "planner.promise",
-    "Refusal": "planner.reservation",
+    "Refusal": "planner.reservations.reservation",
     "Request": "planner.request",
-    "Reservation": "planner.reservation",
+    "Reservation": "planner.reservations.reservation",
     "Weights": "planner.optimization.objective",
     "WorkloadLine": "planner.files.workload_file",
     "agent_named": "planner.agents",

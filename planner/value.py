@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult, atoms_held, shifts_of
 from planner.request import Request
 from rdl.resources import Resources

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from service.store.driver import UNAVAILABLE
+from service.store.database.driver import UNAVAILABLE
 
 _FORMAT: Final = "[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s"
 _TIME: Final = "%Y-%m-%d %H:%M:%S %z"

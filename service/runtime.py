@@ -21,7 +21,7 @@ from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Instant, Offset
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
-from service.commits.pending import context_of
+from service.commits.changes.pending import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread, Pace
 from service.dispatching.machine_watch import MachineWatch
@@ -34,13 +34,13 @@ from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store import Store
-from service.store.archive import ArchiveRows
-from service.store.audit import AuditRows
-from service.store.driver import UNAVAILABLE
-from service.store.host_clock import HostClock
-from service.store.notifications import LOG
-from service.store.token_book import TokenBook
-from service.store.tokens import TokenRows
+from service.store.database.driver import UNAVAILABLE
+from service.store.database.host_clock import HostClock
+from service.store.database.notifications import LOG
+from service.store.log.archive import ArchiveRows
+from service.store.log.audit import AuditRows
+from service.store.rows.token_book import TokenBook
+from service.store.rows.tokens import TokenRows
 from service.streaming.plan_stream import PieceMemory
 from service.streaming.present_states import PresentStates
 from service.streaming.stream_hub import StreamHub

@@ -8,16 +8,16 @@ import os
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.offers.search import OfferSearch, quick
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
-from planner.plan.reservation_records import Admitted
+from planner.plan.records.changes import Admit
+from planner.plan.records.reservation_records import Admitted
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
 from rdl.expressions import AfterSubmission, AnyOf, Atom, Expression, Window
 from rdl.resources import CPU, Resources
-from service.commits.commands import Admission, Ask
-from service.commits.pending import context_of
+from service.commits.changes.commands import Admission, Ask
+from service.commits.changes.pending import context_of
 from service.planning.planner import Planner
 from service.replication.replica import Replica
 

@@ -8,9 +8,9 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.policy import CapacityOverTime, Policy, Quota, Scope
 from planner.files import WorkloadLine
-from planner.policy import CapacityOverTime, Policy, Quota, Scope
 from rdl.expressions import (
     AllOf,
     AnyOf,

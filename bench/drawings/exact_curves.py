@@ -20,7 +20,7 @@ from bench.cases.exact.runs import Curve, rounded, run_exact, warm
 from bench.workloads.exact_shapes import divided, narrow, wide
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from dispatch.simulation.spread import spread_of
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.request import Request
 
 if TYPE_CHECKING:

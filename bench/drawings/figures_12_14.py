@@ -27,7 +27,7 @@ from bench.workloads.generator import Mix, cluster_of, compiled, generate
 from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import agent_named
 from planner.agents.milp.agent import MILP
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.metrics import measure, outcome_of
 from planner.plan.plan import Plan
 from planner.request import Request

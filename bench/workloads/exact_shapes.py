@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from bench.workloads.generator import CONTAINERS, MACHINE
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.expressions import Atom, Offset, Window

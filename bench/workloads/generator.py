@@ -19,7 +19,7 @@ from rdl.expressions import Atom, Edge, Expression, Graph, Offset, Order, Window
 from rdl.resources import Resources
 
 if TYPE_CHECKING:
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.request import Request
 
 CONTAINERS: Final = 16  # a machine
@@ -175,7 +175,7 @@ def expression_of(asked: DrawnRequest, step_ms: int) -> Expression:
 
 def cluster_of(mix: Mix) -> Cluster:
     """Return the cluster of a mix."""
-    from planner.cluster import Cluster, MachineGroup
+    from planner.cluster.cluster import Cluster, MachineGroup
 
     machines = (MachineGroup("standard", mix.machines, MACHINE),)
     return Cluster(step_ms=mix.step_ms, horizon_ms=mix.steps * mix.step_ms, machines=machines)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from planner.agent import Limits
 from planner.agents.exact.agent import ExactAgent
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.plan.plan import Plan
 from planner.request import Request
 from rdl.compile.compiler import compile_expression

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import WorkloadLine, cluster_from_json, read_line
 from service.importers.lines import Imported, TraceMachines, cluster_toml, open_trace
 from service.importers.swf import SwfModel, import_swf

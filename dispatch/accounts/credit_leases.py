@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.reservation import Rows
-from planner.rows import add_up
+from planner.reservations.reservation import Rows
+from planner.reservations.rows import add_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ from typing import Final
 import numpy as np
 
 from dispatch.accounts.credit_leases import AtomRule, creditable_rows
-from dispatch.cycle.cover import names_atom
+from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import ExecutionState
-from planner.plan.changes import Release
 from planner.plan.plan import Plan
-from planner.reservation import AtomAllocation, Rows
-from planner.reservation_state import LIVE, Event, may
+from planner.plan.records.changes import Release
+from planner.reservations.reservation import AtomAllocation, Rows
+from planner.reservations.state import LIVE, Event, may
 from rdl.expressions import Expression, atom_at
 from rdl.resources import Resources
 from rdl.text.parser import parse

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dispatch.cycle.cover import covered_counts
-from dispatch.cycle.slot_cover import Places, counts_of, slot_places
+from dispatch.cycle.cover.cover import covered_counts
+from dispatch.cycle.cover.slot_cover import Places, counts_of, slot_places
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.table import ExecutionTable
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dispatch.cycle.cover_book import CoverBook
+from dispatch.cycle.cover.cover_book import CoverBook
 from dispatch.cycle.options import DispatchOptions
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.uncovered import Uncovered

@@ -10,11 +10,11 @@ from dispatch.applications.application import Application, Kind
 from dispatch.machines.placement.policy import POLICIES, Policy
 from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering, ordering_named
-from planner.policy import ApplicationQuota
+from planner.cluster.policy import ApplicationQuota
 
 if TYPE_CHECKING:
-    from planner.cluster import Cluster
-    from planner.dispatch_policy import DispatchPolicy
+    from planner.cluster.cluster import Cluster
+    from planner.cluster.dispatch_policy import DispatchPolicy
 
 
 class Tier(IntEnum):

@@ -16,7 +16,7 @@ from dispatch.entitlements.follower import STOP_GRACE_MS
 from dispatch.executions.execution import UNLIMITED, Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
-from planner.policy import ApplicationQuota
+from planner.cluster.policy import ApplicationQuota
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 

@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from dispatch.cycle.cover_book import CoverBook
+from dispatch.cycle.cover.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
 from dispatch.cycle.moves import Moves
 from dispatch.cycle.options import DispatchOptions, LineOptions, Tier

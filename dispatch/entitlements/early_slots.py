@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dispatch.entitlements.directive import ActiveSlot, AtomShare, Entitlement
 from dispatch.entitlements.early_start import take
 from dispatch.entitlements.slot_rows import SlotRows
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from rdl.resources import Resources
 
 

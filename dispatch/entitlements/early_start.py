@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dispatch.entitlements.directive import AtomShare, Entitlement
 from dispatch.entitlements.start_delay import anticipate
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from rdl.resources import Resources
 
 _Atoms = Sequence[tuple[str, Resources, str | None]]

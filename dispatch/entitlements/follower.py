@@ -21,7 +21,7 @@ from dispatch.entitlements.slots_ahead import SlotsAhead
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelayTable
 from lp.lotes.dispatch_table import DispatchTable
 from planner.plan.plan import Plan
-from planner.reservation import Holding
+from planner.reservations.reservation import Holding
 from rdl.resources import Resources
 
 #: How long before an entitlement grows stops begin (dispatch.md, step 3).

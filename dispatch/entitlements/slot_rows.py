@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.entitlements.directive import ActiveSlot
-from planner.reservation import Holding
-from planner.slots import NOWHERE, Slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import NOWHERE, Slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.slots import NOWHERE, Slots
+from planner.reservations.slots import NOWHERE, Slots
 
 #: Steps until a slot begins on a machine where none will.
 NEVER: Final = 2**40

@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.reservation import Rows
+from planner.reservations.reservation import Rows
 from rdl.expressions import (
     AllOf,
     AnyOf,

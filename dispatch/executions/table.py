@@ -23,7 +23,7 @@ from dispatch.executions.states import (
     next_execution_state,
 )
 from dispatch.machines.machine_pool import MachinePool
-from planner.cluster import DEFAULT_QUEUE
+from planner.cluster.cluster import DEFAULT_QUEUE
 from rdl.resources import Resources
 
 #: First pause before a component that could not be started, or failed, is started again, and

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dispatch.applications.application import Application, Component
 from dispatch.machines.placement.state import Machines
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 
 Vector = tuple[int, ...]
 

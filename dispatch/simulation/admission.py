@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.agent import Agent, Limits
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.request import Request
 
 

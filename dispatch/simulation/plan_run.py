@@ -24,7 +24,7 @@ from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from planner.plan.plan import Plan
-from planner.reservation import AtomAllocation
+from planner.reservations.reservation import AtomAllocation
 
 #: How often the dispatcher is asked: just before rows change, when they do, and just after.
 _TICK_MS = 1000

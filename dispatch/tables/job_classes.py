@@ -21,7 +21,7 @@ import rdl.work_graph as wg
 from dispatch.tables.jobs import JobGroup, jobs_of_rows
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
 from lp.lotes.job_classes import ArrivalSample, fit_job_classes
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import FileError, FileProblem, JobClass
 from planner.request import Request
 from rdl.resources import Resources

@@ -20,7 +20,7 @@ from dispatch.tables.job_classes import instance_of_work, work_of_jobs
 from dispatch.tables.jobs import JobGroup, jobs_of_rows
 from lp.lotes.dispatch_table import DispatchTable
 from lp.lotes.pipeline import LotesOptions, plan_lotes
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.plan.plan import Plan
 from rdl.resources import Resources
 

@@ -34,15 +34,15 @@ from planner.explain import time_text
 from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
-from planner.plan.changes import Change, Degrade, Fail, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Change, Degrade, Fail, Update
 from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
-from planner.reservation import Holding
-from planner.reservation_state import STATE_NUMBERS, State
-from planner.slots import Slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import Slots
+from planner.reservations.state import STATE_NUMBERS, State
 from rdl.resources import format_amount
 
 #: Causes of updates, as histories tell them.

@@ -12,11 +12,11 @@ from planner.adaptation.repair import standing
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import takings_of
 from planner.capacity.profile import FreeProfile
-from planner.cluster import Cluster, Outage
+from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import anchor_of
-from planner.slots import NOWHERE
+from planner.reservations.slots import NOWHERE
 
 
 def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:

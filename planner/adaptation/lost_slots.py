@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster
-from planner.plan.table import StandingSlots
-from planner.slots import NOWHERE
+from planner.cluster.cluster import Cluster
+from planner.plan.table.table import StandingSlots
+from planner.reservations.slots import NOWHERE
 from rdl.time_grid import TimeGrid
 
 I64 = NDArray[np.int64]

@@ -20,15 +20,15 @@ from planner.adaptation.relocation import (
     room_with,
     slots_on,
 )
-from planner.holding import with_slots
-from planner.plan.changes import Relocate
 from planner.plan.plan import Plan
-from planner.plan.slots_in_force import occurrence_pieces
-from planner.plan.table_columns import LEVEL_NUMBERS
+from planner.plan.records.changes import Relocate
+from planner.plan.slots.slots_in_force import occurrence_pieces
+from planner.plan.table.columns import LEVEL_NUMBERS
 from planner.promise import PromiseLevel
-from planner.reservation import Holding
-from planner.reservation_state import LIVE, STATE_NUMBERS, State
-from planner.slots import NOWHERE, Slots, slots_of, sort_slots
+from planner.reservations.holding import with_slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import NOWHERE, Slots, slots_of, sort_slots
+from planner.reservations.state import LIVE, STATE_NUMBERS, State
 
 #: What histories say of a reservation that was laid on machines.
 LAID = "the cluster promises machines now"

@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 
 from planner.explain import time_text
-from planner.holding import within
 from planner.placement import shifts_of
 from planner.plan.plan import Plan
 from planner.renegotiation.fixed import FixedAtom
@@ -16,7 +15,8 @@ from planner.renegotiation.remainder import Remainder
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of, occurrence_of
-from planner.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.holding import within
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path
 
 #: Most lost runs that are told by their times.

@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.adaptation.lost_slots import lost_slots
-from planner.cluster import Cluster, renumbered_machines
-from planner.holding import with_slots
+from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.machines.room import MachineRoom
-from planner.plan.changes import Relocate
 from planner.plan.plan import Plan
-from planner.plan.slots_in_force import stays_until
-from planner.plan.table import StandingSlots
-from planner.plan.table_columns import LEVEL_NUMBERS
+from planner.plan.records.changes import Relocate
+from planner.plan.slots.slots_in_force import stays_until
+from planner.plan.table.columns import LEVEL_NUMBERS
+from planner.plan.table.table import StandingSlots
 from planner.promise import PromiseLevel
 from planner.repacking.board import MachineBoard
-from planner.reservation import Holding
-from planner.reservation_state import LIVE, STATE_NUMBERS, State
-from planner.slots import NOWHERE, MachineRule, Slots, renumber, slots_of, sort_slots
+from planner.reservations.holding import with_slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, renumber, slots_of, sort_slots
+from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.resources import Resources
 
 #: Slots that make way in one relocation, and for one piece, at most.

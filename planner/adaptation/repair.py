@@ -26,8 +26,8 @@ from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move
 from planner.replanning.moves import CommitmentMoves
-from planner.reservation import Holding
-from planner.reservation_state import LIVE, STATE_NUMBERS, State
+from planner.reservations.reservation import Holding
+from planner.reservations.state import LIVE, STATE_NUMBERS, State
 
 #: Rounds of improvement where neither time nor work is limited.
 ROUNDS: Final = 200

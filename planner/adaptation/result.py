@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from planner.adaptation.repair import Cost
-from planner.plan.changes import Change
+from planner.plan.records.changes import Change
 
 
 class Effect(StrEnum):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.holding import holding_of
 from planner.placement import Code, PlacementResult, shifts_of
 from planner.request import Request
+from planner.reservations.holding import holding_of
 from planner.value import value_of
 from planner.view import Demand, PlanView
 from rdl.oracle.satisfaction import check

@@ -15,10 +15,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.calendar import Calendar
-from planner.cluster import Cluster
-from planner.cluster_cost import cells_fit
-from planner.policy import CapacityOverTime, Quota
+from planner.cluster.calendar import Calendar
+from planner.cluster.cluster import Cluster
+from planner.cluster.cost import cells_fit
+from planner.cluster.policy import CapacityOverTime, Quota
 from planner.view import Demand
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from planner.capacity.profile import FreeProfile
 from planner.explain import area_text, free_text, time_text
 from planner.placement import Binding, Code
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import dense
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import dense
 from planner.view import Demand
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text

@@ -16,10 +16,10 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.calendar import Calendar, calendar_of
 from planner.capacity.block_index import block_count, block_minima
 from planner.capacity.capacity_rows import CapacityRows, limit_of, terms_of
-from planner.rows import dense
+from planner.cluster.calendar import Calendar, calendar_of
+from planner.reservations.rows import dense
 from planner.view import AverageSlack, Demand, ProfileArrays
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid

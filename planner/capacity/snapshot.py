@@ -18,7 +18,7 @@ from rdl.time_grid import TimeGrid
 
 if TYPE_CHECKING:
     from planner.capacity.overlay import Overlay
-    from planner.reservation import Holding
+    from planner.reservations.reservation import Holding
 
 
 class PlanSnapshot:
@@ -65,7 +65,7 @@ class PlanSnapshot:
     def _changed(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
     ) -> PlanSnapshot:
-        from planner.holding import holding_of
+        from planner.reservations.holding import holding_of
 
         held = ((one.tenant, one.queue, holding_of(one, result)) for one, result in placed)
         return self._with(held, version, sign)

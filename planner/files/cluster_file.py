@@ -9,7 +9,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
-from planner.cluster import (
+from planner.cluster.cluster import (
     DAY_MS,
     DEFAULT_QUEUE,
     OUTAGE_KINDS,
@@ -20,8 +20,8 @@ from planner.cluster import (
     Price,
     Queue,
 )
-from planner.cluster_cost import MOST_NAMED, excesses
-from planner.dispatch_policy import DispatchPolicy, DispatchPolicyError, completed
+from planner.cluster.cost import MOST_NAMED, excesses
+from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, completed
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
 from planner.files.schema import schema_problems
@@ -40,7 +40,7 @@ def read_cluster(path: str | Path) -> Cluster:
     ------
     FileError
         With every problem, each with its pointer (the line, for broken TOML).
-        Too many machines or steps to plan on are a problem too (`planner.cluster_cost`).
+        Too many machines or steps to plan on are a problem too (`planner.cluster.cost`).
     OSError
         If the file cannot be opened.
     """

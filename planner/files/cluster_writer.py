@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC
 from typing import Any
 
-from planner.cluster import (
+from planner.cluster.cluster import (
     DAY_MS,
     DEFAULT_QUEUE,
     OUTAGE_KINDS,
@@ -15,8 +15,8 @@ from planner.cluster import (
     Outage,
     Queue,
 )
-from planner.dispatch_policy import DispatchPolicy
-from planner.policy import (
+from planner.cluster.dispatch_policy import DispatchPolicy
+from planner.cluster.policy import (
     DAYS,
     ApplicationQuota,
     CapacityOverTime,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems

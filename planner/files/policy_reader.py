@@ -1,4 +1,4 @@
-"""The policies of cluster files: plain JSON values in, `planner.policy` out."""
+"""The policies of cluster files: plain JSON values in, `planner.cluster.policy` out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from planner.files.value_reader import JsonValueReader
-from planner.policy import (
+from planner.cluster.policy import (
     DAYS,
     EACH,
     ApplicationQuota,
@@ -20,6 +19,7 @@ from planner.policy import (
     RequestLimits,
     Scope,
 )
+from planner.files.value_reader import JsonValueReader
 from rdl.errors import did_you_mean
 from rdl.resources import canonical_resource
 from rdl.time_grid import duration_text

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from planner.cluster import DEFAULT_QUEUE
+from planner.cluster.cluster import DEFAULT_QUEUE
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
 from planner.promise import PromiseLevel, asked_level

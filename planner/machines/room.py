@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.machines.kernels.arrays import BundleKind, MachineTable, SearchTask
 from planner.machines.slot_atom import SlotAtom
 from planner.machines.stripes import STRIPE, Stripes
 from planner.machines.time_ring import TimeRing
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster, groups_with
-from planner.slots import MachineRule
+from planner.cluster.cluster import Cluster, groups_with
+from planner.reservations.slots import MachineRule
 from rdl.resources import Resources
 
 I32 = NDArray[np.int32]

@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import CPU, Resources
 
 _STEPS = 24

@@ -15,6 +15,7 @@ from typing import Final
 
 from planner.agent import Agent, Limits
 from planner.capacity.snapshot import PlanSnapshot
+from planner.cluster.policy import RequestLimits
 from planner.offers.trial_machines import TrialMachines
 from planner.offers.variants import (
     deadline_ms,
@@ -26,9 +27,8 @@ from planner.offers.variants import (
     with_start,
 )
 from planner.placement import PlacementResult, shifts_of
-from planner.plan.admission import window_refusal
-from planner.plan.changes import UncompiledRequest
-from planner.policy import RequestLimits
+from planner.plan.batch.admission import window_refusal
+from planner.plan.records.changes import UncompiledRequest
 from planner.request import Request, header_of
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.offers.offers import Seeker, find_offers, request_of
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import limits_of
-from planner.plan.changes import UncompiledRequest
-from planner.plan.reservation_records import Admitted
+from planner.plan.batch.admission import limits_of
+from planner.plan.records.changes import UncompiledRequest
+from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import binding_to_json
+from planner.reservations.reservation import binding_to_json
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
@@ -125,7 +125,7 @@ class OfferSearch:
         Parameters
         ----------
         screening
-            Refusal of a request that no agent needs to see (`planner.plan.admission.screen`).
+            Refusal of a request that no agent needs to see (`planner.plan.batch.admission.screen`).
         limits
             How long the agent may take for the request as it stands.
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from planner.agent import Agent
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster
-from planner.holding import holding_of
+from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult
-from planner.plan.machine_search import MachineSearch, machines_refusal
-from planner.plan.packable import PackedBundles
-from planner.plan.reservation_records import Admitted
-from planner.plan.slot_batch import MachineShortage, SlotBatch
+from planner.plan.records.reservation_records import Admitted
+from planner.plan.slots.machine_search import MachineSearch, machines_refusal
+from planner.plan.slots.packable import PackedBundles
+from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding
+from planner.reservations.holding import holding_of
+from planner.reservations.reservation import Holding
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from planner.optimization.result import LeftOut
 from planner.placement import Code
-from planner.plan.admission import rule_refusal
+from planner.plan.batch.admission import rule_refusal
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, LazyRequest, commitment_of
 from planner.request import Request, header_of
-from planner.reservation import Holding, Refusal
-from planner.reservation_state import State
+from planner.reservations.reservation import Holding, Refusal
+from planner.reservations.state import State
 from planner.value import size_of
 from rdl.compile.compiler import compile_source
 from rdl.errors import RdlError

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from planner.capacity.overlay import takings_of
-from planner.holding import holding_of
 from planner.metrics import preemption
-from planner.plan.changes import Admit, Change, Degrade, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Degrade, Update
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import exceeds_machines, shortage_of
-from planner.reservation import Holding
-from planner.reservation_state import State
+from planner.reservations.holding import holding_of
+from planner.reservations.reservation import Holding
+from planner.reservations.state import State
 from planner.value import prices_of, value_of
 
 #: Value or cost that counts as none.

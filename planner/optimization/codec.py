@@ -13,17 +13,17 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
-from planner.reservation import Holding, rows_of
-from planner.slots import Slots, slots_of
+from planner.reservations.reservation import Holding, rows_of
+from planner.reservations.slots import Slots, slots_of
 
 
 def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from planner.adaptation.relocation import has_lost_slots, relocate_change, room_with, slots_on
-from planner.plan.changes import Admit, Change, Relocate, Update
+from planner.plan.records.changes import Admit, Change, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan
-from planner.reservation import Holding
-from planner.slots import Slots
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import Slots
 
 
 def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:

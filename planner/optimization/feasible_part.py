@@ -21,11 +21,11 @@ from planner.capacity.overlay import Overlay, RowChange, Taking
 from planner.optimization.change_value import SAME, is_short, is_useless, value_of_change
 from planner.optimization.draft_slots import without_slots
 from planner.placement import Code
-from planner.plan.admission import limit_refusal
-from planner.plan.changes import Admit, Change, Conflict, Degrade, Relocate
-from planner.plan.joint_commit import takings_of_change
+from planner.plan.batch.admission import limit_refusal
+from planner.plan.batch.joint_commit import takings_of_change
+from planner.plan.batch.prepare import conflicts_but_for_room
 from planner.plan.plan import Plan
-from planner.plan.prepare import conflicts_but_for_room
+from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Relocate
 
 #: A row of the profile ("free") or of the window averages ("slack"), by its number.
 _Row: TypeAlias = tuple[str, int]

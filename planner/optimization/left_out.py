@@ -7,14 +7,14 @@ from typing import Final
 
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.holding import holding_of
 from planner.optimization.candidates import cannot_wait
 from planner.optimization.result import LeftOut
 from planner.placement import Code, PlacementResult
-from planner.plan.machine_search import machines_refusal
+from planner.plan.slots.machine_search import machines_refusal
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
-from planner.reservation_state import State
+from planner.reservations.holding import holding_of
+from planner.reservations.state import State
 
 _NOT_RESTORED: Final = "no place for all that was promised was found"
 _NOT_TRIED: Final = "there may be a place: the search ended before it was found"

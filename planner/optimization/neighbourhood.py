@@ -19,7 +19,7 @@ from planner.placement import PlacementResult
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.moves import CommitmentMoves
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.value import value_of
 
 #: Agents that place what was lifted; each finds other places.

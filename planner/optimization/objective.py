@@ -10,8 +10,8 @@ from typing import Any
 from planner.metrics import preemption
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import work_moved
-from planner.reservation import Holding
-from planner.reservation_state import State
+from planner.reservations.reservation import Holding
+from planner.reservations.state import State
 from planner.value import PriceList, value_asked
 from rdl.resources import Resources
 

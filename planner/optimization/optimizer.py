@@ -32,14 +32,14 @@ from planner.optimization.pins import PinConflict, conflicting_pins
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.optimization.solver_step import SolverStep
 from planner.placement import PlacementResult
-from planner.plan.admission import limit_refusal
-from planner.plan.changes import Admit, Change, Degrade, Update
+from planner.plan.batch.admission import limit_refusal
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Degrade, Update
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
-from planner.reservation import Holding
-from planner.reservation_state import State
+from planner.reservations.reservation import Holding
+from planner.reservations.state import State
 from planner.value import PriceList
 
 #: Cause of updates, as histories tell it, and the agent's name on them.

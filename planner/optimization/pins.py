@@ -20,7 +20,7 @@ from planner.explain import area_text, time_text
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import exceeds_machines
-from planner.reservation import Holding
+from planner.reservations.reservation import Holding
 from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 

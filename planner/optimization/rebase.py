@@ -29,13 +29,13 @@ from planner.optimization.feasible_part import (
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, CostScale, Objective, PlanCost
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Admit, Change, Conflict, Degrade, Update
+from planner.plan.batch.prepare import conflicts_but_for_room
 from planner.plan.plan import Plan
-from planner.plan.prepare import conflicts_but_for_room
+from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Update
 from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.value import PriceList
 
 #: Seconds after which no other place is looked for any more.

@@ -10,7 +10,7 @@ from planner.agent import Limits
 from planner.optimization.objective import PlanCost
 from planner.optimization.pins import PinConflict
 from planner.placement import Code
-from planner.plan.changes import Admit, Change, Update
+from planner.plan.records.changes import Admit, Change, Update
 from planner.value import relative_gap
 
 

@@ -22,8 +22,8 @@ from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of
 from planner.request import Request
-from planner.reservation import Rows
-from planner.rows import subtract
+from planner.reservations.reservation import Rows
+from planner.reservations.rows import subtract
 from planner.value import size_of
 
 #: Part of the time that a solver gets.

@@ -20,16 +20,16 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.files.cluster_file import cluster_from_json
 from planner.files.cluster_writer import cluster_to_json
-from planner.plan.details import Kept, packed
-from planner.plan.growing_columns import Column, IdIndex
-from planner.plan.holds import Hold
 from planner.plan.plan import Plan
-from planner.plan.reservation_records import Refused
-from planner.plan.table import ReservationTable
+from planner.plan.records.holds import Hold
+from planner.plan.records.reservation_records import Refused
+from planner.plan.table.details import Kept, packed
+from planner.plan.table.growing_columns import Column, IdIndex
+from planner.plan.table.table import ReservationTable
 from planner.promise import PromiseLevel
-from planner.reservation import Degradation, HistoryEntry, Refusal
-from planner.reservation_state import LIVE
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.reservation import Degradation, HistoryEntry, Refusal
+from planner.reservations.slots import ANYWHERE, MachineRule
+from planner.reservations.state import LIVE
 from rdl.resources import Resources
 
 #: Layout of the document; a reader refuses what it does not know.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.plan.changes import Advance, Change, Prepared
-from planner.plan.prepare import prepare
+from planner.plan.batch.prepare import prepare
+from planner.plan.records.changes import Advance, Change, Prepared
 from planner.plan.state import PlanState, StaleVersionError
 
 

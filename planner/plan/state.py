@@ -17,13 +17,17 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import Taking, merge_takings, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster, renumbered_machines
-from planner.holding import extend_shifts, release_rows, with_slots, without_after
+from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.machines.room import MachineRoom
-from planner.plan.holds import HoldAccepted
-from planner.plan.packable import PackedBundles, packed_bundles
-from planner.plan.records import Advanced, Archived, CommitRecord, Reconfigured, RecordedChange
-from planner.plan.reservation_records import (
+from planner.plan.records.commit_records import (
+    Advanced,
+    Archived,
+    CommitRecord,
+    Reconfigured,
+    RecordedChange,
+)
+from planner.plan.records.holds import HoldAccepted
+from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
@@ -32,12 +36,20 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.plan.table import ReservationTable
-from planner.plan.table_removal import without
+from planner.plan.slots.packable import PackedBundles, packed_bundles
+from planner.plan.table.removal import without
+from planner.plan.table.table import ReservationTable
 from planner.promise import PromiseLevel
-from planner.reservation import Degradation, HistoryEntry, Holding, Refusal, Reservation
-from planner.reservation_state import LIVE, STATE_NUMBERS, State
-from planner.slots import Slots
+from planner.reservations.holding import extend_shifts, release_rows, with_slots, without_after
+from planner.reservations.reservation import (
+    Degradation,
+    HistoryEntry,
+    Holding,
+    Refusal,
+    Reservation,
+)
+from planner.reservations.slots import Slots
+from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.time_grid import TimeGrid
 
 _ACCEPTED = STATE_NUMBERS[State.ACCEPTED]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.reservation import AtomAllocation, Rows
-from planner.rows import merge
+from planner.reservations.reservation import AtomAllocation, Rows
+from planner.reservations.rows import merge
 from rdl.compile.shapes import is_reachable
 from rdl.resources import Resources
 

@@ -19,14 +19,14 @@ import numpy as np
 from planner.agent import Agent, Limits
 from planner.capacity.overlay import takings_of
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import DAY_MS
-from planner.holding import details_of, holding_of
+from planner.cluster.cluster import DAY_MS
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.request import Request
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import add_up, split
+from planner.reservations.holding import details_of, holding_of
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import add_up, split
 from planner.value import options_of
 from planner.view import PlanView
 from rdl.errors import RdlError

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster, groups_with
+from planner.cluster.cluster import Cluster, groups_with
 from planner.machines.stripes import Stripes
 from rdl.resources import Resources
 

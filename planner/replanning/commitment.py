@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.cluster import Cluster
-from planner.holding import bundle_steps, without_after
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.request import Request
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.reservation_state import State
+from planner.reservations.holding import bundle_steps, without_after
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.state import State
 from planner.value import size_of
 from rdl.compile.compiler import compile_expression, compile_source
 from rdl.errors import RdlError

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from planner.machines.room import MachineRoom
 from planner.plan.plan import Plan
-from planner.plan.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation, Holding
-from planner.slots import NOWHERE
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.slots import NOWHERE
 
 
 class _SharedRoom:

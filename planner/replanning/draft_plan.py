@@ -14,18 +14,18 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster
-from planner.holding import holding_of, leases_of
+from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult
-from planner.plan.machine_search import CappedView
 from planner.plan.plan import Plan
-from planner.plan.slot_batch import MachineShortage
+from planner.plan.slots.machine_search import CappedView
+from planner.plan.slots.slot_batch import MachineShortage
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.move import Move, move_of
-from planner.reservation import AtomAllocation, Holding
-from planner.reservation_state import State
-from planner.rows import split, work_gained
+from planner.reservations.holding import holding_of, leases_of
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.rows import split, work_gained
+from planner.reservations.state import State
 from planner.view import PlanView
 from rdl.resources import Resources
 

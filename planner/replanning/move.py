@@ -13,8 +13,8 @@ from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.renegotiation.renegotiation import join_parts, verify
 from planner.replanning.commitment import Commitment
 from planner.request import Request
-from planner.reservation import AtomAllocation, Holding
-from planner.rows import split
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.rows import split
 from planner.view import PlanView
 from rdl.errors import RdlError
 from rdl.work_graph import (

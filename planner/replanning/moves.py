@@ -13,8 +13,8 @@ from planner.renegotiation.fixed import FixedAtom
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan, Overcommitment
 from planner.replanning.move import Move, move_of, numbers_of
-from planner.reservation import AtomAllocation, Holding, Rows
-from planner.rows import add_up, dense
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import add_up, dense
 from planner.view import Demand
 from rdl.compile.shapes import is_reachable
 

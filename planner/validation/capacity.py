@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.validation.document import Held, HeldAtom, PlanViolation
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid

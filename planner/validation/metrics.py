@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.validation.capacity import used_by
 from planner.validation.document import WHOLE, Held, PlanViolation
 from rdl.expressions import AnyOf, Atom, Every, Expression, children_of

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from planner.cluster import Cluster
-from planner.policy import (
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import (
     EACH,
     ApplicationQuota,
     CapacityOverTime,

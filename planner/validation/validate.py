@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from planner.cluster import Cluster, ClusterError
+from planner.cluster.cluster import Cluster, ClusterError
 from planner.placement import Code
 from planner.validation.capacity import capacity_violations, fit_violations
 from planner.validation.document import (

@@ -14,10 +14,10 @@ from typing import TypeAlias
 from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.placement import MACHINES, Code, PlacementResult
-from planner.plan.changes import Admit, Change, Committed, Prepared, Refuse
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord, RecordedChange
-from planner.plan.reservation_records import Admitted, Refused
+from planner.plan.records.changes import Admit, Change, Committed, Prepared, Refuse
+from planner.plan.records.commit_records import CommitRecord, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Refused
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.value import size_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.agent import Agent, Limits, SolverOutcome
 from planner.agents import AGENT_NAMES, agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics
 from planner.workload.compile import CompiledWorkload

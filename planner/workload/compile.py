@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, readable
 from planner.placement import Code
-from planner.plan.changes import UncompiledRequest
+from planner.plan.records.changes import UncompiledRequest
 from planner.request import Request, header_of
 from rdl.errors import RdlError
 from rdl.limits import DEFAULT_LIMITS, SourceLimits

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from planner.files.plan_document import PlanDocument
-from planner.reservation_state import State
+from planner.reservations.state import State
 
 #: Metrics that a comparison shows, in order.
 COMPARED = (

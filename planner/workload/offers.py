@@ -9,7 +9,7 @@ from typing import Final
 from planner.agent import Agent
 from planner.files.plan_document import PlanDocument
 from planner.offers.search import HOPELESS, OfferSearch
-from planner.plan.changes import UncompiledRequest
+from planner.plan.records.changes import UncompiledRequest
 from planner.request import Request
 from planner.workload.compile import CompiledWorkload
 from planner.workload.plan import Planned

@@ -13,17 +13,17 @@ from typing import Final
 
 from planner.agent import Agent, Limits, SolveProgress, SolverAgent
 from planner.agents import DEFAULT_AGENT, agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import rule_refusal
-from planner.plan.changes import Admit, Change, Refuse
+from planner.plan.batch.admission import rule_refusal
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Admitted
+from planner.plan.records.changes import Admit, Change, Refuse
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation import Holding
+from planner.reservations.reservation import Holding
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_draft import PlacedDraft
 from planner.workload.placed_search import PlacedSearch

@@ -15,13 +15,13 @@ from planner.agent import (
     SolverOutcome,
     SolverReport,
 )
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
 from planner.machines.warm_up import load_machine_kernels
 from planner.metrics import Metrics, RequestOutcome, measure, outcome_of
 from planner.placement import Code, PlacementResult
-from planner.plan.admission import screen
+from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.request import Request

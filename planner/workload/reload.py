@@ -8,22 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.errors import FileError, FileProblem
 from planner.files.plan_document import PlanDocument
-from planner.holding import holding_of, with_slots
 from planner.metrics import Metrics, RequestOutcome, measure
 from planner.placement import Code
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord, RecordedChange
-from planner.plan.reservation_records import Admitted, Refused
+from planner.plan.records.commit_records import CommitRecord, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Refused
 from planner.promise import PromiseLevel, asked_level
 from planner.renegotiation.renegotiation import result_of
 from planner.request import Request
-from planner.reservation import AtomAllocation, Degradation, Holding, Refusal, RequestDetails, Rows
-from planner.reservation_state import State
-from planner.rows import add_up
-from planner.slots import NOWHERE, MachineRule, Slots, no_slots, sort_slots
+from planner.reservations.holding import holding_of, with_slots
+from planner.reservations.reservation import (
+    AtomAllocation,
+    Degradation,
+    Holding,
+    Refusal,
+    RequestDetails,
+    Rows,
+)
+from planner.reservations.rows import add_up
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, no_slots, sort_slots
+from planner.reservations.state import State
 from planner.value import prices_of, size_of, worth_of
 from rdl.compile.compiler import compile_source
 from rdl.errors import RdlError

@@ -6,10 +6,10 @@ from functools import cache
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files.workload_file import WorkloadLine
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.workload.compile import compile_workload
 from rdl.resources import CPU, Resources
 

@@ -15,7 +15,7 @@ from service.api.route import Route
 from service.problems import ApiProblemError, ProblemDocument
 from service.response import Response, problem_response
 from service.runtime import Runtime
-from service.store.driver import UNAVAILABLE
+from service.store.database.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

@@ -12,7 +12,7 @@ from service.access.token import Token
 from service.access.user import ANYBODY, LOCAL_USER, User
 from service.api.origin_check import refuse_foreign_page
 from service.problems import ApiError, ApiProblemError, problem
-from service.store.token_book import key_of_name, key_of_secret
+from service.store.rows.token_book import key_of_name, key_of_secret
 
 if TYPE_CHECKING:
     from service.api.route import Route

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from service.access.user import LOCAL_USER, User
 from service.api.call import Call
 from service.api.route import Header
-from service.commits.commands import Key
+from service.commits.changes.commands import Key
 from service.response import Response
 
 if TYPE_CHECKING:

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.api.description import description_routes
+from service.api.openapi.description import description_routes
 from service.api.route import Route
-from service.api.views import (
-    applications,
-    assignments,
-    audit,
-    calendar_feeds,
-    cluster,
-    comparisons,
-    diagnostics,
-    dispatch_policy,
-    events,
-    executors,
-    health,
-    holds,
-    insight,
-    machines,
-    offers,
-    optimizations,
-    outages,
-    plan,
-    plan_changes,
-    plan_columns,
-    plan_export,
-    rdl,
-    reservations,
-    tokens,
-    webhooks,
-    yarn,
-)
+from service.api.views import diagnostics, health, yarn
+from service.api.views.access import audit, tokens
+from service.api.views.applications import applications, assignments, executors
+from service.api.views.cluster import cluster, dispatch_policy, machines, outages
+from service.api.views.events import calendar_feeds, events, webhooks
+from service.api.views.jobs import comparisons, optimizations
+from service.api.views.plan import changes as plan_changes
+from service.api.views.plan import columns as plan_columns
+from service.api.views.plan import export as plan_export
+from service.api.views.plan import series as plan
+from service.api.views.reservations import holds, insight, offers, rdl, reservations
 
 _CALLS: Final[tuple[Route, ...]] = (
     *rdl.ROUTES,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE, ERROR
 from service.cli.lotes_output import LotesInput, print_answer
-from service.cli.options import READABLE, WRITABLE, known_name, seed_option
-from service.cli.output import format_option
-from service.cli.progress import running
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.options import READABLE, WRITABLE, known_name, seed_option
+from service.cli.terminal.output import format_option
+from service.cli.terminal.progress import running
 
 if TYPE_CHECKING:
     from lp.lotes.pipeline import LotesResult

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.output import CSV, JSON, print_csv, print_json, print_table
+from service.cli.terminal.output import CSV, JSON, print_csv, print_json, print_table
 
 if TYPE_CHECKING:
     from dispatch.tables.job_classes import JobSample
     from lp.lotes.instance import LotesInstance
     from lp.lotes.pipeline import LotesResult
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
 
 _SHOWN_BINS = 40
 _TABLE_COLUMNS = ("class", "machines", "part", "target")

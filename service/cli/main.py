@@ -7,7 +7,7 @@ import sys
 try:
     import click
 
-    from service.cli.command_group import AgendaGroup, LazyCommand
+    from service.cli.terminal.command_group import AgendaGroup, LazyCommand
 except KeyboardInterrupt:  # ^C while Python still reads the program
     sys.stderr.write("agenda: stopped before it began\n")
     raise SystemExit(130) from None
@@ -58,24 +58,38 @@ PARTS = (
         "token", "service.cli.token:token", "Create, list and revoke the tokens of a database."
     ),
     LazyCommand(
-        "submit", "service.cli.client.reservations:submit", "Ask a server for reservations."
+        "submit",
+        "service.cli.client.reservations.reservations:submit",
+        "Ask a server for reservations.",
     ),
-    LazyCommand("list", "service.cli.client.reservations:list_", "List a server's reservations."),
     LazyCommand(
-        "show", "service.cli.client.reservations:show", "Show one reservation of a server."
+        "list",
+        "service.cli.client.reservations.reservations:list_",
+        "List a server's reservations.",
+    ),
+    LazyCommand(
+        "show",
+        "service.cli.client.reservations.reservations:show",
+        "Show one reservation of a server.",
     ),
     LazyCommand(
         "offers",
-        "service.cli.client.offers:offers",
+        "service.cli.client.reservations.offers:offers",
         "Show what would be accepted instead of a request.",
     ),
     LazyCommand(
-        "cancel", "service.cli.client.reservations:cancel", "Cancel a reservation of a server."
+        "cancel",
+        "service.cli.client.reservations.reservations:cancel",
+        "Cancel a reservation of a server.",
     ),
-    LazyCommand("apps", "service.cli.client.apps:apps", "Run applications on a server's machines."),
+    LazyCommand(
+        "apps",
+        "service.cli.client.applications.apps:apps",
+        "Run applications on a server's machines.",
+    ),
     LazyCommand(
         "assignments",
-        "service.cli.client.assignments:assignments",
+        "service.cli.client.applications.assignments:assignments",
         "Show what runs on which machine of a server.",
     ),
     LazyCommand(
@@ -85,32 +99,38 @@ PARTS = (
     ),
     LazyCommand(
         "dispatch",
-        "service.cli.client.dispatch:dispatch",
+        "service.cli.client.applications.dispatch:dispatch",
         "Show and change how a server serves work without a reservation.",
     ),
     LazyCommand(
-        "export", "service.cli.client.export:export", "Write a server's whole Plan to a file."
+        "export", "service.cli.client.plan.export:export", "Write a server's whole Plan to a file."
     ),
     LazyCommand(
         "optimizations",
-        "service.cli.client.optimizations:optimizations",
+        "service.cli.client.plan.optimizations:optimizations",
         "Look for a better Plan while the server goes on.",
     ),
     LazyCommand(
-        "audit", "service.cli.client.audit:audit", "List who changed what on a server, and when."
+        "audit",
+        "service.cli.client.operations.audit:audit",
+        "List who changed what on a server, and when.",
     ),
     LazyCommand(
         "outages",
-        "service.cli.client.outages:outages",
+        "service.cli.client.operations.outages:outages",
         "Take a server's machines away and give them back.",
     ),
     LazyCommand(
-        "diag", "service.cli.client.diag:diag", "Collect what is known of a server into one file."
+        "diag",
+        "service.cli.client.operations.diag:diag",
+        "Collect what is known of a server into one file.",
     ),
-    LazyCommand("watch", "service.cli.client.watch:watch", "Print what happens on a server."),
+    LazyCommand(
+        "watch", "service.cli.client.events.watch:watch", "Print what happens on a server."
+    ),
     LazyCommand(
         "webhook",
-        "service.cli.client.webhooks:webhook",
+        "service.cli.client.events.webhooks:webhook",
         "Have a server post what happens to a URL.",
     ),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from service.cli.errors import reports_errors
+from service.cli.terminal.errors import reports_errors
 
 _DATABASE = click.option(
     "--database",

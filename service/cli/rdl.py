@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE, ERROR
-from service.cli.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
-from service.cli.output import JSON, TABLE, format_option, print_json
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
 if TYPE_CHECKING:
     from rdl.compile.context import CompileContext

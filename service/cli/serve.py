@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from service.cli.errors import reports_errors
-from service.cli.options import READABLE, FiniteRange, agent_name
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.options import READABLE, FiniteRange, agent_name
 
 
 @click.command()

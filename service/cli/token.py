@@ -14,9 +14,9 @@ from rdl.expressions import Absolute, AfterSubmission
 from service.access.actor import Actor, acting
 from service.access.token import user_fault
 from service.access.user import Role, User
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.output import JSON, TABLE, format_option, print_json, print_listing
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_listing
 from service.clock import SystemClock, unix_ms
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def create(
     finally:
         store.close()
     if form == JSON:
-        from service.store.tokens import shown_token
+        from service.store.rows.tokens import shown_token
 
         print_json({**shown_token(made, now_ms), "token": secret})
     else:
@@ -96,7 +96,7 @@ def create(
 @reports_errors
 def list_(database: str, form: str) -> int:
     """List the tokens of a database, without their secrets."""
-    from service.store.tokens import shown_token
+    from service.store.rows.tokens import shown_token
 
     now_ms = SystemClock().now_ms()
     store = _opened(database)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.plan.plan import Plan
-from planner.plan.records import Advanced, Archived, Reconfigured, RecordedChange
-from planner.plan.reservation_records import Admitted, Degraded, Ended, Refused, Updated
+from planner.plan.records.commit_records import Advanced, Archived, Reconfigured, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Degraded, Ended, Refused, Updated
 from service.access.actor import Actor
 from service.store import AuditRow
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Updated
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Updated
 from planner.replanning.draft_plan import work_moved
-from planner.reservation import Holding
+from planner.reservations.reservation import Holding
 from rdl.resources import Resources
 
 

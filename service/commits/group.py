@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.plan.changes import Refuse
-from service.commits.commands import SPOILT, Admission, Answer, QueuedChange
-from service.commits.idempotency import stored_answer_of
-from service.commits.outcomes import conflict_answer
-from service.commits.pending import PendingChange, open_changes, pending_changes_of, refused_problem
+from planner.plan.records.changes import Refuse
+from service.commits.answers.idempotency import stored_answer_of
+from service.commits.answers.outcomes import conflict_answer
+from service.commits.changes.commands import SPOILT, Admission, Answer, QueuedChange
+from service.commits.changes.pending import (
+    PendingChange,
+    open_changes,
+    pending_changes_of,
+    refused_problem,
+)
 from service.problems import ProblemDocument
 from service.store import IdempotentAnswer
 

@@ -20,17 +20,29 @@ from contextlib import ExitStack
 from planner.agent import Limits
 from planner.offers.search import OfferSearch
 from planner.placement import MACHINES, Code
-from planner.plan.changes import Advance, Change, Conflict, Prepared
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord, RecordedChange
-from planner.plan.reservation_records import Admitted, Refused
+from planner.plan.records.changes import Advance, Change, Conflict, Prepared
+from planner.plan.records.commit_records import CommitRecord, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
 from service.access.actor import SERVER, Actor
 from service.clock import Clock
+from service.commits.answers.idempotency import recall
+from service.commits.answers.outcomes import (
+    admitted_answers,
+    changed_answer,
+    companions_of,
+    conflict_answer,
+    note_conflicts,
+)
+from service.commits.answers.refusal_offers import (
+    add_offers,
+    name_version,
+    search_for,
+)
 from service.commits.auditing import audit_rows
-from service.commits.churn import CommitChurn, churn_of
-from service.commits.commands import (
+from service.commits.changes.commands import (
     Admission,
     Answer,
     Command,
@@ -38,23 +50,16 @@ from service.commits.commands import (
     Reconfiguration,
     is_quick_agent,
 )
+from service.commits.changes.pending import (
+    PendingChange,
+    open_changes,
+    pending_changes_of,
+    recorded,
+)
+from service.commits.churn import CommitChurn, churn_of
 from service.commits.group import Group, spoil
-from service.commits.idempotency import recall
 from service.commits.oracle_check import first_violation
-from service.commits.outcomes import (
-    admitted_answers,
-    changed_answer,
-    companions_of,
-    conflict_answer,
-    note_conflicts,
-)
-from service.commits.pending import PendingChange, open_changes, pending_changes_of, recorded
-from service.commits.placing import place, refuse_for_machines, screen_changes
-from service.commits.refusal_offers import (
-    add_offers,
-    name_version,
-    search_for,
-)
+from service.commits.screening.placing import place, refuse_for_machines, screen_changes
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.problems import ProblemDocument

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.plan.changes import Admit, Change, Conflict, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Conflict, Update
 from planner.request import Request
 from service.access.actor import present_actor
 from service.clock import Clock

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Admitted, Updated
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Admitted, Updated
 from planner.request import Request
 from rdl.oracle.satisfaction import Violation, check
 from rdl.time_grid import TimeGrid

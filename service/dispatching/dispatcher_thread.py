@@ -20,9 +20,9 @@ from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
 from service.replication.replica import Replica
 from service.store import ApplicationRows, LeadershipLostError
-from service.store.driver import UNAVAILABLE
-from service.store.host_clock import HostClock
-from service.store.runs import RunRows
+from service.store.database.driver import UNAVAILABLE
+from service.store.database.host_clock import HostClock
+from service.store.rows.runs import RunRows
 
 logger = logging.getLogger("agenda.service")
 

@@ -9,14 +9,14 @@ import msgspec
 
 from dispatch.applications.application import Application
 from dispatch.applications.document import application_from_json, application_to_json
-from planner.cluster import DEFAULT_QUEUE
+from planner.cluster.cluster import DEFAULT_QUEUE
 from planner.files import dispatch_to_json
 
 if TYPE_CHECKING:
     from dispatch.cycle.cycle import Cycle
     from dispatch.executions.execution import Execution
     from dispatch.executions.table import ExecutionTable
-    from planner.dispatch_policy import DispatchPolicy
+    from planner.cluster.dispatch_policy import DispatchPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, Virtua
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
-from service.store.driver import UNAVAILABLE
-from service.store.runs import (
+from service.store.database.driver import UNAVAILABLE
+from service.store.rows.runs import (
     ExecutorRow,
     ExecutorState,
     RunRow,

@@ -11,9 +11,9 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Final
 
-from planner.cluster import Cluster, Outage
-from service.commits.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
-from service.commits.revision_check import cluster_tag
+from planner.cluster.cluster import Cluster, Outage
+from service.commits.changes.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
+from service.commits.screening.revision_check import cluster_tag
 from service.planning.planner import Planner
 from service.problems import ApiProblemError, ProblemDocument
 from service.replication.replica import Replica

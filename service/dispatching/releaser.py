@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from planner.plan.changes import Release
-from service.commits.commands import Closure, Command, RowRelease
+from planner.plan.records.changes import Release
+from service.commits.changes.commands import Closure, Command, RowRelease
 from service.planning.planner import Planner
 from service.problems import ApiProblemError
 

@@ -30,7 +30,7 @@ from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, T
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from service.dispatching.documents import assignment_of, read_document, status_of
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
@@ -42,7 +42,7 @@ from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
-from service.store.driver import UNAVAILABLE
+from service.store.database.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

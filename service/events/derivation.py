@@ -12,10 +12,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.holds import HoldAccepted
 from planner.plan.plan import Plan
-from planner.plan.records import Advanced, Archived, CommitRecord, Reconfigured, RecordedChange
-from planner.plan.reservation_records import (
+from planner.plan.records.commit_records import (
+    Advanced,
+    Archived,
+    CommitRecord,
+    Reconfigured,
+    RecordedChange,
+)
+from planner.plan.records.holds import HoldAccepted
+from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
@@ -24,7 +30,7 @@ from planner.plan.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.reservation_state import STATE_NUMBERS, State
+from planner.reservations.state import STATE_NUMBERS, State
 from service.events.plan_event import CLUSTER, COMMIT, EventPosition, PlanEvent
 
 _ACCEPTED: Final = STATE_NUMBERS[State.ACCEPTED]

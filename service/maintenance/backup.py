@@ -18,8 +18,8 @@ import sqlalchemy as sa
 
 from service.config import ConfigError
 from service.maintenance.copying import copy_rows
-from service.store.engine import open_engine, opening
-from service.store.migrate import is_known, newest, revision_of
+from service.store.database.engine import open_engine, opening
+from service.store.database.migrate import is_known, newest, revision_of
 
 #: What the name of a backup that is not whole ends with.
 _PARTIAL: Final = ".partial"

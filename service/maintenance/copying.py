@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.migrate import bring_to
+from service.store.database.migrate import bring_to
 
 #: Rows that are read and written at once.
 _ROWS: Final = 500

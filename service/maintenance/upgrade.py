@@ -10,8 +10,15 @@ import sqlalchemy as sa
 
 from service.config import ConfigError
 from service.maintenance.backup import Contents, back_up, require_file
-from service.store.engine import open_engine, opening
-from service.store.migrate import SchemaChange, is_known, newest, pending, revision_of, upgrade
+from service.store.database.engine import open_engine, opening
+from service.store.database.migrate import (
+    SchemaChange,
+    is_known,
+    newest,
+    pending,
+    revision_of,
+    upgrade,
+)
 
 
 @dataclass(frozen=True, slots=True)

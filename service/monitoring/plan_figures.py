@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from planner.calendar import calendar_of
-from planner.cluster import Cluster
+from planner.cluster.calendar import calendar_of
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
-from planner.reservation_state import State
-from planner.slots import NOWHERE
+from planner.reservations.slots import NOWHERE
+from planner.reservations.state import State
 from rdl.resources import CPU, MEMORY
 
 #: Tenants that have a label of their own; those with fewer reservations are `OTHERS` together.

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from planner.agent import Limits
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, read_line
 from planner.plan.plan import Plan
 from planner.workload.compare import compare

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine
 from planner.plan.plan import Plan
-from planner.reservation import Refusal, Reservation
+from planner.reservations.reservation import Refusal, Reservation
 
 
 def whole_cluster(plan: Plan) -> Cluster:

@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 
 from planner.optimization.result import OptimizeProgress
 from service.store import OptimizationRow, Store
-from service.store.host_clock import HostClock
+from service.store.database.host_clock import HostClock
 
 logger = logging.getLogger("agenda.optimizing")
 

@@ -17,7 +17,7 @@ from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
 from service.store import OptimizationRow, Store
-from service.store.optimizations import LOST
+from service.store.rows.optimizations import LOST
 
 #: Most optimisations at once on one database: each takes up to two cores and a copy of the Plan.
 MOST_AT_ONCE: Final = 1

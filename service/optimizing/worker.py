@@ -15,7 +15,7 @@ from planner.optimization.codec import change_to_json
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from planner.workload.diff import PlanDiff, difference_of
 from planner.workload.warm_up import load_kernels
 from rdl.durations import rfc3339_text

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.calendar import calendar_of
-from planner.cluster import Cluster
+from planner.cluster.calendar import calendar_of
+from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json
 from rdl.resources import CPU, Resources
 

@@ -17,10 +17,10 @@ from planner.adaptation.adapter import adapt, needs_adaptation
 from planner.adaptation.migration import is_of_before, lay_plan
 from planner.adaptation.result import Adaptation, join_adaptations
 from planner.agent import Limits
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from service.clock import Clock
-from service.commits.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
+from service.commits.changes.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
 from service.commits.joint_commit import commit_jointly
 from service.problems import ProblemDocument
 from service.replication.replica import Replica

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from service.commits.commands import Admission, Answer, Ask, QueuedChange, ReservationAnswer
+from service.commits.changes.commands import Admission, Answer, Ask, QueuedChange, ReservationAnswer
 from service.logs import ADMISSIONS, log_admission
 from service.problems import ProblemDocument
 

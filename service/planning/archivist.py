@@ -14,17 +14,17 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from planner.plan.changes import Archive
 from planner.plan.plan import Plan
-from planner.reservation import Refusal, Reservation
-from planner.reservation_state import State
+from planner.plan.records.changes import Archive
+from planner.reservations.reservation import Refusal, Reservation
+from planner.reservations.state import State
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.offer_requests import refusal_with_requests
-from service.commits.shown_times import history_of, times_of
+from service.commits.answers.shown_times import history_of, times_of
+from service.commits.changes.offer_requests import refusal_with_requests
 from service.config import ServiceConfig
 from service.replication.replica import Replica
-from service.store.archive import ArchivedRow
+from service.store.log.archive import ArchivedRow
 from service.windows import WindowBook
 
 logger = logging.getLogger("agenda.service")

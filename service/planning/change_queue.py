@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from service.commits.commands import QueuedChange
+from service.commits.changes.commands import QueuedChange
 
 
 class ChangeQueue:

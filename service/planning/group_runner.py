@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from service.access.actor import acting
 from service.clock import Clock
-from service.commits.commands import (
+from service.commits.changes.commands import (
     AdaptationCommand,
     HoldEnding,
     OptimizationCommand,
@@ -19,7 +19,7 @@ from service.commits.group_commit import GroupCommit
 from service.planning.adaptation import PlanAdapter
 from service.planning.optimization import Applier
 from service.replication.replica import Replica
-from service.store.driver import UNAVAILABLE
+from service.store.database.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from planner.files import cluster_to_json
-from service.commits.commands import QueuedChange, Reconfiguration
+from service.commits.changes.commands import QueuedChange, Reconfiguration
 from service.problems import ProblemDocument
 
 logger = logging.getLogger("agenda.service")

@@ -16,12 +16,12 @@ from planner.optimization.codec import changes_from_json
 from planner.optimization.draft_slots import without_slots
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
-from planner.plan.changes import Change, Conflict
 from planner.plan.plan import Plan
-from planner.reservation_state import LIVE, STATE_NUMBERS
+from planner.plan.records.changes import Change, Conflict
+from planner.reservations.state import LIVE, STATE_NUMBERS
 from service.clock import Clock
-from service.commits.commands import OptimizationAnswer, OptimizationCommand, QueuedChange
-from service.commits.idempotency import recall, stored_answer_of
+from service.commits.answers.idempotency import recall, stored_answer_of
+from service.commits.changes.commands import OptimizationAnswer, OptimizationCommand, QueuedChange
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
 from service.replication.replica import Replica
 from service.store import IdempotentAnswer

@@ -14,7 +14,8 @@ from typing import Final
 
 from service.access.actor import present_actor
 from service.clock import Clock
-from service.commits.commands import (
+from service.commits.answers.idempotency import recall
+from service.commits.changes.commands import (
     Admission,
     Answer,
     Cancellation,
@@ -27,8 +28,7 @@ from service.commits.commands import (
     is_quick,
 )
 from service.commits.group_commit import GroupCommit
-from service.commits.idempotency import recall
-from service.commits.ownership import require_own
+from service.commits.screening.ownership import require_own
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.planning.admission_log import log_admissions

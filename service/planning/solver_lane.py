@@ -14,7 +14,7 @@ from typing import Final
 
 from planner.agent import Limits
 from service.clock import Clock
-from service.commits.commands import Answer, Command, QueuedChange, is_quick_agent
+from service.commits.changes.commands import Answer, Command, QueuedChange, is_quick_agent
 from service.commits.group_commit import GroupCommit
 from service.config import ServiceConfig
 from service.metrics import Telemetry

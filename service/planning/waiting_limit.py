@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from service.commits.commands import Admission, Command, Renegotiation
+from service.commits.changes.commands import Admission, Command, Renegotiation
 from service.problems import problem
 
 _RETRY: Final = {"Retry-After": "1"}

@@ -16,11 +16,11 @@ from dispatch.cycle.options import options_of
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool
-from planner.cluster import Cluster
-from planner.cluster_cost import excesses
-from planner.plan.changes import Advance, Change, Reconfigure
+from planner.cluster.cluster import Cluster
+from planner.cluster.cost import excesses
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.changes import Advance, Change, Reconfigure
+from planner.plan.records.commit_records import CommitRecord
 from service.problems import ApiError, ProblemDocument, detail_of
 from service.replication.replica import Replica
 

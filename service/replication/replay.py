@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 
 from planner.capacity.overlay import Taking
-from planner.cluster import Cluster
-from planner.cluster_cost import cost_of
+from planner.cluster.cluster import Cluster
+from planner.cluster.cost import cost_of
 from planner.plan.plan import Plan
-from planner.plan.records import Advanced, CommitRecord, Reconfigured
+from planner.plan.records.commit_records import Advanced, CommitRecord, Reconfigured
 from service.events.derivation import RecordEvents
 from service.events.recent_events import RecentEvents
 from service.problems import ApiProblemError, ProblemDocument

@@ -13,19 +13,19 @@ from typing import Any
 import msgspec
 
 from planner.capacity.overlay import Taking
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
 from service.config import ConfigError, ServiceConfig
 from service.events.plan_event import PlanEvent
 from service.events.recent_events import RecentEvents, decode_events
 from service.replication.replay import LogReplay
 from service.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
-from service.store.archive import ArchivedRow
-from service.store.skipped_records import NotSkippableError
+from service.store.log.archive import ArchivedRow
+from service.store.log.skipped_records import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from service.store.applications import (
+from service.store.log.audit import AuditRow
+from service.store.log.idempotency import IdempotentAnswer
+from service.store.rows.applications import (
     ApplicationRow,
     ApplicationRows,
     IdTakenError,
@@ -12,11 +14,9 @@ from service.store.applications import (
     StatusRow,
     Submitted,
 )
-from service.store.audit import AuditRow
-from service.store.idempotency import IdempotentAnswer
-from service.store.log import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
-from service.store.optimizations import OptimizationRow, OptimizationRows, TooManyError
-from service.store.yarn_reservations import YarnReservationRow, YarnReservationRows
+from service.store.rows.optimizations import OptimizationRow, OptimizationRows, TooManyError
+from service.store.rows.yarn_reservations import YarnReservationRow, YarnReservationRows
+from service.store.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
 
 __all__ = [
     "ApplicationRow",

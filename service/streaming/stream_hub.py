@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from service.problems import ApiProblemError, problem
-from service.store.driver import UNAVAILABLE
+from service.store.database.driver import UNAVAILABLE
 from service.streaming.live_stream import LONGEST_S, LiveStream, StreamSource
 
 logger = logging.getLogger("agenda.service")

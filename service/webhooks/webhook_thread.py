@@ -20,8 +20,8 @@ from service.clock import Clock
 from service.events.plan_event import read_position
 from service.problems import ApiProblemError
 from service.replication.replica import Replica
-from service.store.driver import UNAVAILABLE
-from service.store.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
+from service.store.database.driver import UNAVAILABLE
+from service.store.rows.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
 from service.webhooks.addresses import IpNetwork
 from service.webhooks.collection import EventCollector
 from service.webhooks.delivery import post, signature_of

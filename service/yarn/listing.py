@@ -8,8 +8,8 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
-from planner.reservation import Reservation
-from planner.reservation_state import State
+from planner.reservations.reservation import Reservation
+from planner.reservations.state import State
 from rdl.durations import epoch_ms
 from rdl.resources import CPU, MEMORY, Resources
 from rdl.time_grid import TimeGrid

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.placement import Code
-from planner.reservation import Reservation
-from planner.reservation_state import State
-from service.calls.reservations import read_ask, read_change
-from service.commits.commands import Admission, Cancellation, Command, Renegotiation
+from planner.reservations.reservation import Reservation
+from planner.reservations.state import State
+from service.calls.reservations.reservations import read_ask, read_change
+from service.commits.changes.commands import Admission, Cancellation, Command, Renegotiation
 from service.problems import ProblemDocument
 from service.runtime import Runtime
 from service.store import YarnReservationRow

@@ -12,10 +12,10 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult
-from planner.plan.changes import Admit, Refuse
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Refuse
 from planner.request import Request
 from planner.validation.validate import validate
 from rdl.compile.compiler import compile_expression

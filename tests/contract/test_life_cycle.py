@@ -7,11 +7,11 @@ from typing import Any
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files import WorkloadLine
 from planner.metrics import measure
-from planner.plan.changes import Admit, Advance, Cancel, Change, Close
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Cancel, Change, Close
 from planner.validation.document import PlanViolation
 from planner.validation.validate import validate
 from planner.workload.compile import compile_workload

@@ -15,7 +15,7 @@ import pytest
 
 from service.cli.client.server_process import ServerProcess
 from tests.databases import empty_database
-from tests.end_to_end.proxy import Proxy, proxy_to
+from tests.end_to_end.connections.proxy import Proxy, proxy_to
 from tests.end_to_end.server_process import Client, serving, workers_of
 from tests.patience import eventually
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.validation.validate import validate
 from rdl.resources import Resources
 

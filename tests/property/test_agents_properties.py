@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import WorkloadLine
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.validation.validate import validate
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing

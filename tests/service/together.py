@@ -12,7 +12,7 @@ from planner.agents import agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.commands import QueuedChange
+from service.commits.changes.commands import QueuedChange
 from service.store import Store
 from tests.service.conftest import Service
 
@@ -67,7 +67,7 @@ def solver(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) ->
     """Put an interrupting agent in the place of exact, which works in the lane of solvers."""
     agent = Interrupting("gree", happening)
     monkeypatch.setattr(
-        "service.commits.placing.agent_named",
+        "service.commits.screening.placing.agent_named",
         lambda name: agent if name == "exact" else agent_named(name),
     )
     return agent
@@ -75,10 +75,10 @@ def solver(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) ->
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
     """Put an interrupting agent in the place of gree-l, one of the solvers' lane."""
-    monkeypatch.setattr("service.commits.commands.QUICK_AGENTS", frozenset())
+    monkeypatch.setattr("service.commits.changes.commands.QUICK_AGENTS", frozenset())
     agent = Interrupting("gree-l", happening)
     monkeypatch.setattr(
-        "service.commits.placing.agent_named",
+        "service.commits.screening.placing.agent_named",
         lambda name: agent if name == "gree-l" else agent_named(name),
     )
     return agent

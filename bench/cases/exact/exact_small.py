@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.cases.exact.runs import figures_of, run_exact, warm
 from bench.workloads.generator import BUNDLE, CONTAINERS, Mix, cluster_of, compiled, generate
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.compile.shapes import least_reachable

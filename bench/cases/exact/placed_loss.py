@@ -21,7 +21,7 @@ from bench.workloads.exact_shapes import narrow
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agent import Limits
 from planner.agents.exact.agent import EXACT
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import read_cluster, read_workload
 from planner.machines.warm_up import load_machine_kernels
 from planner.placement import PlacementResult

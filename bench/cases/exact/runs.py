@@ -16,7 +16,7 @@ from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.warm_up import load_loops
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of

@@ -29,12 +29,12 @@ from planner.adaptation.result import Adaptation, Effect
 from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Outage
+from planner.cluster.cluster import Outage
 from planner.metrics import measure
-from planner.plan.changes import Admit, Advance, Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Reconfigure
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
-from planner.reservation import Holding
+from planner.reservations.reservation import Holding
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 

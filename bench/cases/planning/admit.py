@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from bench.cases.planning.server_memory import as_served, resident_bytes
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
+from planner.cluster.policy import CapacityOverTime, Scope
 from planner.placement import PlacementResult
-from planner.plan.changes import Admit, Cancel
 from planner.plan.plan import Plan
-from planner.policy import CapacityOverTime, Scope
+from planner.plan.records.changes import Admit, Cancel
 from planner.request import Request
 from planner.workload.warm_up import load_kernels
 from rdl.compile.compiler import compile_expression

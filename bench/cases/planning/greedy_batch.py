@@ -20,9 +20,9 @@ from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.results import LazyResults
-from planner.cluster import Cluster
-from planner.plan.changes import Admit
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.request import Request
 
 NAME = "greedy_batch"

@@ -27,7 +27,7 @@ from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.results import LazyResults
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.metrics import Metrics, measure, outcome_of
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan

@@ -36,8 +36,8 @@ def _timed(mix: Mix) -> tuple[list[float], list[float], list[int]]:
     from planner.agent import Limits
     from planner.agents import agent_named
     from planner.offers.offers import Seeker, find_offers
-    from planner.plan.changes import Admit
     from planner.plan.plan import Plan
+    from planner.plan.records.changes import Admit
     from planner.request import Request
     from rdl.compile.compiler import compile_expression
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from bench.workloads.traces import SKIPPED, Day, kth_gangs, swim_day, traces_folder
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.validation.validate import validate
 from planner.value import size_of
 from planner.workload.compile import CompiledWorkload, compile_workload

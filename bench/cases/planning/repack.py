@@ -27,15 +27,15 @@ from planner.adaptation.relocation import (
     room_with,
     slots_on,
 )
-from planner.cluster import Cluster, MachineGroup, Outage
-from planner.plan.changes import Advance, Change, Reconfigure
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Admitted
+from planner.plan.records.changes import Advance, Change, Reconfigure
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
-from planner.reservation import AtomAllocation, Holding, RequestDetails
-from planner.rows import add_up
-from planner.slots import ANYWHERE, NOWHERE
+from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
+from planner.reservations.rows import add_up
+from planner.reservations.slots import ANYWHERE, NOWHERE
 from rdl.resources import Resources
 
 NAME = "repack"

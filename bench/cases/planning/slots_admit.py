@@ -33,9 +33,9 @@ from dispatch.simulation.experiments.promise_requests import (
 )
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
-from planner.plan.changes import Admit, Cancel
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Cancel
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.workload.warm_up import load_kernels

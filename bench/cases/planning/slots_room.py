@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bench.cases.planning.server_memory import as_served
 from bench.workloads.generator import BUNDLE, MACHINE, Mix, generate
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
 from rdl.resources import Resources

@@ -21,12 +21,12 @@ from typing import Final
 from bench.workloads.yarn_requests import stage_request
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files import read_line
 from planner.placement import PlacementResult
-from planner.plan.admission import screen
-from planner.plan.changes import Admit
+from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.request import Request
 from planner.validation.validate import validate
 from planner.workload.compile import CompiledWorkload, compile_workload

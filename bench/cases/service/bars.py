@@ -14,9 +14,9 @@ from bench.cases.service.reads import filled_plan
 from planner.plan.plan import Plan
 from service.access.user import LOCAL_USER
 from service.api.compression import compressed
-from service.calls.bars import BarSpan, bars
-from service.calls.plan import PlanSpan
-from service.calls.skyline import skyline
+from service.calls.plan.bars import BarSpan, bars
+from service.calls.plan.series import PlanSpan
+from service.calls.plan.skyline import skyline
 from service.response import Response
 from service.windows import WindowBook
 

@@ -27,16 +27,16 @@ import sqlalchemy as sa
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
 from planner.plan.checkpoint import take_checkpoint
 from planner.plan.plan import Plan
-from planner.plan.records import Advanced, CommitRecord
-from planner.plan.reservation_records import Admitted
-from planner.reservation import AtomAllocation, Holding, RequestDetails
+from planner.plan.records.commit_records import Advanced, CommitRecord
+from planner.plan.records.reservation_records import Admitted
+from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
 from service.cli.client.server_process import free_port, run_server
 from service.clock import SystemClock
 from service.config import ServiceConfig
 from service.replication.replica import open_replica
 from service.store import LogEntry, Snapshot, Store
-from service.store.log_format import HEAD
+from service.store.log.format import HEAD
 
 NAME = "behind"
 

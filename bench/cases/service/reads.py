@@ -18,16 +18,16 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from planner.cluster import Cluster, MachineGroup
-from planner.plan.changes import Cancel
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Admitted
-from planner.reservation import AtomAllocation, Holding, RequestDetails
+from planner.plan.records.changes import Cancel
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Admitted
+from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
-from service.calls import reservation_pages as listing
-from service.store.archive import ArchiveRows
-from service.store.tables import metadata
+from service.calls.reservations import pages as listing
+from service.store.database.tables import metadata
+from service.store.log.archive import ArchiveRows
 
 NAME = "reads"
 

@@ -30,13 +30,13 @@ from dispatch.simulation.cluster.job_progress import JobOutcome, JobProgress, Ra
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster, MachineGroup
-from planner.plan.changes import Admit, Advance, Change, Close
+from planner.cluster.cluster import Cluster, MachineGroup
+from planner.cluster.policy import CapacityOverTime, Scope
 from planner.plan.plan import Plan
-from planner.policy import CapacityOverTime, Scope
+from planner.plan.records.changes import Admit, Advance, Change, Close
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservation_state import LIVE
+from planner.reservations.state import LIVE
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError

@@ -21,10 +21,10 @@ import numpy as np
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.placement import PlacementResult
-from planner.plan.changes import Admit, Change, Conflict
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change, Conflict
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.validation.document import PlanViolation, read_rows
 from planner.validation.machines.named_machines import NOWHERE, NamedMachines
 from planner.validation.machines.stays import height_changes

@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.validation.capacity import merged_spans
 from planner.validation.document import HeldAtom
 from rdl.time_grid import TimeGrid

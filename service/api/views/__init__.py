@@ -1,1 +1,1 @@
-"""The views of the HTTP calls: one file for each noun, as in `service.calls`."""
+"""The views of the HTTP calls: one package for each resource, as in `service.calls`."""

@@ -17,12 +17,12 @@ import click
 
 from service.cli.client.server import Server, ServerReply
 from service.cli.client.server_process import free_port, run_server
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.options import WRITABLE
-from service.cli.output import print_table
 from service.cli.plans.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
-from service.cli.progress import running
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import WRITABLE
+from service.cli.terminal.output import print_table
+from service.cli.terminal.progress import running
 
 _ANSWER_WITHIN_S: Final = 600.0
 _DOWN_WITHIN_S: Final = 40.0
@@ -122,7 +122,7 @@ class _Posted:
 
 def _show(server: Server, lines: Sequence[dict[str, Any]], picture: Path) -> None:
     """Post the day, then print what the server holds and draw it."""
-    from service.cli.client.served_plan import served_plan
+    from service.cli.client.plan.served_plan import served_plan
     from service.pictures.skyline import write_skyline
 
     posted = _post_day(server, lines)

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import click
 
-from service.cli.errors import CliError
+from service.cli.terminal.errors import CliError
 from service.config import is_loopback
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
-from service.cli.errors import CliError
+from service.cli.terminal.errors import CliError
 
 _STOP_WITHIN_S: Final = 60.0
 _SHOWN_LINES: Final = 10

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from service.cli.errors import CliError
-from service.cli.progress import CommandProgress
+from service.cli.terminal.errors import CliError
+from service.cli.terminal.progress import CommandProgress
 
 if TYPE_CHECKING:
     from dispatch.simulation.records import JobRecord, JobsFile

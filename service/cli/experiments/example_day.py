@@ -12,7 +12,7 @@ from dispatch.applications.application import Application, Component
 from dispatch.simulation.admission import admit_in_turn
 from dispatch.simulation.plan_run import PlanRun, run_plan
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import read_cluster, read_workload
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel

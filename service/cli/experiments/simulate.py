@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
 from service.cli.experiments.catalogue import EXPERIMENTS, Experiment
 from service.cli.experiments.effort import POLICIES, DrawnSizes, ExperimentEffort
-from service.cli.options import WRITABLE, FiniteRange, known_name, names
-from service.cli.output import JSON, TABLE, format_option, print_json, print_table
-from service.cli.progress import running
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import WRITABLE, FiniteRange, known_name, names
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.progress import running
 
 if TYPE_CHECKING:
     from service.cli.experiments.results import ExperimentResult

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from service.cli.errors import CliError
-from service.cli.options import READABLE_OR_STDIN, WRITABLE, Option, duration, seed_option, span
+from service.cli.terminal.errors import CliError
+from service.cli.terminal.options import (
+    READABLE_OR_STDIN,
+    WRITABLE,
+    Option,
+    duration,
+    seed_option,
+    span,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from service.cli.errors import CliError, as_cli_error, reports_errors
 from service.cli.importing.options import (
     alike,
     common,
@@ -21,7 +20,8 @@ from service.cli.importing.options import (
     write_pool,
 )
 from service.cli.importing.workflows import alibaba_dags, wfcommons
-from service.cli.options import FiniteRange
+from service.cli.terminal.errors import CliError, as_cli_error, reports_errors
+from service.cli.terminal.options import FiniteRange
 
 
 @click.group("import")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from service.cli.errors import as_cli_error, reports_errors
 from service.cli.importing.options import (
     alike,
     common,
@@ -18,7 +17,8 @@ from service.cli.importing.options import (
     write_kinds,
     written,
 )
-from service.cli.options import READABLE_OR_STDIN, duration
+from service.cli.terminal.errors import as_cli_error, reports_errors
+from service.cli.terminal.options import READABLE_OR_STDIN, duration
 
 
 @click.command()

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from service.cli.errors import as_cli_error, reports_errors
-from service.cli.exit_codes import DONE, ERROR
-from service.cli.options import READABLE, WRITABLE, agent_name, agent_names, duration, seed_option
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.plan import limits_of, read_day
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
-from service.cli.progress import make_ready, running
+from service.cli.terminal.errors import as_cli_error, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.options import (
+    READABLE,
+    WRITABLE,
+    agent_name,
+    agent_names,
+    duration,
+    seed_option,
+)
+from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.progress import make_ready, running
 
 if TYPE_CHECKING:
     from planner.workload.compare import AgentRun, Comparison

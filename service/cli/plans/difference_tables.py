@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from service.cli.output import moved_text, print_table
+from service.cli.terminal.output import moved_text, print_table
 
 #: Most rows of a table on a terminal.
 _SHOWN: Final = 50

@@ -8,11 +8,11 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
-from service.cli.errors import CliError
-from service.cli.options import seed_option
-from service.cli.output import CSV, JSON, print_csv, print_json, print_table
 from service.cli.plans.difference_tables import difference_rows, print_differences
 from service.cli.plans.plan_tables import short_why
+from service.cli.terminal.errors import CliError
+from service.cli.terminal.options import seed_option
+from service.cli.terminal.output import CSV, JSON, print_csv, print_json, print_table
 
 _WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
 

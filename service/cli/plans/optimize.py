@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE, ERROR, REFUSED
-from service.cli.options import READABLE, WRITABLE, duration, offset
-from service.cli.output import JSON, format_option, print_json
 from service.cli.plans.optimization_output import (
     goal_options,
     print_optimized,
     progress_text,
     read_weights,
 )
-from service.cli.progress import make_ready, running
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.options import READABLE, WRITABLE, duration, offset
+from service.cli.terminal.output import JSON, format_option, print_json
+from service.cli.terminal.progress import make_ready, running
 
 if TYPE_CHECKING:
     from planner.agent import Limits

@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE, REFUSED
-from service.cli.options import READABLE, WRITABLE, FiniteRange, agent_name, duration, seed_option
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.plan_tables import (
     METRIC_COLUMNS,
     REQUEST_COLUMNS,
@@ -20,11 +16,22 @@ from service.cli.plans.plan_tables import (
     refusal_rows,
     request_rows,
 )
-from service.cli.progress import CommandProgress, make_ready, running
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, REFUSED
+from service.cli.terminal.options import (
+    READABLE,
+    WRITABLE,
+    FiniteRange,
+    agent_name,
+    duration,
+    seed_option,
+)
+from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.progress import CommandProgress, make_ready, running
 
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
-    from planner.cluster import Cluster
+    from planner.cluster.cluster import Cluster
     from planner.files import FileProblem
     from planner.workload.compile import CompiledWorkload
 

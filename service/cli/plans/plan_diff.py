@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from service.cli.errors import reports_errors
-from service.cli.exit_codes import DONE
-from service.cli.options import READABLE
-from service.cli.output import CSV, JSON, format_option, print_csv, print_json, print_table
 from service.cli.plans.difference_tables import difference_rows, print_differences
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import READABLE
+from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
 
 
 @click.command("plan-diff")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.errors import CliError, reports_errors
-from service.cli.exit_codes import DONE, ERROR
-from service.cli.options import READABLE
-from service.cli.output import JSON, TABLE, format_option, print_json
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.options import READABLE
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
 if TYPE_CHECKING:
     from planner.files import WorkloadLine

@@ -1,1 +1,1 @@
-"""Alembic's scripts, run by `service.store.migrate` when a store opens."""
+"""Alembic's scripts, run by `service.store.database.migrate` when a store opens."""

@@ -1,10 +1,10 @@
-"""Runs the migrations on the connection that `service.store.migrate` hands over."""
+"""Runs the migrations on the connection that `service.store.database.migrate` hands over."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from service.store.tables import metadata
+from service.store.database.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.cluster import MachineGroup
+from planner.cluster.cluster import MachineGroup
 from planner.placement import Code
 from tests.contract.scenarios.language import CORE, atom, cluster, one
 

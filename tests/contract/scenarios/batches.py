@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, time
 from decimal import Decimal
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import CapacityOverTime, Quota, Scope
 from planner.placement import Code
-from planner.policy import CapacityOverTime, Quota, Scope
 from tests.contract.scenarios.language import FULL, HOUR, SECOND, UNIT, Ask, Scenario, atom, cluster
 
 BATCHES = (

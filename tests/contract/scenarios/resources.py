@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.cluster import MachineGroup, Outage
+from planner.cluster.cluster import MachineGroup, Outage
 from planner.placement import Code
 from rdl.resources import Resources
 from tests.contract.scenarios.language import atom, cluster, one

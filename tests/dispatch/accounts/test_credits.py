@@ -10,11 +10,11 @@ import pytest
 from dispatch.accounts.credits import CreditBook
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.plan.changes import Advance, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Update
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.replanning.commitment import commitment_of
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.dispatch.cycle.world import World, an_application

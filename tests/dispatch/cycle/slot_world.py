@@ -13,11 +13,11 @@ from dispatch.accounts.slot_account import SlotAccount
 from dispatch.cycle.cycle import Cycle
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
-from planner.plan.changes import Admit, Advance, Change, Relocate
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Change, Relocate
 from planner.promise import PromiseLevel
-from planner.slots import NOWHERE, Slots, sort_slots, split_slots
+from planner.reservations.slots import NOWHERE, Slots, sort_slots, split_slots
 from tests.builders import a_request, commit
 from tests.dispatch.cycle.world import World
 

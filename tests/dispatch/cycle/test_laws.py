@@ -9,7 +9,7 @@ from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.states import ExecutionState
 from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ordering_named
-from planner.policy import ApplicationQuota, Scope
+from planner.cluster.policy import ApplicationQuota, Scope
 from tests.builders import a_cluster, a_plan, a_request, ask
 from tests.dispatch.cycle.application_strategies import applications
 from tests.dispatch.cycle.world import World, an_application

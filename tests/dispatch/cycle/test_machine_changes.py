@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dispatch.applications.application import Application, Component
 from dispatch.executions.states import ExecutionState
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from rdl.resources import Resources
 from tests.builders import a_cluster
 from tests.dispatch.cycle.application_strategies import applications

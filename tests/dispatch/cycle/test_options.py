@@ -10,7 +10,7 @@ from dispatch.cycle.options import DispatchOptions, options_of
 from dispatch.machines.placement.policy import POLICIES
 from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ORDERINGS
-from planner.dispatch_policy import ORDERS, PLACEMENTS, DispatchPolicy, completed
+from planner.cluster.dispatch_policy import ORDERS, PLACEMENTS, DispatchPolicy, completed
 from tests.builders import a_cluster
 from tests.dispatch.cycle.world import World, a_world, an_application
 

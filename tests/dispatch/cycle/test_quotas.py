@@ -9,7 +9,7 @@ import pytest
 from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.states import ExecutionState
 from dispatch.pool.ordering import ordering_named
-from planner.policy import ApplicationQuota, Scope
+from planner.cluster.policy import ApplicationQuota, Scope
 from tests.builders import a_cluster
 from tests.dispatch.cycle.world import World, a_world, an_application
 

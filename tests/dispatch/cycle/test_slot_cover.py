@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatch.cycle.slot_cover import slot_places
+from dispatch.cycle.cover.slot_cover import slot_places
 from dispatch.entitlements.directive import ActiveSlot, AtomShare, Entitlement
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.cycle.options import DispatchOptions
-from planner.cluster import Outage
-from planner.plan.changes import Reconfigure
+from planner.cluster.cluster import Outage
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Reconfigure
 from planner.promise import PromiseLevel
 from tests.builders import a_cluster, commit
 from tests.dispatch.cycle.slot_world import SlotWorld, promised_machines, relocate, reserve

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.cluster import Outage
-from planner.plan.changes import Reconfigure
+from planner.cluster.cluster import Outage
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Reconfigure
 from planner.promise import PromiseLevel
 from service.dispatching.documents import status_of
 from tests.builders import a_cluster, commit

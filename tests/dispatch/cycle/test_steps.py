@@ -11,7 +11,7 @@ from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.assignment import Op
 from dispatch.executions.predecessors import predecessors_of
 from dispatch.executions.states import ExecutionState
-from planner.plan.changes import Cancel
+from planner.plan.records.changes import Cancel
 from rdl.compile.source import read_source
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.dispatch.cycle.world import World, a_world, an_application

@@ -17,7 +17,7 @@ from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from rdl.resources import Resources
 from tests.builders import a_plan, a_request

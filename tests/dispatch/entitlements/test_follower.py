@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dispatch.entitlements.directive import Standing
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.predecessors import predecessors_of
-from planner.plan.changes import Cancel, Close, Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Cancel, Close, Reconfigure
 from rdl.compile.source import read_source
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 

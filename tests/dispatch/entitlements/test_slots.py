@@ -11,8 +11,8 @@ from dispatch.entitlements.directive import ActiveSlot, Directive
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.entitlements.slots_ahead import NEVER
 from dispatch.entitlements.start_delay import StartDelayTable, size_class
-from planner.plan.changes import Advance, Cancel, Close, Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Cancel, Close, Reconfigure
 from rdl.resources import Resources
 from tests.builders import a_cluster, commit
 from tests.dispatch.cycle.slot_world import promised_machines, relocate, reserve, slots_of

@@ -9,7 +9,7 @@ from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.tables import live_tables as live_classes
 from dispatch.tables.live_tables import LiveTables
-from planner.plan.changes import Reconfigure
+from planner.plan.records.changes import Reconfigure
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.dispatch.cycle.world import World, an_application
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from planner.adaptation.adapter import adapt
 from planner.adaptation.result import Adaptation
 from planner.agent import Limits
-from planner.cluster import Cluster, Outage
+from planner.cluster.cluster import Cluster, Outage
 from planner.metrics import measure
-from planner.plan.changes import Advance, Reconfigure
 from planner.plan.plan import Plan
-from planner.rows import split
+from planner.plan.records.changes import Advance, Reconfigure
+from planner.reservations.rows import split
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import a_cluster, a_request, ask, commit

@@ -10,12 +10,12 @@ from planner.adaptation.adapter import adapt, needs_adaptation
 from planner.adaptation.result import Effect
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Outage
-from planner.plan.changes import Advance, Reconfigure, Update
+from planner.cluster.cluster import Outage
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Reconfigure, Update
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.replanning.draft_plan import DraftPlan
-from planner.reservation_state import State
+from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.planner.adaptation.events import (
     HORIZON,

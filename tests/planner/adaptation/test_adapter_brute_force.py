@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from planner.adaptation.adapter import adapt
 from planner.agent import Limits
-from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Reconfigure
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import small_cluster, with_outages
 

@@ -9,10 +9,10 @@ from planner.adaptation.repair import Repair
 from planner.adaptation.result import Effect
 from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
-from planner.plan.changes import Reconfigure
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Reconfigure
 from planner.replanning.draft_plan import DraftPlan, shortage_of
-from planner.reservation_state import State
+from planner.reservations.state import State
 from tests.builders import commit
 from tests.planner.adaptation.events import (
     EVENTS,

@@ -16,13 +16,13 @@ from planner.adaptation.migration import is_of_before, lay_plan
 from planner.adaptation.relocation import has_lost_slots, relocate
 from planner.adaptation.result import Effect
 from planner.agents import agent_named
-from planner.cluster import Cluster, Outage
-from planner.plan.changes import Advance, Degrade, Reconfigure
+from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Degrade, Reconfigure
 from planner.promise import PromiseLevel
-from planner.reservation import Reservation
-from planner.reservation_state import LIVE, State
-from planner.slots import NOWHERE, split_slots
+from planner.reservations.reservation import Reservation
+from planner.reservations.slots import NOWHERE, split_slots
+from planner.reservations.state import LIVE, State
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import EVENTS, HORIZON, adapt_now, happen, violations
 
@@ -199,8 +199,8 @@ def test_others_make_way_at_the_same_times() -> None:
 
 
 def _stand(plan: Plan, id_: str, machine: int) -> None:
-    from planner.plan.changes import Relocate
-    from planner.slots import slots_of
+    from planner.plan.records.changes import Relocate
+    from planner.reservations.slots import slots_of
 
     start, end, bundles, _ = _slots(plan, id_)[0]
     slots = (slots_of([start, end, bundles, machine]),)

@@ -17,7 +17,7 @@ from planner.agents.exact.agent import EXACT
 from planner.agents.milp.agent import MILP
 from planner.agents.option_variants import min_preemption, option_variants
 from planner.agents.polish import polish
-from planner.cluster import Cluster, Price
+from planner.cluster.cluster import Cluster, Price
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request

@@ -22,7 +22,7 @@ from planner.agents.milp.agent import MILP
 from planner.agents.milp.columns import lay_out
 from planner.agents.milp.objectives import Kept
 from planner.agents.milp.size import predicted_size
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.validation.validate import validate

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import WorkloadLine
 from planner.plan.plan import Plan
 from planner.workload.compile import compile_workload

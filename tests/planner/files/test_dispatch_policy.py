@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from planner.dispatch_policy import ORDERS, DispatchPolicy, DispatchPolicyError
+from planner.cluster.dispatch_policy import ORDERS, DispatchPolicy, DispatchPolicyError
+from planner.cluster.policy import ApplicationQuota, Scope
 from planner.files import FileError, cluster_from_json, cluster_to_json, dispatch_from_json
 from planner.files.schema import load_schema
-from planner.policy import ApplicationQuota, Scope
 
 _CLUSTER: dict[str, Any] = {
     "step": "60s",

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from planner.dispatch_policy import DispatchPolicy
+from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.files import (
     FileError,
     PlanDocument,

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.machines.room import MachineRoom
-from planner.slots import MachineRule
+from planner.reservations.slots import MachineRule
 from rdl.resources import Resources
 
 I64 = NDArray[np.int64]

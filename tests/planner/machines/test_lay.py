@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from tests.planner.machines.model import (
     CPU,

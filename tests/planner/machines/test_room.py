@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines import time_ring
 from planner.machines.room import MachineRoom
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
 from tests.planner.machines.model import (
     STEP_MS,

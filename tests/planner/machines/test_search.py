@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
-from planner.slots import ANYWHERE, MachineRule
+from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.compile.shapes import is_reachable, least_reachable
 from rdl.resources import Resources
 from tests.planner.machines.model import (

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.offers.search import OfferSearch
-from planner.plan.admission import screen
-from planner.plan.changes import Admit, UncompiledRequest
+from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
-from planner.plan.reservation_records import Admitted
+from planner.plan.records.changes import Admit, UncompiledRequest
+from planner.plan.records.reservation_records import Admitted
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from tests.builders import a_cluster, a_plan, a_request, ask, commit

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.offers.search import OfferSearch, quick
-from planner.plan.admission import screen
-from planner.plan.changes import Admit, Refuse, UncompiledRequest
+from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Refuse, UncompiledRequest
 from planner.promise import PromiseLevel
 from planner.request import Request
 from rdl.compile.source import read_source

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_plan, a_request, ask
 

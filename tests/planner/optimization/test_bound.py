@@ -16,8 +16,8 @@ from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.placement import Code
-from planner.plan.changes import Admit, Refuse
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Refuse
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of

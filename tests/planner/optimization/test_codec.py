@@ -14,9 +14,9 @@ from planner.optimization.codec import change_to_json, changes_from_json
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import Code
-from planner.plan.changes import Advance, Cancel, Conflict, Reconfigure
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.changes import Advance, Cancel, Conflict, Reconfigure
+from planner.plan.records.commit_records import CommitRecord
 from tests.builders import commit
 from tests.planner.adaptation.events import plans, with_outages
 from tests.planner.optimization.small_plans import two_in_the_way

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
+from planner.cluster.policy import CapacityOverTime
+from planner.cluster.policy import Scope as PolicyScope
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import PlacementResult
-from planner.plan.changes import Admit, Cancel, Change, Update
 from planner.plan.plan import Plan
-from planner.policy import CapacityOverTime
-from planner.policy import Scope as PolicyScope
-from planner.reservation_state import State
+from planner.plan.records.changes import Admit, Cancel, Change, Update
+from planner.reservations.state import State
 from tests.builders import a_cluster, a_request, ask, commit
 from tests.planner.adaptation.events import plans, violations
 

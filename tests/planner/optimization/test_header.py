@@ -9,11 +9,11 @@ from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import Code
-from planner.plan.changes import Refuse
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Refused
+from planner.plan.records.changes import Refuse
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Refused
 from planner.promise import PromiseLevel
 from planner.request import header_of
 from planner.workload.plan import document_of

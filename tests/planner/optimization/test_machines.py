@@ -8,8 +8,8 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
-from planner.plan.changes import Admit, Cancel, Refuse
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Cancel, Refuse
 from planner.promise import PromiseLevel
 from tests.builders import a_cluster, a_request, commit
 

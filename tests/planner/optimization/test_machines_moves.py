@@ -11,10 +11,10 @@ from planner.optimization.codec import change_to_json, changes_from_json
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeScope
-from planner.plan.changes import Admit, Refuse, Relocate, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Refuse, Relocate, Update
 from planner.promise import PromiseLevel
-from planner.slots import slots_of
+from planner.reservations.slots import slots_of
 from tests.builders import a_cluster, a_request, commit
 
 SCOPE = OptimizeScope(admit_refused=True)

@@ -10,16 +10,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
+from planner.cluster.policy import RequestLimits
+from planner.cluster.policy import Scope as PolicyScope
 from planner.optimization.objective import Objective, Weights
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
 from planner.placement import Code
-from planner.plan.changes import Admit, Cancel, Reconfigure, Refuse, UncompiledRequest, Update
 from planner.plan.plan import Plan
-from planner.policy import RequestLimits
-from planner.policy import Scope as PolicyScope
-from planner.reservation_state import State
-from planner.rows import split
+from planner.plan.records.changes import (
+    Admit,
+    Cancel,
+    Reconfigure,
+    Refuse,
+    UncompiledRequest,
+    Update,
+)
+from planner.reservations.rows import split
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from planner.workload.reload import metrics_of, plan_of_document

@@ -13,8 +13,8 @@ from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
-from planner.plan.changes import Admit, Change
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Change
 from tests.builders import a_cluster, a_request, ask
 
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
+from planner.cluster.policy import RequestLimits, Scope
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions
 from planner.optimization.result import OptimizeScope as Movable
 from planner.placement import Code
-from planner.plan.changes import Admit, Refuse
 from planner.plan.plan import Plan
-from planner.policy import RequestLimits, Scope
+from planner.plan.records.changes import Admit, Refuse
 from planner.workload.reload import metrics_of
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import small_cluster, violations

@@ -17,10 +17,10 @@ from planner.optimization.feasible_part import feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.rebase import rebase
 from planner.optimization.result import OptimizeOptions, OptimizeScope
-from planner.plan.changes import Change, Degrade, Reconfigure, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Change, Degrade, Reconfigure, Update
 from planner.replanning.draft_plan import exceeds_machines
-from planner.reservation_state import State
+from planner.reservations.state import State
 from tests.builders import a_request, ask, commit
 from tests.planner.adaptation.events import plans, small_cluster, violations, with_outages
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.plan.changes import Admit, Advance, Cancel, Change, Close, Refuse
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Cancel, Change, Close, Refuse
 from tests.builders import a_cluster, a_request
 
 CLUSTER = (

@@ -6,11 +6,11 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.plan.changes import Archive
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.reservation_state import LIVE
+from planner.plan.records.changes import Archive
+from planner.plan.records.commit_records import CommitRecord
+from planner.reservations.state import LIVE
 from tests.planner.plan.plan_steps import CLUSTER, assert_same, step
 
 

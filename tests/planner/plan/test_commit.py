@@ -9,7 +9,8 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.placement import Binding, Code, PlacementResult
-from planner.plan.changes import (
+from planner.plan.plan import Plan
+from planner.plan.records.changes import (
     Admit,
     Advance,
     Cancel,
@@ -20,8 +21,7 @@ from planner.plan.changes import (
     UncompiledRequest,
     Update,
 )
-from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
 from tests.builders import a_cluster, a_plan, a_request, commit
 

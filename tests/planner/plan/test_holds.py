@@ -7,12 +7,12 @@ import pytest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.placement import Code
-from planner.plan.changes import Admit, Advance, Cancel, Change
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
-from planner.plan.holds import AcceptHold, EndHold, Hold
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.reservation_state import State
+from planner.plan.records.changes import Admit, Advance, Cancel, Change
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.holds import AcceptHold, EndHold, Hold
+from planner.reservations.state import State
 from tests.builders import a_cluster, a_request
 
 _CLUSTER = a_cluster().machines("plain", 4, cpu=1).origin("2026-01-05T00:00:00Z").build()

@@ -9,12 +9,12 @@ import pytest
 from planner.files import read_line
 from planner.files.workload_file import LineError, WorkloadLine
 from planner.placement import Code
-from planner.plan.admission import screen
-from planner.plan.changes import Refuse
+from planner.plan.batch.admission import screen
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
-from planner.plan.reservation_records import Refused
+from planner.plan.records.changes import Refuse
+from planner.plan.records.commit_records import CommitRecord
+from planner.plan.records.reservation_records import Refused
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.validation.workload import asked_violations

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.metrics import measure
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import (
+from planner.plan.plan import Plan
+from planner.plan.records.changes import (
     Admit,
     Advance,
     Cancel,
@@ -25,11 +26,10 @@ from planner.plan.changes import (
     Refuse,
     Update,
 )
-from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from planner.plan.state import StaleVersionError
 from planner.request import Request
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import RequestBuilder, a_cluster, a_plan, a_request, ask, commit

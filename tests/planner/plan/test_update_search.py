@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
-from planner.plan.changes import Advance, Prepared, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Prepared, Update
 from planner.renegotiation.renegotiation import renegotiation_of
 from planner.validation.validate import validate
 from tests.builders import a_request, ask, commit

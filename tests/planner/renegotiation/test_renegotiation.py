@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.metrics import measure
 from planner.placement import Code, PlacementResult
-from planner.plan.changes import Advance, Update
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Update
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.reservation_state import State
+from planner.reservations.state import State
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from rdl.errors import RdlError

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.repacking.board import MachineBoard
-from planner.slots import slots_of
+from planner.reservations.slots import slots_of
 from rdl.resources import Resources
 from tests.builders import a_cluster
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.validation.machines.moved import begun_slots_moved
 from rdl.resources import Resources
 from tests.planner.plan_documents import cluster, document, placed

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.validation.document import PlanViolation
 from planner.validation.machines.packing import PlanDoubt
 from planner.validation.validate import judge

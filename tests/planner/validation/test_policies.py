@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup
-from planner.policy import (
+from planner.cluster.cluster import Cluster, MachineGroup
+from planner.cluster.policy import (
     ApplicationQuota,
     CapacityOverTime,
     Policy,

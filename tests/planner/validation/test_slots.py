@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.validation.document import PlanViolation
 from planner.validation.validate import validate
 from rdl.resources import Resources

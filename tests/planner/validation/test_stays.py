@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.validation.document import PlanViolation
 from planner.validation.machines.stays import first_in_first_out
 from planner.validation.validate import validate

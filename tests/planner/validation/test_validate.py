@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.cluster import MachineGroup, Outage, Queue
+from planner.cluster.cluster import MachineGroup, Outage, Queue
 from planner.validation.document import PlanViolation
 from planner.validation.validate import validate
 from rdl.resources import Resources

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files.errors import FileError
 from planner.files.plan_document import PlanDocument
 from planner.promise import PromiseLevel

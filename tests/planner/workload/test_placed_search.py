@@ -10,10 +10,10 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.validation.validate import validate

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from service.commits.commands import Closure
-from service.store.audit import AUDIT_KINDS
+from service.commits.changes.commands import Closure
+from service.store.log.audit import AUDIT_KINDS
 from tests.patience import eventually
 from tests.service.access.walking import APPLICATION, ATOM, Guarded, guarded
 from tests.service.better_plan import found, two_in_the_way
@@ -160,7 +160,7 @@ def test_it_outlives_the_log(open_service: Open) -> None:
     for number in range(3):
         server.call("user", "POST", "/v1/reservations", {"id": f"r{number}", "rdl": ATOM})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.store.log.KEPT_BEHIND", 0)
+        patch.setattr("service.store.store.KEPT_BEHIND", 0)
         server.call("user", "POST", "/v1/reservations", {"id": "r3", "rdl": ATOM})
         eventually(lambda: store.tail(0) is None)
     assert [one["about"] for one in changes(server, "?kind=admit")] == ["r0", "r1", "r2", "r3"]

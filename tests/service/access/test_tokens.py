@@ -10,7 +10,7 @@ import pytest
 from service.access.token import PREFIX
 from service.access.user import Role, User
 from service.config import ConfigError, ServiceConfig, require_access
-from service.store import token_book
+from service.store.rows import token_book
 from tests.service.access.walking import ATOM, Guarded, guarded
 from tests.service.conftest import Open
 
@@ -68,7 +68,7 @@ def test_a_process_remembers_a_token_for_a_second(
 ) -> None:
     """What another process revokes is good for a second of the steady clock, and not longer."""
     now = [100.0]
-    monkeypatch.setattr("service.store.token_book.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("service.store.rows.token_book.time.monotonic", lambda: now[0])
     book, rows = server.service.runtime.token_book, server.service.runtime.tokens
     token, secret = rows.create(User("x", Role.ADMIN), None, 0)
     assert book.of_key(token_book.key_of_secret(secret), 1) is not None

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from service.api.call import HEADERS
-from service.api.openapi import document
+from service.api.openapi.specification import document
 from service.api.routes import ROUTES
 from tests.service.conftest import Open, Service
 

@@ -15,14 +15,14 @@ from werkzeug.test import TestResponse
 
 from planner.agents import agent_named
 from planner.placement import Code
-from service.api.openapi import codes_of, document
+from service.api.openapi.specification import codes_of, document
 from service.api.route import Route
 from service.api.routes import ROUTES
 from service.app import create_app
 from service.problems import CODES, CONTENT_TYPE
 from service.replication.replica import open_replica
 from service.runtime import Runtime
-from service.store.host_clock import HostClock
+from service.store.database.host_clock import HostClock
 from tests.service.conftest import Open, Service
 
 DOCS = Path(__file__).parents[3] / "docs" / "api.md"
@@ -132,7 +132,7 @@ def test_failures_of_the_server(service: Service, monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("service.calls.reservation_pages.one", broken)
+    monkeypatch.setattr("service.calls.reservations.pages.one", broken)
     service.app.config["PROPAGATE_EXCEPTIONS"] = False
 
     answer = service.client.get("/v1/reservations/r1")
@@ -148,9 +148,9 @@ def test_a_failing_agent(service: Service, monkeypatch: pytest.MonkeyPatch) -> N
         def plan(self, *_: object) -> None:
             raise ZeroDivisionError
 
-    monkeypatch.setattr("service.commits.placing.agent_named", lambda _: Broken())
+    monkeypatch.setattr("service.commits.screening.placing.agent_named", lambda _: Broken())
     assert assert_problem(service.ask("r1"))["code"] == "internal"
-    monkeypatch.setattr("service.commits.placing.agent_named", agent_named)
+    monkeypatch.setattr("service.commits.screening.placing.agent_named", agent_named)
 
     service.reserve("r1")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from service.api.fields import parse_json
 from service.api.request_reading import Headers
-from service.calls import reservations
+from service.calls.reservations import reservations
 from service.problems import ApiProblemError
 from tests.service.conftest import Open, Service
 

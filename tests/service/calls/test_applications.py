@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from service.calls.applications import submit
-from service.commits.commands import Key
+from service.calls.applications.applications import submit
+from service.commits.changes.commands import Key
 from tests.service.applying import an_application, rows_of, shown_of, submit_one
 from tests.service.conftest import Open, Service
 

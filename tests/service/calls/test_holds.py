@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.access.user import Role, User
-from service.calls import holds
+from service.calls.reservations import holds
 from service.problems import ApiProblemError
 from tests.patience import eventually
 from tests.service.conftest import Open, Service

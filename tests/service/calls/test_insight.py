@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from service.access.user import Role, User
-from service.calls.explanation import explanation
-from service.calls.promises import promises
-from service.calls.start_estimate import estimate
+from service.calls.plan.promises import promises
+from service.calls.reservations.explanation import explanation
+from service.calls.reservations.start_estimate import estimate
 from service.problems import ApiProblemError
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Service

@@ -9,7 +9,7 @@ from planner.files import PlanDocument
 from planner.validation.validate import validate
 from planner.workload.reload import plan_of_document
 from service.access.user import Role, User
-from service.calls.machines import machines
+from service.calls.cluster.machines import machines
 from tests.patience import eventually
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import CLUSTER, Open, Service

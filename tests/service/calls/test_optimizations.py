@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.calls.optimization_events import events
+from service.calls.jobs.optimization_events import events
 from service.optimizing.runner import Runner
 from service.problems import CODES
 from service.store import OptimizationRow
-from service.store.optimizations import SILENCE_MS
+from service.store.rows.optimizations import SILENCE_MS
 from tests.patience import eventually
 from tests.service.better_plan import found as _found
 from tests.service.better_plan import two_in_the_way as _two_in_the_way

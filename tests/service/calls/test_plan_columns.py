@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from service.access.user import LOCAL_USER, Role, User
-from service.calls.bars import BarSpan, bars
-from service.calls.plan import PlanSpan
-from service.calls.skyline import skyline
-from service.calls.tenants import tenants
+from service.calls.plan.bars import BarSpan, bars
+from service.calls.plan.series import PlanSpan
+from service.calls.plan.skyline import skyline
+from service.calls.plan.tenants import tenants
 from tests.service.conftest import Service
 
 _ADS = User("ann", Role.USER, frozenset({"ads"}))

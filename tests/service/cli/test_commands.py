@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from service.cli.exit_codes import DONE, ERROR, REFUSED, USAGE
-from service.cli.progress import running
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.terminal.progress import running
 from tests.planner.plan_documents import document, reservation
 from tests.service.cli.command_line import SECONDS, agenda, write_day
 

@@ -12,12 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from service.cli.command_group import AgendaGroup, LazyCommand
-from service.cli.errors import CliError, as_cli_error
-from service.cli.exit_codes import INTERRUPTED, STOPPED, USAGE
 from service.cli.main import PARTS
-from service.cli.options import duration, names, span
-from service.cli.output import table_text
+from service.cli.terminal.command_group import AgendaGroup, LazyCommand
+from service.cli.terminal.errors import CliError, as_cli_error
+from service.cli.terminal.exit_codes import INTERRUPTED, STOPPED, USAGE
+from service.cli.terminal.options import duration, names, span
+from service.cli.terminal.output import table_text
 from service.importers.lines import TraceError
 from tests.service.cli.command_line import agenda
 

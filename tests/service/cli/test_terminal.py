@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.exit_codes import DONE
+from service.cli.terminal.exit_codes import DONE
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.cli.lotes_files import group, job, writer
 from tests.service.cli.terminal import on_terminal

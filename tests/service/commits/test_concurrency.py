@@ -14,7 +14,7 @@ from planner.agents import AGENT_NAMES, QUICK_AGENTS, agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.commands import Admission, Key, QueuedChange
+from service.commits.changes.commands import Admission, Key, QueuedChange
 from service.planning.change_queue import ChangeQueue
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
@@ -143,7 +143,7 @@ class TestProcesses:
 
     def test_follow_a_pruned_log(self, open_service: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         """A process behind the pruned log begins again from the snapshot."""
-        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 0)
+        monkeypatch.setattr("service.store.store.KEPT_BEHIND", 0)
         one, two = open_service(snapshot_every=2), open_service()
         for number in range(7):
             one.reserve(f"r{number}", ONE)
@@ -211,7 +211,7 @@ class TestOracle:
                 return results
 
         monkeypatch.setattr(
-            "service.commits.placing.agent_named",
+            "service.commits.screening.placing.agent_named",
             lambda name: Lying() if name == "gree-l" else agent_named(name),
         )
         before = service.client.get("/v1/plan").headers["ETag"]

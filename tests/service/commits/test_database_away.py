@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from service.logs import begin_log
 from service.store import Store
-from service.store.driver import UnavailableError
+from service.store.database.driver import UnavailableError
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
@@ -80,7 +80,7 @@ def test_readyz_is_told_by_a_change_too(service: Service, monkeypatch: pytest.Mo
             pass
     assert service.ask("after", SMALL).status_code == 201
 
-    monkeypatch.setattr("service.store.write_check._WRITE", "no statement")
+    monkeypatch.setattr("service.store.log.write_check._WRITE", "no statement")
     assert service.client.get("/readyz").status_code == 200
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.calls.reservations import read_ask
-from service.commits.commands import Admission, ReservationAnswer
+from service.calls.reservations.reservations import read_ask
+from service.commits.changes.commands import Admission, ReservationAnswer
 from tests.service.conftest import Service
 
 WANTED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.cluster import Outage
+from planner.cluster.cluster import Outage
 from planner.files import cluster_from_json
 from service.dispatching.machine_watch import LOST_MS, followed
 

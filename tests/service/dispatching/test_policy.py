@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.dispatch_policy import DispatchPolicy
+from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.files import dispatch_to_json
 from tests.service.applying import an_application, rows_of, shown_of, submit_one
 from tests.service.conftest import Open, Service

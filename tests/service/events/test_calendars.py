@@ -12,7 +12,7 @@ import pytest
 
 from planner.plan.plan import Plan
 from service.access.user import Role, User
-from service.calls import calendar_feeds
+from service.calls.events import calendar_feeds
 from service.planning.archivist import Archivist
 from service.problems import ApiProblemError
 from tests.service.conftest import Open, Service

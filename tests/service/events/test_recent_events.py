@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from service.access.user import Role, User
-from service.calls.plan_changes import ChangeFilter, changes_since
+from service.calls.plan.changes import ChangeFilter, changes_since
 from service.events.plan_event import WHOLE, EventPosition, PlanEvent, read_position
 from service.events.recent_events import RecentEvents, decode_events
 from tests.patience import eventually

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.access.user import LOCAL_USER, Role, User
-from service.calls.events import filter_of, listen
+from service.calls.events.events import filter_of, listen
 from service.events.plan_event import WHOLE, EventPosition
 from service.store import OptimizationRow
 from tests.service.conftest import Open, Service

@@ -18,9 +18,9 @@ from service.maintenance.backup import back_up, contents_of, restore
 from service.maintenance.upgrade import bring_up_to_date, outlook
 from service.runtime import open_runtime
 from service.store import LogEntry, Store
-from service.store.engine import open_engine
-from service.store.log import HEAD
-from service.store.migrate import bring_to, newest, pending
+from service.store.database.engine import open_engine
+from service.store.database.migrate import bring_to, newest, pending
+from service.store.store import HEAD
 from tests.databases import KINDS, empty_database
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Open

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from planner.reservation_state import State
+from planner.reservations.state import State
 from service.monitoring import exposition
 from service.monitoring.plan_figures import MOST_TENANTS, OTHERS, bounded
 from tests.service.applying import an_application, submit_one

@@ -11,8 +11,8 @@ import pytest
 from planner.adaptation.migration import is_of_before
 from planner.adaptation.result import join_adaptations
 from planner.promise import PromiseLevel
-from planner.slots import Slots
-from service.calls import outages
+from planner.reservations.slots import Slots
+from service.calls.cluster import outages
 from service.planning import adaptation as adapting
 from service.planning.adaptation import PlanAdapter
 from tests.patience import eventually
@@ -34,7 +34,7 @@ def _between(monkeypatch: pytest.MonkeyPatch, other: Service) -> None:
         _adapter(other).run()
         return adapted(*args)
 
-    monkeypatch.setattr("service.calls.outages._adapted", later)
+    monkeypatch.setattr("service.calls.cluster.outages._adapted", later)
 
 
 def _fates(answer: Any) -> list[tuple[str, str]]:

@@ -8,12 +8,12 @@ import pytest
 
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
-from planner.plan.records import CommitRecord
+from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
-from service.commits import placing
 from service.commits.group_commit import GroupCommit
 from service.commits.oracle_check import first_violation
-from service.store.driver import UnavailableError
+from service.commits.screening import placing
+from service.store.database.driver import UnavailableError
 from tests.service.conftest import Open
 from tests.service.together import in_one_commit
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from service.commits.commands import is_quick_agent
+from service.commits.changes.commands import is_quick_agent
 from tests.service.conftest import Open, Service
 from tests.service.together import solver
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from service.config import ConfigError
 from service.store import Store
-from service.store.engine import open_engine
+from service.store.database.engine import open_engine
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cx_Oracle") is not None, reason="driver is there")

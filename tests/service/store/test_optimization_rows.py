@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.store import OptimizationRow, Store, TooManyError
-from service.store.optimizations import MOST_KEPT, SILENCE_MS
+from service.store.rows.optimizations import MOST_KEPT, SILENCE_MS
 
 _NOW = 1_000_000
 

@@ -21,9 +21,9 @@ from service.store import (
     Submitted,
     VersionTakenError,
 )
-from service.store.driver import OutdatedError, UnavailableError
-from service.store.engine import open_engine
-from service.store.migrate import bring_to, upgrade
+from service.store.database.driver import OutdatedError, UnavailableError
+from service.store.database.engine import open_engine
+from service.store.database.migrate import bring_to, upgrade
 from tests.databases import KINDS, empty_database
 from tests.patience import eventually
 
@@ -148,7 +148,7 @@ class TestAppend:
         self, postgresql: str, event: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A slow append is not taken where others went on and pruned the log meanwhile."""
-        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 0)
+        monkeypatch.setattr("service.store.store.KEPT_BEHIND", 0)
         quick = Store(postgresql)
         quick.append([entry(v) for v in range(1, 6)])
 
@@ -186,7 +186,7 @@ class TestAppend:
     ) -> None:
         """What a silent process has begun is undone, it is told so, and others go on."""
         Store(postgresql).close()
-        monkeypatch.setattr("service.store.engine._IDLE_MS", 200)
+        monkeypatch.setattr("service.store.database.engine._IDLE_MS", 200)
         silent, other = Store(postgresql), Store(postgresql)
 
         def be_silent() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.store import ApplicationRow, LeadershipLostError, Store
-from service.store.runs import (
+from service.store.rows.runs import (
     ExecutorState,
     ExecutorTakenError,
     RunReport,

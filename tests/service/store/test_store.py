@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from service.store import IdempotentAnswer, LogEntry, Snapshot, Store, VersionTakenError
-from service.store.engine import open_engine
-from service.store.skipped_records import NotSkippableError
-from service.store.tables import metadata
+from service.store.database.engine import open_engine
+from service.store.database.tables import metadata
+from service.store.log.skipped_records import NotSkippableError
 from tests.databases import KINDS, empty_database
 
 
@@ -83,7 +83,7 @@ class TestLog:
 class TestSnapshot:
     @pytest.fixture(autouse=True)
     def _prune_close_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 1)
+        monkeypatch.setattr("service.store.store.KEPT_BEHIND", 1)
 
     def test_prunes_what_it_replaces(self, url: str) -> None:
         """Behind a snapshot the log, older snapshots and old answers are gone, newer ones stay."""
@@ -120,7 +120,7 @@ class TestSnapshot:
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The log is kept as far behind the snapshot as is stated, for those who follow it."""
-        monkeypatch.setattr("service.store.log.KEPT_BEHIND", 3)
+        monkeypatch.setattr("service.store.store.KEPT_BEHIND", 3)
         store = Store(url)
         store.append([entry(v) for v in range(1, 11)])
         store.save_snapshot(Snapshot(10, 0, b"ten"), 0)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from service.store import LogEntry, Snapshot, Store
-from service.store.calendar_feeds import FeedRow, TooManyFeedsError
-from service.store.webhooks import (
+from service.store.rows.calendar_feeds import FeedRow, TooManyFeedsError
+from service.store.rows.webhooks import (
     DEAD,
     DELIVERED,
     WAITING,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from service.access.user import Role, User
-from service.calls import webhooks
+from service.calls.events import webhooks
 from service.problems import ApiProblemError
 from service.webhooks.addresses import AddressError, is_allowed, read_url, resolve
 from service.webhooks.webhook_thread import RETRY_S

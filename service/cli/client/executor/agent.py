@@ -21,7 +21,7 @@ import click
 from service.cli.client.executor import supervisor
 from service.cli.client.executor.run_directory import RunDirectory, RunLimits
 from service.cli.client.server import NoAnswerError, Server, ServerReply, entry_path
-from service.cli.errors import CliError
+from service.cli.terminal.errors import CliError
 
 #: Directories of runs that are over and stay for people to look at.
 _KEPT: Final = 200

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from service.cli.client.server import Server, client_options
-from service.cli.errors import CliError, reports_errors
-from service.cli.options import FiniteRange
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.options import FiniteRange
 
 
 @click.command()

@@ -11,7 +11,7 @@ from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.agent import Limits, SolveProgress, total_requested_value
 from planner.agents import agent_named
 from planner.agents.exact.agent import EXACT, HYBRID
-from planner.cluster import Cluster
+from planner.cluster.cluster import Cluster
 from planner.files import WorkloadLine
 from planner.plan.plan import Plan
 from planner.request import Request

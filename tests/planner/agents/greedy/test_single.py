@@ -14,8 +14,8 @@ from planner.agents import agent_named
 from planner.capacity.block_index import BLOCK, INDEXED_FROM, block_minima
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
-from planner.plan.changes import Admit, Advance, Cancel
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit, Advance, Cancel
 from tests.builders import a_cluster, a_request
 
 #: Steps of a second; long enough for an index, no whole number of blocks.

@@ -10,8 +10,8 @@ from planner.agents import agent_named
 from planner.agents.milp import rayon
 from planner.agents.milp.agent import MILP
 from planner.agents.milp.codec import decode, encode
-from planner.plan.changes import Admit
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Admit
 from planner.request import Request
 from planner.value import score_of
 from rdl.oracle.satisfaction import check

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from service.cli.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
 from tests.service.cli.command_line import agenda
 
 _WAIT_S = 300  # a cold kernel cache may have to be filled first

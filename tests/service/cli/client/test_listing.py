@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from service.cli.client.server import Server, ServerReply
-from service.cli.output import CSV, JSON, TABLE, print_listing
+from service.cli.terminal.output import CSV, JSON, TABLE, print_listing
 
 NUMBERS = [{"n": number} for number in range(2500)]
 

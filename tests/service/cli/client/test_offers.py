@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.cli.client.server import Server, ServerReply
-from service.cli.exit_codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, USAGE
 from tests.service.cli.command_line import SECONDS, agenda, write_day
 from tests.service.conftest import Service
 

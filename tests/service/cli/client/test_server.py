@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client.reservation_tables import allocation_rows, row_of, why_not
-from service.cli.client.reservations import bodies_in
+from service.cli.client.reservations.reservations import bodies_in
+from service.cli.client.reservations.tables import allocation_rows, row_of, why_not
 from service.cli.client.server import ServerReply, problem_text
-from service.cli.errors import CliError
-from service.cli.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.errors import CliError
+from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 
 RDL = "atom(<1 cpu>, 1, 1, 60, 60)"

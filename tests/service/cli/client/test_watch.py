@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.event_stream import ServerEvents
+from service.cli.client.events.event_stream import ServerEvents
 from service.cli.client.server import Server, ServerReply
-from service.cli.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 
@@ -62,7 +62,7 @@ def test_a_stream_that_breaks_off_is_taken_up_behind_its_last_event(
     broken: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every event once, however often the server is away or full in between."""
-    monkeypatch.setattr("service.cli.client.event_stream._PAUSE_S", 0)
+    monkeypatch.setattr("service.cli.client.events.event_stream._PAUSE_S", 0)
     server = Server(f"http://127.0.0.1:{broken.server_port}")
     events = iter(ServerEvents(server, {}, None))
     found = [next(events).data["reservation"] for _ in range(6)]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from service.cli.exit_codes import DONE, ERROR, USAGE
 from service.cli.experiments.catalogue import EXPERIMENTS
 from service.cli.experiments.effort import ExperimentEffort
-from service.cli.progress import CommandProgress
+from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.progress import CommandProgress
 from tests.service.cli.command_line import agenda
 
 TRACES = os.environ.get("AGENDA_TRACES", "")

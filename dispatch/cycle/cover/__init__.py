@@ -1,0 +1,1 @@
+"""What entitlements and their slots cover of the executions that name them."""

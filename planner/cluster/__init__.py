@@ -1,0 +1,1 @@
+"""The cluster: its description, policies, calendar of machines, and cost."""

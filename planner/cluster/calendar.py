@@ -1,0 +1,86 @@
+"""Machines over time: how many of each group are up, as step functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster.cluster import Cluster, Outage, bundles_per_machine, groups_with
+from rdl.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """How many machines of each group are up over [first, end).
+
+    Attributes
+    ----------
+    cluster
+        Whose machines.
+    breaks
+        int64[s + 1]: steps at which machines come or go, from first to end.
+    up
+        int64[groups, s]: machines up in each segment.
+    """
+
+    cluster: Cluster
+    breaks: NDArray[np.int64]
+    up: NDArray[np.int64]
+
+    def capacity(self, resource: str, label: str | None = None) -> NDArray[np.int64]:
+        """Return int64[s]: what the machines with `label` (None: all) offer in each segment."""
+        total = np.zeros(self.up.shape[1], dtype=np.int64)
+        for index in groups_with(self.cluster, label):
+            total += self.up[index] * self.cluster.machines[index].resources.get(resource, 0)
+        return total
+
+    def fit(self, bundle: Resources, label: str | None = None) -> NDArray[np.int64]:
+        """Return int64[s]: bundles the machines hold at once, machine by machine (the fit cap)."""
+        total = np.zeros(self.up.shape[1], dtype=np.int64)
+        for index in groups_with(self.cluster, label):
+            machine = self.cluster.machines[index].resources
+            total += self.up[index] * bundles_per_machine(machine, bundle)
+        return total
+
+    def dense(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64[end - first]: one value a segment spread over its steps."""
+        return np.repeat(values, np.diff(self.breaks))
+
+
+def calendar_of(cluster: Cluster, first: int, end: int) -> Calendar:
+    """Return the calendar of `cluster` over the steps [first, end).
+
+    An outage takes a machine from the step it starts in to the end of the step it ends in:
+    capacity is rounded down. Overlapping outages of one machine count once.
+    """
+    step = cluster.step_ms
+    spans = [(o, o.start_ms // step, -(-o.end_ms // step)) for o in cluster.outages]
+    seen = [(o, max(s, first), min(e, end)) for o, s, e in spans if s < end and e > first and s < e]
+    marks = {first, end}.union(*({start, stop} for _, start, stop in seen))
+    breaks = np.array(sorted(marks), dtype=np.int64)
+    up = np.zeros((len(cluster.machines), len(breaks) - 1), dtype=np.int64)
+    for row, group in enumerate(cluster.machines):
+        mine = [entry for entry in seen if entry[0].machines == group.name]
+        up[row] = group.count - _away(mine, breaks, group.count)
+    return Calendar(cluster, breaks, up)
+
+
+def _away(
+    outages: list[tuple[Outage, int, int]], breaks: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
+    """Return int64[s]: distinct machines of one group away in each segment."""
+    away = np.zeros(len(breaks) - 1, dtype=np.int64)
+    if not outages:
+        return away
+    starts: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    for outage, start, end in outages:
+        starts.setdefault(start, []).append((1, outage.indices))
+        starts.setdefault(end, []).append((-1, outage.indices))
+    times_down = np.zeros(count, dtype=np.int64)
+    for segment, at in enumerate(breaks[:-1].tolist()):
+        for sign, indices in starts.get(at, ()):
+            times_down[list(indices)] += sign
+        away[segment] = np.count_nonzero(times_down)
+    return away

@@ -1,0 +1,287 @@
+"""The one description of a cluster: machines, outages, queues, prices, policies and dispatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster.dispatch_policy import DispatchPolicy
+from planner.cluster.policy import Policy, Quota
+from planner.promise import PromiseLevel
+from rdl.compile.context import CompileContext, MachineShape
+from rdl.limits import DEFAULT_LIMITS, SourceLimits
+from rdl.resources import Resources, format_amount
+from rdl.time_grid import TimeGrid, duration_text
+
+DEFAULT_QUEUE = "default"
+DAY_MS = 86_400_000
+
+#: The Plan keeps eight bytes a step for each resource: 50 million are over a year of seconds.
+MOST_STEPS = 50_000_000
+
+#: Most of one resource, in its least units, times steps: sums over a plan stay inside 64 bits.
+MOST_AMOUNT_STEPS = 2**62
+
+
+#: What takes machines away; the first is that of outages that do not say.
+OUTAGE_KINDS = ("maintenance", "loss", "drain")
+
+
+class ClusterError(ValueError):
+    """A cluster that cannot be; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineGroup:
+    """`count` machines alike; machine i is called ``name-i``, i from 0.
+
+    `domains` are sorted pairs of a domain and its value, such as ``("rack", "r1")``: where the
+    machines stand together with those of other groups.
+    """
+
+    name: str
+    count: int
+    resources: Resources
+    labels: frozenset[str] = frozenset()
+    domains: tuple[tuple[str, str], ...] = ()
+
+    def machine_names(self) -> list[str]:
+        """Return the names of its machines."""
+        return [f"{self.name}-{index}" for index in range(self.count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Machines of one group that are away in [start_ms, end_ms) from the origin.
+
+    `indices` are machine numbers within the group; a file that gives a count means the highest.
+    `kind` is for people: what takes the machines away.
+    """
+
+    machines: str
+    indices: tuple[int, ...]
+    start_ms: int
+    end_ms: int
+    kind: str = OUTAGE_KINDS[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue; one that is not reservable serves best-effort work only."""
+
+    name: str
+    reservable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Cost factor of the steps in [start_ms, end_ms); 1 where no price is given."""
+
+    start_ms: int
+    end_ms: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the Plan plans on; see `planner.files` for its TOML form.
+
+    Attributes
+    ----------
+    step_ms, horizon_ms
+        Length of a step; how far ahead is planned (from the origin in files, from now in a
+        service).
+    origin
+        Aware UTC instant of step 0, or None.
+    max_period_ms
+        Period of endless recurring requests.
+    promise, promise_choices
+        What a reservation is promised, and what else a request may choose.
+    dispatch
+        How work without a reservation is served.
+    """
+
+    step_ms: int
+    horizon_ms: int
+    machines: tuple[MachineGroup, ...]
+    origin: datetime | None = None
+    max_period_ms: int = DAY_MS
+    outages: tuple[Outage, ...] = ()
+    queues: tuple[Queue, ...] = field(default=(Queue(DEFAULT_QUEUE),))
+    prices: tuple[Price, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    promise: PromiseLevel = PromiseLevel.POOLED
+    promise_choices: tuple[PromiseLevel, ...] = ()
+    dispatch: DispatchPolicy = field(default=DispatchPolicy())
+
+    def __post_init__(self) -> None:
+        """Check that names are unique and known.
+
+        Raises
+        ------
+        ClusterError
+            With the first thing that is wrong.
+        """
+        names = [group.name for group in self.machines]
+        _must_be_unique("machine group", names)
+        _must_be_unique("queue", [queue.name for queue in self.queues])
+        _must_be_unique("policy", [policy.name for policy in self.policies])
+        for group in self.machines:
+            _must_be_unique(f"a domain of {group.name},", [name for name, _ in group.domains])
+        if self.horizon_ms < self.step_ms:
+            raise ClusterError(
+                f"the horizon {duration_text(self.horizon_ms)} is shorter than a step of "
+                f"{duration_text(self.step_ms)}"
+            )
+        if self.horizon_ms // self.step_ms > MOST_STEPS:
+            raise ClusterError(
+                f"the horizon {duration_text(self.horizon_ms)} is more than {MOST_STEPS:,} steps "
+                f"of {duration_text(self.step_ms)}; take longer steps"
+            )
+        self._check_totals()
+        self._check_calendar()
+        sizes = {group.name: group.count for group in self.machines}
+        for outage in self.outages:
+            count = sizes.get(outage.machines)
+            if count is None:
+                raise ClusterError(f"an outage names unknown machines {outage.machines!r}")
+            if any(not 0 <= index < count for index in outage.indices):
+                raise ClusterError(f"an outage names machines outside {outage.machines}-0..{count}")
+
+    def _check_totals(self) -> None:
+        """Check that what all machines offer can be summed over the plan in 64 bits."""
+        steps = self.horizon_ms // self.step_ms
+        most = MOST_AMOUNT_STEPS // steps
+        for name, amount in self.nominal.items():
+            if amount > most:
+                raise ClusterError(
+                    f"all machines together offer {format_amount(name, amount)}; over {steps:,} "
+                    f"steps at most {format_amount(name, most)} can be counted"
+                )
+
+    def _check_calendar(self) -> None:
+        """Check that every step has a date, in every zone and with the days around it."""
+        if self.origin is None:
+            return
+        days = timedelta(days=3)
+        try:
+            _ = self.origin - days, self.origin + timedelta(milliseconds=self.horizon_ms) + days
+        except OverflowError as error:
+            raise ClusterError(
+                f"the horizon {duration_text(self.horizon_ms)} from the origin "
+                f"{self.origin.isoformat()} leaves the calendar; take an origin of our times"
+            ) from error
+
+    def grid(self) -> TimeGrid:
+        """Return the grid from the origin to the horizon.
+
+        Raises
+        ------
+        ClusterError
+            If a quota holds at times of day and there is no origin to say when a day starts.
+        """
+        timed = [p.name for p in self.policies if isinstance(p, Quota) and p.timed]
+        if timed and self.origin is None:
+            raise ClusterError(
+                f"policy {timed[0]!r} holds at times of day; give the cluster an origin"
+            )
+        return TimeGrid(self.step_ms, self.horizon_ms // self.step_ms, self.origin)
+
+    @cached_property
+    def nominal(self) -> Resources:
+        """All machines together, no outages."""
+        total: dict[str, int] = {}
+        for group in self.machines:
+            for name, amount in group.resources.items():
+                total[name] = total.get(name, 0) + amount * group.count
+        return Resources.of(total)
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Names of all resources that machines offer, sorted."""
+        return tuple(self.nominal)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Labels that some machines carry, sorted."""
+        return tuple(sorted(frozenset().union(*(group.labels for group in self.machines))))
+
+    @cached_property
+    def machine_names(self) -> tuple[str, ...]:
+        """Names of all machines by number: all groups in order."""
+        return tuple(name for group in self.machines for name in group.machine_names())
+
+    def shapes(self) -> tuple[MachineShape, ...]:
+        """Return what the checker needs to know: each group's machine and labels."""
+        return tuple(
+            MachineShape(g.name, g.resources, g.labels, g.count, g.domains) for g in self.machines
+        )
+
+    def context(
+        self,
+        grid: TimeGrid,
+        submitted_ms: int,
+        *,
+        exact_work: bool = False,
+        limits: SourceLimits = DEFAULT_LIMITS,
+    ) -> CompileContext:
+        """Return what a request submitted then is compiled against, on a Plan's grid."""
+        return CompileContext(
+            grid, submitted_ms, self.shapes(), self.max_period_ms, exact_work, limits
+        )
+
+    def queue(self, name: str) -> Queue | None:
+        """Return a queue by name, or None."""
+        return next((queue for queue in self.queues if queue.name == name), None)
+
+    def price_factors(self, grid: TimeGrid) -> NDArray[np.float64]:
+        """Return float64[horizon]: the cost factor of every step; later prices win."""
+        factors = np.ones(grid.horizon)
+        for price in self.prices:
+            start, end = grid.floor(price.start_ms), grid.ceil(price.end_ms)
+            factors[max(0, start) : max(0, end)] = price.factor
+        return factors
+
+
+def _must_be_unique(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ClusterError(f"{what} {name!r} is given twice")
+        seen.add(name)
+
+
+def renumbered_machines(before: Cluster, after: Cluster) -> NDArray[np.int64]:
+    """Return int64[machines before]: the number that each machine has after, -1 where it is gone.
+
+    A machine is the same where its group has the same name and it the same index in it.
+    """
+    first, place = 0, {}
+    for group in after.machines:
+        place[group.name] = (first, group.count)
+        first += group.count
+    parts = [np.zeros(0, dtype=np.int64)]
+    for group in before.machines:
+        begin, count = place.get(group.name, (0, 0))
+        numbers = np.arange(group.count, dtype=np.int64)
+        parts.append(np.where(numbers < count, numbers + begin, -1))
+    return np.concatenate(parts)
+
+
+def groups_with(cluster: Cluster, label: str | None) -> list[int]:
+    """Return the indices of the machine groups that carry `label` (all for None)."""
+    return [
+        index
+        for index, group in enumerate(cluster.machines)
+        if label is None or label in group.labels
+    ]
+
+
+def bundles_per_machine(machine: Resources, bundle: Mapping[str, int]) -> int:
+    """Return how many bundles one machine holds at once."""
+    return min((machine.get(name, 0) // amount for name, amount in bundle.items()), default=0)

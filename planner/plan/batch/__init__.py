@@ -1,0 +1,1 @@
+"""A batch of changes judged on a Plan, each after those before it."""

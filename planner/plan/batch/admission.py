@@ -1,0 +1,152 @@
+"""What can be said of a request before an agent looks at it: queues, ids and request limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import Policy, RequestLimits
+from planner.placement import Binding, Code, PlacementResult
+from planner.plan.state import PlanState
+from planner.request import Request
+from rdl.time_grid import duration_text
+from rdl.work_graph import END, START
+
+_NONE: Mapping[tuple[str, str], int] = {}
+
+
+def screen(plan: PlanState, request: Request) -> PlacementResult | None:
+    """Return the refusal of a request that no agent needs to see, or None.
+
+    Duplicate ids, queues that are not reservable, levels that cannot be chosen, `limits` policies,
+    and tenants whose own limits the profile has no room for.
+    """
+    if plan.knows(request.id):
+        return PlacementResult(Code.DUPLICATE_ID, f"the id {request.id!r} is taken")
+    return rule_refusal(plan, request)
+
+
+def rule_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
+    """Return the refusal by the rules of queues, levels and `limits` policies, or None."""
+    queue = plan.cluster.queue(request.queue)
+    if queue is None:
+        known = ", ".join(one.name for one in plan.cluster.queues)
+        detail = f"there is no queue {request.queue!r}; queues are {known}"
+        return PlacementResult(Code.MALFORMED, detail)
+    if not queue.reservable:
+        detail = f"queue {request.queue!r} serves best-effort work and takes no reservations"
+        return PlacementResult(Code.MALFORMED, detail)
+    level = level_refusal(plan.cluster, request)
+    return level or limit_refusal(plan, request, _NONE) or _scope_refusal(plan, request)
+
+
+def level_refusal(cluster: Cluster, request: Request) -> PlacementResult | None:
+    """Return the refusal of a level that the cluster does not let a request choose, or None."""
+    level, free = request.promise, (cluster.promise, *cluster.promise_choices)
+    if level is None or level in free:
+        return None
+    words = ", ".join(dict.fromkeys(free))
+    detail = (
+        f"a request cannot choose {level}: requests_may_choose of the cluster's promises leaves it "
+        f"{words}"
+    )
+    return PlacementResult(Code.MALFORMED, detail, binding=Binding("", "promise"))
+
+
+def _scope_refusal(plan: PlanState, request: Request) -> PlacementResult | None:
+    """Return the refusal of a tenant or queue whose own limits the profile has no room for."""
+    ledger = plan.ledger
+    if ledger.book.has_room_for(request.tenant, request.queue, ledger.grid.horizon - ledger.first):
+        return None
+    detail = (
+        f"policies that count each tenant or queue apart have no room to count "
+        f"{request.tenant!r} in {request.queue!r}: the profile has {len(ledger.book.rows):,} rows"
+    )
+    binding = Binding("", "policy", free=0)
+    return PlacementResult(Code.COUNT_LIMIT, detail, binding=binding)
+
+
+def limits_of(policies: Iterable[Policy], tenant: str, queue: str) -> tuple[RequestLimits, ...]:
+    """Return the `limits` policies that a request of (tenant, queue) is under."""
+    return tuple(
+        policy
+        for policy in policies
+        if isinstance(policy, RequestLimits) and policy.scope.key(tenant, queue) is not None
+    )
+
+
+def window_refusal(limits: Iterable[RequestLimits], request: Request) -> PlacementResult | None:
+    """Return the refusal of a request's window by `limits` it is under, or None.
+
+    Needs no Plan: how many reservations stand is not looked at.
+    """
+    refusals = (_window_refusal(policy, request) for policy in limits)
+    return next((refused for refused in refusals if refused is not None), None)
+
+
+def limit_refusal(
+    plan: PlanState, request: Request, added: Mapping[tuple[str, str], int]
+) -> PlacementResult | None:
+    """Return the refusal by a `limits` policy, or None.
+
+    Parameters
+    ----------
+    added
+        Reservations that the batch has added so far, by (tenant, queue).
+    """
+    for policy in plan.cluster.policies:
+        if not isinstance(policy, RequestLimits):
+            continue
+        account = policy.scope.key(request.tenant, request.queue)
+        if account is None:
+            continue
+        refused = _window_refusal(policy, request)
+        if refused is None and policy.max_count is not None:
+            standing = plan.live_count(*account)
+            standing += sum(
+                count
+                for (tenant, queue), count in added.items()
+                if account[0] in (None, tenant) and account[1] in (None, queue)
+            )
+            refused = _count_refusal(policy, policy.max_count, standing)
+        if refused is not None:
+            return refused
+    return None
+
+
+def _window_refusal(policy: RequestLimits, request: Request) -> PlacementResult | None:
+    graph = request.graph
+    if not len(graph.vertices):
+        return None
+    grid = graph.grid
+    start, end = int(graph.vertices[-1, START]), int(graph.vertices[-1, END])
+    binding = Binding("", "policy", start, policy=policy.name)
+    length = grid.ms(end - start)
+    if policy.max_window_ms is not None and length > policy.max_window_ms:
+        detail = (
+            f"the window is {duration_text(length)} long; policy {policy.name} allows "
+            f"{duration_text(policy.max_window_ms)}"
+        )
+        return PlacementResult(Code.WINDOW_LIMIT, detail, binding=binding)
+    lead = max(0, grid.ms(start) - request.submitted_ms)
+    if policy.min_lead_ms is not None and lead < policy.min_lead_ms:
+        detail = (
+            f"the window starts {duration_text(lead)} after submission; policy {policy.name} "
+            f"asks for at least {duration_text(policy.min_lead_ms)}"
+        )
+        return PlacementResult(Code.LEAD_TIME, detail, binding=binding)
+    if policy.max_lead_ms is not None and lead > policy.max_lead_ms:
+        detail = (
+            f"the window starts {duration_text(lead)} after submission; policy {policy.name} "
+            f"allows {duration_text(policy.max_lead_ms)}"
+        )
+        return PlacementResult(Code.LEAD_TIME, detail, binding=binding)
+    return None
+
+
+def _count_refusal(policy: RequestLimits, most: int, standing: int) -> PlacementResult | None:
+    if standing < most:
+        return None
+    detail = f"{standing} reservations stand; policy {policy.name} allows {most}"
+    binding = Binding("", "policy", needed=standing + 1, free=most, policy=policy.name)
+    return PlacementResult(Code.COUNT_LIMIT, detail, binding=binding)

@@ -1,0 +1,91 @@
+"""Changes that capacity forces, judged: what is taken away, and many changes as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.capacity.overlay import Overlay, Shortage, Taking, takings_of
+from planner.placement import Code
+from planner.plan.records.changes import (
+    Admit,
+    Cancel,
+    Change,
+    Close,
+    Conflict,
+    Degrade,
+    Fail,
+    Release,
+    Update,
+)
+from planner.plan.state import PlanState
+from planner.reservations.holding import holding_of, past_of, release_rows, within
+from planner.reservations.state import State
+
+
+def degrade_conflict(plan: PlanState, index: int, change: Degrade) -> Conflict | None:
+    """Return why a reservation cannot be cut down to `change.kept`, or None."""
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    before = plan.table.holding(number)
+    if past_of(before, plan.now) != past_of(change.kept, plan.now):
+        detail = "what was held before now is not what would be kept"
+        return Conflict(index, change.id, Code.PAST_CHANGED, detail)
+    known = plan.table.state(number) is State.DEGRADED
+    if not known and not within(change.kept, before):
+        detail = "more would be kept than is held"
+        return Conflict(index, change.id, Code.CONFLICT, detail)
+    return None
+
+
+def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | None:
+    """Return what does not fit once all of `changes` are made, or None.
+
+    Ids and revisions are judged with each change, not here: an unknown one takes nothing.
+    """
+    parts = [takings_of_change(plan, change) for change in changes]
+    short = Overlay(plan.ledger).joint_shortage(parts)
+    if short is None:
+        return None
+    index = _blamed(parts, short)
+    change = changes[index]
+    id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
+    return Conflict(index, id_, short.code, short.detail, short.binding)
+
+
+def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
+    """Return what a change gives back and takes; nothing for an id that is not known."""
+    if isinstance(change, Admit):
+        request = change.request
+        holding = holding_of(request, change.result)
+        return takings_of(holding, plan.ledger, request.tenant, request.queue)
+    id_ = getattr(change, "id", None)
+    number = None if id_ is None else plan.table.number_of(id_)
+    if number is None:
+        return []
+    tenant, queue = plan.table.scope(number)
+    takings = takings_of(plan.table.holding(number), plan.ledger, tenant, queue, -1)
+    match change:
+        case Update(request=request, result=result):
+            held = holding_of(request, result)
+            return takings + takings_of(held, plan.ledger, tenant, queue)
+        case Degrade(kept=kept):
+            return takings + takings_of(kept, plan.ledger, tenant, queue)
+        case Release(released=released):
+            _, given = release_rows(plan.table.holding(number), released, plan.now)
+            return takings_of(given, plan.ledger, tenant, queue, -1)
+        case Cancel() | Close() | Fail():
+            return takings
+        case _:
+            return []
+
+
+def _blamed(parts: Sequence[Sequence[Taking]], short: Shortage) -> int:
+    """Return the change that takes something where it is short: the last of those that do."""
+    at = short.binding.at
+    for index in range(len(parts) - 1, -1, -1):
+        for taking in parts[index]:
+            held = taking.rows
+            here = at is None or bool(((held[:, 0] <= at) & (at < held[:, 1])).any())
+            if taking.sign > 0 and taking.path == short.binding.path and here:
+                return index
+    return 0

@@ -1,0 +1,341 @@
+"""Machines for the changes of one batch: what each gives back, keeps, and finds or is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from planner.capacity.overlay import takings_of
+from planner.placement import PlacementResult
+from planner.plan.batch.pool import BatchPool
+from planner.plan.batch.release import keep_released
+from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
+from planner.plan.slots.machine_search import Found, MachineSearch
+from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slots.slot_faults import (
+    LeaseOf,
+    SlotCounts,
+    SlotJudge,
+    gives_up,
+    level_fault,
+    lost_slots_of,
+)
+from planner.plan.state import PlanState
+from planner.promise import PromiseLevel
+from planner.request import Request
+from planner.reservations.holding import holding_of, leases_of, past_of, release_rows, with_slots
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.slots import Slots
+from rdl.expressions import atom_at
+from rdl.text.parser import parse
+
+#: Why slots that somebody found are not given.
+Fault = str
+
+
+class BatchMachines:
+    """Machines beside the changes of a batch so far.
+
+    Parameters
+    ----------
+    pool
+        What the same changes take of the pool.
+    """
+
+    def __init__(self, plan: PlanState, pool: BatchPool) -> None:
+        self._plan = plan
+        self._pool = pool
+        self._may_search = True
+        self._assured = False
+        self._given = False
+        self._lost: dict[str, SlotCounts] = {}
+        self._slots: SlotBatch | None = None
+
+    @property
+    def slots(self) -> SlotBatch:
+        """What the batch takes of machines; made when a change first asks for some."""
+        if self._slots is None:
+            plan = self._plan
+            self._slots = SlotBatch(plan.room, plan.cluster.nominal, plan.now, plan.packed)
+        return self._slots
+
+    def close(self) -> None:
+        """Give back everything that was taken of machines."""
+        if self._slots is not None:
+            self._slots.close()
+
+    def assume_machines(self) -> None:
+        """Find machines for nothing."""
+        self._assured = True
+
+    def keep_times(self) -> None:
+        """Search no other times: the pool was judged for all changes together."""
+        self._may_search = False
+
+    def give_all(self, changes: Sequence[Change]) -> None:
+        """Give back the machines of all that a joint batch changes, before any change is judged."""
+        self._given = True
+        for change in changes:
+            self._note_lost(change)
+        for change in changes:
+            number = self._number(change)
+            if number is not None and not isinstance(change, Release):
+                self._give(number)
+        for change in changes:
+            self._hold(change, 1)
+
+    def end(self, number: int) -> None:
+        """Give back the machines of a reservation that ends."""
+        if not self._given:
+            self._give(number)
+
+    def release(self, number: int, change: Release) -> None:
+        """Give back the machines of rows that are released."""
+        if self._plan.table.promise(number) is not PromiseLevel.POOLED:
+            held = self._plan.table.holding(number)
+            self.slots.give(release_rows(held, change.released, self._plan.now)[1])
+
+    def _number(self, change: Change) -> int | None:
+        return self._plan.table.number_of(getattr(change, "id", "") or "")
+
+    def _leave(self, change: Change, number: int) -> None:
+        """Give back what a reservation has, for a change of it."""
+        if self._given:
+            self._hold(change, -1)
+        else:
+            self._note_lost(change)
+            self._give(number)
+
+    def _give(self, number: int) -> None:
+        level = self._plan.table.promise(number)
+        if level is PromiseLevel.PACKABLE:
+            self.slots.pack(self._plan.table.holding(number), -1)
+        elif level is PromiseLevel.PLACED:
+            self.slots.give(self._plan.table.holding(number))
+
+    def _note_lost(self, change: Change) -> None:
+        """Note which slots that a change leaves have no machine any more, while all stand."""
+        match change:
+            case Relocate(slots=slots):
+                held = None
+            case Update(slots=slots) if slots is not None:
+                held = holding_of(change.request, change.result)
+            case Degrade(kept=kept):
+                held, slots = kept, tuple(atom.slots for atom in kept.atoms)
+            case _:
+                return
+        number = self._number(change)
+        if number is None or self._plan.table.promise(number) is not PromiseLevel.PLACED:
+            return
+        before = self._plan.table.holding(number)
+        held = held or before
+        if len(slots) == len(held.atoms):
+            after, room = with_slots(held, slots), self.slots.room
+            self._lost[change.id] = lost_slots_of(before, after, room, self._plan.now)
+
+    def _hold(self, change: Change, sign: int) -> None:
+        """Take what a change leaves in its place (1), so that others do not; or return it (-1)."""
+        number = self._number(change)
+        if number is None or self._plan.table.promise(number) is PromiseLevel.POOLED:
+            return
+        before = self._plan.table.holding(number)
+        if isinstance(change, Degrade):
+            self.slots.change(self.slots.staying(before, change.kept), sign)
+        elif isinstance(change, Relocate) and len(change.slots) == len(before.atoms):
+            after = with_slots(before, change.slots)
+            self.slots.change(self.slots.staying(before, after), sign)
+        elif isinstance(change, Update) and before.begin < self._plan.now:
+            after = holding_of(change.request, change.result)
+            self.slots.change(self.slots.in_force(before, after), sign)
+
+    def place(
+        self, change: Admit, holding: Holding, level: PromiseLevel
+    ) -> Found | MachineShortage:
+        """Return the answer to a request and what it holds, with machines; or what found none.
+
+        First where its agent put it, then where machines have room.
+        """
+        if level is PromiseLevel.POOLED or self._assured:
+            return change.result, holding
+        known = self._with_known_slots(change, holding, level)
+        if known is not None:
+            return change.result, known
+        placed = self.slots.stand(holding, level)
+        if not isinstance(placed, MachineShortage):
+            return change.result, placed
+        if not self._may_search:
+            return placed
+        self._pool.doubt()
+
+        def stand(request: Request, result: PlacementResult) -> Holding | MachineShortage:
+            return self.slots.stand(holding_of(request, result), level)
+
+        search = MachineSearch(self.slots, self._pool.overlay, self._pool.view, self._first, stand)
+        return search.elsewhere(change.request, level, placed, change.planner, asked=_asked(change))
+
+    def _with_known_slots(
+        self, change: Admit, holding: Holding, level: PromiseLevel
+    ) -> Holding | None:
+        """Return a holding with the slots that came with its admission; None if it has none."""
+        if change.slots is None or level is not PromiseLevel.PLACED:
+            return None
+        mark, nothing = self.slots.mark(), Holding((), 0, 0)
+        swap = (nothing, holding)
+        found = self._with_slots(change.request.id, swap, change.slots, _leases(change))
+        if isinstance(found, Holding) and self.slots.unpacked(found) is None:
+            return found
+        self.slots.undo(mark)
+        return None
+
+    @property
+    def _first(self) -> int:
+        return max(self._plan.now, self._plan.ledger.first)
+
+    def replace(
+        self, change: Update, number: int, holding: Holding, level: PromiseLevel
+    ) -> Found | MachineShortage | Fault:
+        """Return where a reservation then stands, and what it holds as a level promises it.
+
+        Its old machines are given. First where its agent put it, then where machines have room.
+        """
+        table, pooled = self._plan.table, level is PromiseLevel.POOLED
+        if pooled and table.promise(number) is PromiseLevel.POOLED:
+            return change.result, holding
+        mark, before = self.slots.mark(), table.holding(number)
+        self._leave(change, number)
+        if pooled or self._assured:
+            return change.result, holding
+        found: Holding | Found | MachineShortage | Fault
+        if change.slots is not None:
+            found = self._with_slots(change.id, (before, holding), change.slots, _leases(change))
+            if isinstance(found, Holding):
+                found = self.slots.unpacked(found) or found
+        else:
+            found = self._swap((before, holding), level, change.request)
+            if isinstance(found, MachineShortage) and self._may_search:
+                found = self._elsewhere(change, before, level, found)
+        if isinstance(found, Holding):
+            return change.result, found
+        if isinstance(found, MachineShortage | Fault):
+            self.slots.undo(mark)
+        return found
+
+    def _swap(
+        self, swap: tuple[Holding, Holding], level: PromiseLevel, request: Request
+    ) -> Holding | MachineShortage:
+        """Return the second of two holdings as a level promises it, taken; the first is given."""
+        before, holding = swap
+        if level is PromiseLevel.PACKABLE:
+            return self.slots.stand(holding, level)
+        mark = self.slots.mark()
+        leases = leases_of(request.graph) if before.begin < self._plan.now else None
+        found = self.slots.replace(before, holding, leases, may_wait=True)
+        if isinstance(found, MachineShortage):
+            return found
+        missed = self.slots.unpacked(found)
+        if missed is not None:
+            self.slots.undo(mark)
+        return missed or found
+
+    def _elsewhere(
+        self, change: Update, before: Holding, level: PromiseLevel, missed: MachineShortage
+    ) -> Found | MachineShortage:
+        """Return another place for a changed request; what has begun of it stays."""
+        plan, request = self._plan, change.request
+        self._pool.doubt()
+        view = self._pool.view(takings_of(before, plan.ledger, request.tenant, request.queue, -1))
+
+        def stand(asked: Request, result: PlacementResult) -> Holding | MachineShortage:
+            holding = keep_released(holding_of(asked, result), before, asked, result)
+            if past_of(holding, plan.now) != past_of(before, plan.now):
+                return missed
+            return self._swap((before, holding), level, asked)
+
+        begun = before.begin < plan.now
+        search = MachineSearch(self.slots, view.overlay(), lambda: view, self._first, stand, begun)
+        return search.elsewhere(request, level, missed, change.planner, asked=_asked(change))
+
+    def degrade(self, change: Degrade, number: int) -> Holding | Fault:
+        """Return what is kept of a reservation with its machines; or why it cannot have them."""
+        table, kept = self._plan.table, change.kept
+        level = table.promise(number)
+        if level is PromiseLevel.POOLED or self._assured:
+            return kept
+        mark, before = self.slots.mark(), table.holding(number)
+        self._leave(change, number)
+        if level is PromiseLevel.PACKABLE:
+            self.slots.pack(kept)
+            return kept
+        if not kept.atoms or any(atom.slots is None for atom in kept.atoms):
+            return self.slots.cut(before, kept)
+        slots = [atom.slots for atom in kept.atoms]
+        placed = self._with_slots(change.id, (before, kept), slots)
+        if isinstance(placed, Fault):
+            self.slots.undo(mark)
+        return placed
+
+    def relocate(self, change: Relocate, number: int) -> MachineShortage | Fault | None:
+        """Give a reservation the slots that a change names; return why it cannot have them."""
+        table = self._plan.table
+        before = table.holding(number)
+        unlike = level_fault(change, table.promise(number))
+        if unlike:
+            return unlike
+        packs = not self._given and self.slots.unpacked(before) is None
+        mark = self.slots.mark()
+        self._leave(change, number)
+        found = self._with_slots(change.id, (before, before), change.slots, self._lease_of(number))
+        fault: MachineShortage | Fault | None = None
+        if isinstance(found, Fault):
+            fault = found
+        elif gives_up(before, found, self._lost.get(change.id, Counter()), self._plan.now):
+            fault = "it would have no machine where it has one"
+        elif packs:
+            fault = self.slots.unpacked(found)
+        if fault is not None:
+            self.slots.undo(mark)
+        return fault
+
+    def _with_slots(
+        self,
+        id_: str,
+        swap: tuple[Holding, Holding],
+        slots: Sequence[Slots | None],
+        lease_of: LeaseOf | None = None,
+    ) -> Holding | Fault:
+        """Return what is held after a swap with the slots that somebody found, taken.
+
+        Else why it cannot have them. What was held before must have been given back, and what of it
+        lost its machine noted.
+        """
+        before, after = swap
+        if len(slots) != len(after.atoms):
+            return f"{len(slots)} lists of slots for {len(after.atoms)} atoms"
+        after = with_slots(after, slots)
+        judge = SlotJudge(self._plan.cluster, self._plan.now)
+        fault = judge.fault(before, after, self._lost.get(id_, Counter()), lease_of)
+        if fault:
+            return fault
+        moved = self.slots.move(before, after)
+        return after if moved else "its new machines have no room any more"
+
+    def _lease_of(self, number: int) -> LeaseOf:
+        """Return what tells the leases of a reservation's atoms from its expression."""
+
+        def steps(atom: AtomAllocation) -> int:
+            details = self._plan.table.details.get(number)
+            expression = details.expression or parse(details.text)
+            asked = atom_at(expression, atom.path.replace("@*", "@0"))
+            return 0 if asked is None else max(1, self._plan.grid.ceil(asked.lease_ms))
+
+        return steps
+
+
+def _leases(change: Admit | Update) -> LeaseOf:
+    leases = leases_of(change.request.graph)
+    return lambda atom: leases.get(atom.path, 0)
+
+
+def _asked(change: Admit | Update) -> bool:
+    """Return whether who would be asked again is whose answer found no machines."""
+    return change.planner is not None and change.planner.name == change.agent

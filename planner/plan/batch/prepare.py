@@ -1,0 +1,440 @@
+"""Prepare a batch of changes on a Plan: records for what can be done, conflicts for the rest.
+
+Pure: the Plan is read, never written. Each change sees the changes of the batch before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.capacity.overlay import Taking, takings_of
+from planner.placement import Code, PlacementResult
+from planner.plan.batch.admission import limit_refusal
+from planner.plan.batch.joint_commit import degrade_conflict, joint_shortage, takings_of_change
+from planner.plan.batch.machines import BatchMachines, Fault
+from planner.plan.batch.pool import BatchPool
+from planner.plan.batch.release import keep_released, release_conflict
+from planner.plan.batch.rolling_horizon import advance
+from planner.plan.records.changes import (
+    Admit,
+    Advance,
+    Archive,
+    Cancel,
+    Change,
+    Close,
+    Committed,
+    Conflict,
+    Degrade,
+    Fail,
+    Outcome,
+    Prepared,
+    Reconfigure,
+    Refuse,
+    Release,
+    Relocate,
+    UncompiledRequest,
+    Update,
+)
+from planner.plan.records.commit_records import Archived, CommitRecord, Reconfigured, RecordedChange
+from planner.plan.records.holds import AcceptHold, EndHold, HoldAccepted
+from planner.plan.records.reservation_records import (
+    Admitted,
+    Degraded,
+    Ended,
+    Refused,
+    Released,
+    Relocated,
+    Updated,
+)
+from planner.plan.slots.machine_search import machines_refusal
+from planner.plan.slots.slot_batch import MachineShortage
+from planner.plan.state import PlanState
+from planner.request import Request, header_of
+from planner.reservations.holding import (
+    details_of,
+    holding_of,
+    past_of,
+)
+from planner.reservations.reservation import Refusal
+from planner.reservations.state import LIVE, Event, State, may
+
+_Answer = RecordedChange | Conflict
+
+#: Batches above this are judged as a whole first.
+_MANY = 4
+
+
+def prepare(
+    plan: PlanState, changes: Sequence[Change], *, atomic: bool, joint: bool, at_ms: int
+) -> Prepared:
+    """Return the record and one outcome a change; see `Plan.prepare`."""
+    if len(changes) > 1:
+        _require_own_commit(changes)
+    batch = _Batch(plan, at_ms)
+    if joint:
+        short = joint_shortage(plan, changes)
+        if short is not None:
+            return Prepared(None, (short,))
+        batch.pool.assume_room()
+        batch.machines.keep_times()
+    elif len(changes) > _MANY:
+        batch.pool.foresee(changes)
+    records: list[RecordedChange] = []
+    outcomes: list[Outcome] = []
+    try:
+        if joint:
+            batch.machines.give_all(changes)
+        for index, change in enumerate(changes):
+            answer = batch.answer(index, change)
+            if isinstance(answer, Conflict):
+                outcomes.append(answer)
+            else:
+                records.append(answer)
+                result = batch.results.get(index)
+                outcomes.append(Committed(index, getattr(answer, "id", None), result))
+    finally:
+        batch.machines.close()
+    records += batch.degraded
+    failed = (atomic or joint) and len(records) < len(changes)
+    if failed or not records:
+        return Prepared(None, tuple(outcomes))
+    record = CommitRecord(plan.version + 1, at_ms, tuple(records))
+    takings = None
+    if len(batch.admitted) == len(records):
+        takings = tuple(taking for admission in batch.admitted for taking in admission)
+    return Prepared(record, tuple(outcomes), takings)
+
+
+def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
+    """Return the conflicts that changes have on a Plan however much room there is."""
+    batch = _Batch(plan)
+    batch.pool.assume_room()
+    batch.machines.assume_machines()
+    try:
+        answers = [batch.answer(index, change) for index, change in enumerate(changes)]
+    finally:
+        batch.machines.close()
+    return [one for one in answers if isinstance(one, Conflict)]
+
+
+def _require_own_commit(changes: Sequence[Change]) -> None:
+    """Raise if one of several changes needs a commit of its own, as time and the cluster do."""
+    for change in changes:
+        if isinstance(change, (Advance, Archive, Reconfigure)):
+            raise ValueError(f"{type(change).__name__} takes a commit of its own")
+
+
+class _Batch:
+    """The changes of one batch so far."""
+
+    def __init__(self, plan: PlanState, at_ms: int = 0) -> None:
+        self.plan = plan
+        self._at_ms = at_ms
+        self.pool = BatchPool(plan)
+        self.machines = BatchMachines(plan, self.pool)
+        self.new_ids: set[str] = set()
+        self.touched: set[str] = set()
+        self.added: dict[tuple[str, str], int] = {}
+        #: What an advance leaves without room for its next occurrence.
+        self.degraded: tuple[Degraded, ...] = ()
+        #: What each admission so far takes.
+        self.admitted: list[list[Taking]] = []
+        #: Where admissions stand that were placed elsewhere than by their agent, by place.
+        self.results: dict[int, PlacementResult] = {}
+
+    def answer(self, index: int, change: Change) -> _Answer:
+        """Return the record of a change, or why there is none."""
+        match change:
+            case Admit():
+                return self._admit(index, change)
+            case AcceptHold():
+                return self._accept_hold(index, change)
+            case EndHold():
+                return self._end_hold(index, change)
+            case Refuse():
+                return self._refuse(index, change)
+            case Update():
+                return self._update(index, change)
+            case Degrade():
+                return self._degrade(index, change)
+            case Relocate():
+                return self._relocate(index, change)
+            case Release():
+                return self._release(index, change)
+            case Fail():
+                return self._end(index, change, Event.FAIL, State.FAILED)
+            case Cancel():
+                return self._end(index, change, Event.CANCEL, State.CANCELLED)
+            case Close():
+                return self._end(index, change, Event.CLOSE, State.COMPLETED)
+            case Advance():
+                return self._advance(index, change)
+            case Archive():
+                return self._archive(index, change)
+            case Reconfigure():
+                return self._reconfigure(index, change)
+
+    def _admit(self, index: int, change: Admit) -> _Answer:
+        request = change.request
+        if not change.result.placed:
+            raise ValueError(f"request {request.id!r} is refused; commit it with Refuse")
+        if self._known(request.id, refused_before=change.anew):
+            return _duplicate(index, request.id)
+        scope = (request.tenant, request.queue)
+        refused = limit_refusal(self.plan, request, self.added)
+        if refused is not None and refused.code is not None:
+            return Conflict(index, request.id, refused.code, refused.detail, refused.binding)
+        holding, takings = self.pool.holding(index, change)
+        if holding.atoms and holding.begin < self.plan.now:
+            detail = "the plan has moved past its first step; plan it again"
+            return Conflict(index, request.id, Code.CONFLICT, detail)
+        short = self.pool.shortage(takings)
+        if short is not None:
+            return Conflict(index, request.id, short.code, short.detail, short.binding)
+        level = request.promise or self.plan.cluster.promise
+        found = self.machines.place(change, holding, level)
+        if isinstance(found, MachineShortage):
+            return self._no_machines(index, request.id, found)
+        result, holding = found
+        if result is not change.result:
+            self.results[index] = result
+            takings = takings_of(holding, self.plan.ledger, request.tenant, request.queue)
+        self.pool.add(takings)
+        self.admitted.append(takings)
+        self.new_ids.add(request.id)
+        self.added[scope] = self.added.get(scope, 0) + 1
+        return Admitted(
+            request.id,
+            request.tenant,
+            request.queue,
+            request.submitted_ms,
+            request.weight,
+            request.priority,
+            change.agent,
+            details_of(request, result),
+            holding,
+            level,
+            change.note,
+            change.hold,
+        )
+
+    def _accept_hold(self, index: int, change: AcceptHold) -> _Answer:
+        blocked = self._not_held(index, change.id)
+        if blocked is not None:
+            return blocked
+        self.touched.add(change.id)
+        return HoldAccepted(change.id)
+
+    def _end_hold(self, index: int, change: EndHold) -> _Answer:
+        blocked = self._not_held(index, change.id, over=change.when_over)
+        if blocked is not None:
+            return blocked
+        return self._end(index, Cancel(change.id), Event.CANCEL, State.CANCELLED, change.reason)
+
+    def _not_held(self, index: int, id_: str, *, over: bool = False) -> Conflict | None:
+        """Return why a reservation is not held now (`over`: why its hold is not over), or None."""
+        number = self.plan.table.number_of(id_)
+        hold = None if number is None else self.plan.table.holds.get(number)
+        if hold is None or id_ in self.touched:
+            return Conflict(index, id_, Code.CONFLICT, f"{id_!r} is not held")
+        if (self._at_ms >= hold.until_ms) is not over:
+            detail = "its hold is not over yet" if over else "its hold is over"
+            return Conflict(index, id_, Code.CONFLICT, detail)
+        return None
+
+    def _no_machines(self, index: int, id_: str, missed: MachineShortage) -> Conflict:
+        """Return the conflict of a request that the pool has room for and machines have not."""
+        refused = machines_refusal(missed, self.plan.grid)
+        return Conflict(index, id_, Code.CAPACITY, refused.detail, refused.binding)
+
+    def _refuse(self, index: int, change: Refuse) -> _Answer:
+        asked = change.request
+        if self._known(asked.id, refused_before=change.anew):
+            return _duplicate(index, asked.id)
+        self.new_ids.add(asked.id)
+        text = asked.expression if isinstance(asked, UncompiledRequest) else _text_of(asked)
+        refusal = Refusal(
+            **header_of(asked),
+            expression=text,
+            code=change.code,
+            detail=change.detail,
+            binding=change.binding,
+            offers=change.offers,
+        )
+        return Refused(refusal)
+
+    def _update(self, index: int, change: Update) -> _Answer:
+        plan = self.plan
+        blocked = self._blocked(index, change.id, change.revision, Event.RENEGOTIATE)
+        if blocked is not None:
+            return blocked
+        if not change.result.placed:
+            raise ValueError(f"the update of {change.id!r} is refused; there is nothing to swap")
+        number = plan.table.number_of(change.id)
+        assert number is not None
+        before = plan.table.holding(number)
+        holding = holding_of(change.request, change.result)
+        if past_of(before, plan.now) != past_of(holding, plan.now):
+            detail = "what was held before now is not what the new allocation says"
+            return Conflict(index, change.id, Code.PAST_CHANGED, detail)
+        holding = keep_released(holding, before, change.request, change.result)
+        level = change.request.promise or plan.table.promise(number)
+        takings = takings_of_change(plan, change)
+        short = self.pool.shortage(takings)
+        if short is not None:
+            return Conflict(index, change.id, short.code, short.detail, short.binding)
+        placed = self.machines.replace(change, number, holding, level)
+        if isinstance(placed, MachineShortage):
+            return self._no_machines(index, change.id, placed)
+        if isinstance(placed, Fault):
+            return Conflict(index, change.id, Code.CONFLICT, placed)
+        result, holding = placed
+        request = change.request
+        if result is not change.result:
+            self.results[index] = result
+            takings = takings_of(before, plan.ledger, *plan.table.scope(number), -1)
+            takings += takings_of(holding, plan.ledger, *plan.table.scope(number))
+        self.pool.add(takings)
+        self.touched.add(change.id)
+        return Updated(
+            change.id,
+            int(plan.table.meta[number]["revision"]) + 1,
+            change.agent,
+            request.weight,
+            request.priority,
+            details_of(request, result),
+            holding,
+            change.cause,
+            level,
+        )
+
+    def _degrade(self, index: int, change: Degrade) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
+        if blocked is None:
+            blocked = degrade_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        takings = takings_of_change(self.plan, change)
+        short = self.pool.shortage(takings)
+        if short is not None:
+            return Conflict(index, change.id, short.code, short.detail, short.binding)
+        number = self.plan.table.number_of(change.id)
+        assert number is not None
+        kept = self.machines.degrade(change, number)
+        if isinstance(kept, Fault):
+            return Conflict(index, change.id, Code.CONFLICT, kept)
+        self.pool.add(takings)
+        self.touched.add(change.id)
+        return Degraded(change.id, kept, change.reason, change.offers, change.cause)
+
+    def _relocate(self, index: int, change: Relocate) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.RELOCATE)
+        if blocked is not None:
+            return blocked
+        number = self.plan.table.number_of(change.id)
+        assert number is not None
+        fault = self.machines.relocate(change, number)
+        if isinstance(fault, MachineShortage):
+            return self._no_machines(index, change.id, fault)
+        if fault is not None:
+            return Conflict(index, change.id, Code.CONFLICT, fault)
+        self.touched.add(change.id)
+        return Relocated(change.id, change.slots, change.promise, change.reason)
+
+    def _release(self, index: int, change: Release) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, Event.RELEASE)
+        if blocked is None:
+            blocked = release_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        self.pool.add(takings_of_change(self.plan, change))
+        self.touched.add(change.id)
+        number = self.plan.table.number_of(change.id)
+        if number is not None:
+            self.machines.release(number, change)
+        return Released(change.id, change.released, change.reason)
+
+    def _end(
+        self,
+        index: int,
+        change: Cancel | Close | Fail,
+        event: Event,
+        state: State,
+        reason: str = "",
+    ) -> _Answer:
+        blocked = self._blocked(index, change.id, change.revision, event)
+        if blocked is not None:
+            return blocked
+        # What is given back in this batch serves the changes after it, from the present step on.
+        self.pool.add(takings_of_change(self.plan, change))
+        self.touched.add(change.id)
+        number = self.plan.table.number_of(change.id)
+        if number is not None:
+            self.machines.end(number)
+        reason = reason or getattr(change, "reason", "")
+        return Ended(change.id, state, self.plan.now, reason)
+
+    def _advance(self, index: int, change: Advance) -> _Answer:
+        plan = self.plan
+        horizon = max(plan.grid.horizon, change.horizon or 0)
+        if change.now_step < plan.now:
+            detail = f"the plan is at step {plan.now}; time does not go back to {change.now_step}"
+            return Conflict(index, None, Code.CONFLICT, detail)
+        if change.now_step >= horizon:
+            detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
+            return Conflict(index, None, Code.BEYOND_HORIZON, detail)
+        record, self.degraded = advance(plan, change.now_step, horizon)
+        return record
+
+    def _archive(self, index: int, change: Archive) -> _Answer:
+        plan = self.plan
+        if not change.ids:
+            return Conflict(index, None, Code.CONFLICT, "nothing is to leave")
+        for id_ in change.ids:
+            number = plan.table.number_of(id_)
+            if number is None and plan.refusal(id_) is None:
+                detail = f"there is no reservation {id_!r}"
+                return Conflict(index, id_, Code.CONFLICT, detail)
+            if number is None:
+                continue
+            state = plan.table.state(number)
+            if state in LIVE or plan.table.meta[number]["finish"] > plan.past_until:
+                return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}, not past")
+        return Archived(change.ids)
+
+    def _reconfigure(self, index: int, change: Reconfigure) -> _Answer:
+        cluster, plan = change.cluster, self.plan
+        if cluster.step_ms != plan.grid.step_ms:
+            return Conflict(index, None, Code.CONFLICT, "the step of a plan cannot change")
+        return Reconfigured(cluster)
+
+    def _known(self, id_: str, *, refused_before: bool = False) -> bool:
+        if refused_before and self.plan.refusal(id_) is not None:
+            return id_ in self.new_ids
+        return id_ in self.new_ids or self.plan.knows(id_)
+
+    def _blocked(self, index: int, id_: str, revision: int | None, event: Event) -> Conflict | None:
+        """Return why an event cannot happen to a reservation, or None."""
+        number = self.plan.table.number_of(id_)
+        if number is None:
+            return Conflict(index, id_, Code.CONFLICT, f"there is no reservation {id_!r}")
+        if id_ in self.touched:
+            return Conflict(index, id_, Code.CONFLICT, "it is changed twice in one batch")
+        present = int(self.plan.table.meta[number]["revision"])
+        if revision is not None and revision != present:
+            detail = f"it is at revision {present}, not {revision}"
+            return Conflict(index, id_, Code.CONFLICT, detail)
+        state = self.plan.table.state(number)
+        if not may(state, event):
+            return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}")
+        return None
+
+
+def _duplicate(index: int, id_: str) -> Conflict:
+    return Conflict(index, id_, Code.DUPLICATE_ID, f"the id {id_!r} is taken")
+
+
+def _text_of(request: Request) -> str:
+    from rdl.text.formatter import format_expression
+
+    return format_expression(request.graph.expression)

@@ -1,0 +1,90 @@
+"""Future rows given back by who holds them: work that was done early or is not needed.
+
+What is given back stays on record as released, so that rows held and rows released together are
+still what was promised. A record carries only the rows; this file says what they make of a holding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from planner.placement import Code, PlacementResult
+from planner.plan.records.changes import Conflict, Release
+from planner.plan.state import PlanState
+from planner.request import Request
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import differences, subtract
+from rdl.expressions import Atom, atom_at
+from rdl.text.parser import parse
+from rdl.work_graph import WORK
+
+
+def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict | None:
+    """Return why rows cannot be given back, or None.
+
+    They must lie from now on, within what their atom holds, and leave every step of it at 0 or at
+    least g, divisible by its `multiple`.
+    """
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    holding, details = plan.table.holding(number), plan.table.details.get(number)
+    expression = parse(details.text) if details.expression is None else details.expression
+    held = {atom.path: atom for atom in holding.atoms}
+    if not change.released or len(dict(change.released)) < len(change.released):
+        return Conflict(index, change.id, Code.CONFLICT, "rows of each atom are given back once")
+    for path, rows in change.released:
+        atom, asked = held.get(path), atom_at(expression, path)
+        code, why = Code.CONFLICT, ""
+        if holding.endless or "@" in path:
+            why = "occurrences of a recurrence are given back by cancelling or closing alone"
+        elif atom is None or asked is None:
+            why = f"it holds nothing at {path!r}"
+        elif not len(rows) or bool((rows[:, 2] < 1).any() or (rows[:, 0] >= rows[:, 1]).any()):
+            why = f"no rows of {path!r} are given back, or empty ones"
+        elif int(rows[:, 0].min()) < plan.now:
+            code, why = Code.PAST_CHANGED, f"rows of {path!r} before step {plan.now} are past"
+        elif bool((differences(atom.rows, rows) < 0).any()):
+            why = f"more of {path!r} is given back than is held"
+        else:
+            why = _broken(asked, subtract(atom.rows, rows), path)
+        if why:
+            return Conflict(index, change.id, code, why)
+    return None
+
+
+def _broken(asked: Atom, rows: Rows, path: str) -> str:
+    low = rows[(rows[:, 2] < asked.minimum) | (rows[:, 2] % asked.multiple != 0)]
+    if not len(low):
+        return ""
+    need = f"0 or at least {asked.minimum}"
+    if asked.multiple > 1:
+        need += f" and divisible by {asked.multiple}"
+    return f"{path!r} would hold {int(low[0, 2])} at step {int(low[0, 0])}; it must be {need}"
+
+
+def keep_released(
+    holding: Holding, before: Holding, request: Request, result: PlacementResult
+) -> Holding:
+    """Return a new holding in which atoms that stay as they are keep what they gave back.
+
+    An atom whose rows do not make up its work is one that has given back the rest: a change that
+    moves others leaves it where it is.
+    """
+    known = {
+        atom.path: atom for atom in before.atoms if atom.released is not None and len(atom.released)
+    }
+    if not known:
+        return holding
+    graph = request.graph
+    work = {graph.paths[v]: int(graph.vertices[v, WORK]) for v, _ in result.atoms()}
+    atoms: list[AtomAllocation] = []
+    for atom in holding.atoms:
+        old, rows = known.get(atom.path), atom.rows
+        held = int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
+        if old is not None and held < work[atom.path] and np.array_equal(old.rows, rows):
+            atoms.append(replace(atom, released=old.released))
+        else:
+            atoms.append(atom)
+    return replace(holding, atoms=tuple(atoms))

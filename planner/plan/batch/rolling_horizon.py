@@ -1,0 +1,117 @@
+"""Endless recurrences on a rolling horizon: the occurrences that a later horizon brings in.
+
+They are held against what is free, as an admission is: others may hold what a period that was not
+whole before needs. A recurrence that lacks room for a new occurrence is degraded, and keeps those
+that it has; the adapter looks for another place. New occurrences with room in the pool are laid on
+machines at once; what finds none waits for the adapter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.capacity.overlay import Overlay, takings_of
+from planner.machines.room import MachineRoom
+from planner.plan.records.commit_records import Advanced
+from planner.plan.records.reservation_records import DEGRADED, Degraded
+from planner.plan.slots.slots_in_force import occurrence_pieces
+from planner.plan.state import PlanState
+from planner.promise import PromiseLevel
+from planner.reservations.holding import extend_shifts, last_step, patterns_of, without_after
+from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.slots import NOWHERE, Slots, sort_slots
+from planner.reservations.state import LIVE, STATE_NUMBERS
+from rdl.errors import RdlError
+
+Extension = tuple[str, tuple[tuple[int, ...], ...]]
+
+
+def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tuple[Degraded, ...]]:
+    """Return the record that moves the present, and what lacks room for its new occurrences."""
+    found = extensions(plan, horizon)
+    if not found:
+        return Advanced(now_step, horizon), ()
+    grid, first = plan.grid.with_horizon(horizon), max(now_step, plan.ledger.first)
+    overlay = Overlay(plan.ledger.rolled(grid, first))
+    room: MachineRoom | None = None
+    extended: list[Extension] = []
+    laid: list[tuple[str, tuple[Slots, ...]]] = []
+    degraded: list[Degraded] = []
+    for id_, shifts in found:
+        number = plan.table.number_of(id_)
+        assert number is not None
+        holding = plan.table.holding(number)
+        added = extend_shifts(holding, shifts, only_new=True)
+        takings = takings_of(added, overlay.ledger, *plan.table.scope(number))
+        short = overlay.shortage(takings)
+        if short is not None:
+            kept = without_after(holding, last_step(holding) + 1)
+            reason = f"its next occurrence has no room: {short.detail}"
+            degraded.append(Degraded(id_, kept, reason, (), DEGRADED))
+            continue
+        overlay.add(takings)
+        extended.append((id_, shifts))
+        if plan.table.promise(number) is PromiseLevel.PLACED:
+            if room is None:
+                room = plan.room.copy()
+                room.advance(grid, first)
+            pairs = zip(holding.atoms, added.atoms, strict=True)
+            laid.append((id_, tuple(_laid(room, old, new) for old, new in pairs)))
+    return Advanced(now_step, horizon, tuple(extended), tuple(laid)), tuple(degraded)
+
+
+def _laid(room: MachineRoom, old: AtomAllocation, new: AtomAllocation) -> Slots:
+    """Return the slots of an atom with its new occurrences, taken; some may be `NOWHERE`."""
+    assert old.slots is not None
+    if not new.shifts:
+        return old.slots
+    pieces = occurrence_pieces(new)
+    found, rest = room.lay_some(pieces, new.bundle, new.label, new.rule, old.slots)
+    nowhere = np.concatenate([rest, np.full((len(rest), 1), NOWHERE)], axis=1)
+    return sort_slots(np.concatenate([old.slots, found, nowhere]))
+
+
+def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:
+    """Return the endless reservations that gain occurrences, with all their shifts.
+
+    Only whole periods that end inside the new horizon count, as on admission. The expression is
+    compiled again, because civil days are not evenly spaced.
+    """
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    found: list[Extension] = []
+    for number in np.flatnonzero(live & (meta["endless"] > 0)).tolist():
+        holding = plan.table.holding(number)
+        if last_step(holding) + holding.endless > horizon + _slack(holding):
+            continue
+        shifts = _later_shifts(plan, number, holding, horizon)
+        if any(
+            len(new) > len(atom.shifts) for new, atom in zip(shifts, holding.atoms, strict=True)
+        ):
+            found.append((plan.table.id_of(number), shifts))
+    return tuple(found)
+
+
+def _slack(holding: Holding) -> int:
+    """Return a period: the last occurrence may end that much before its period does."""
+    return holding.endless
+
+
+def _later_shifts(
+    plan: PlanState, number: int, holding: Holding, horizon: int
+) -> tuple[tuple[int, ...], ...]:
+    """Return the shifts of every atom held, on a grid that ends at `horizon`.
+
+    Where machines went away for good the expression may no longer compile; what is held then stays
+    as it is, and no occurrence is added.
+    """
+    from rdl.compile.compiler import compile_source
+
+    submitted_ms = int(plan.table.meta[number]["submitted"])
+    context = plan.cluster.context(plan.grid.with_horizon(horizon), submitted_ms)
+    try:
+        graph = compile_source(plan.table.details.get(number).text, context)
+    except RdlError:
+        return tuple(atom.shifts for atom in holding.atoms)
+    later = patterns_of(graph)
+    return tuple(later.get(atom.path, atom.shifts) for atom in holding.atoms)

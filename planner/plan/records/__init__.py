@@ -1,0 +1,1 @@
+"""Changes asked of the Plan, and the records of changes made."""

@@ -1,0 +1,303 @@
+"""Records of what became of one request: admitted, refused, changed, given back, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from planner.placement import Binding, Code
+from planner.plan.records.holds import Hold
+from planner.promise import PromiseLevel, asked_level
+from planner.reservations.reservation import Holding, Refusal, RequestDetails, Rows, rows_of
+from planner.reservations.slots import Slots, slots_of
+from planner.reservations.state import State
+
+#: Cause of an update that its owner asked for; others are told in the history in their own word.
+RENEGOTIATED = "renegotiated"
+
+#: Cause of a change that takes part of what was promised away.
+DEGRADED = "degraded"
+
+
+def promise_entry(level: PromiseLevel) -> dict[str, Any]:
+    """Return the key of a record that says the level; totals only say nothing."""
+    return {} if level is PromiseLevel.POOLED else {"promise": level.value}
+
+
+def promise_of_entry(entry: Mapping[str, Any]) -> PromiseLevel:
+    """Return the level that a record says."""
+    return PromiseLevel(entry.get("promise", PromiseLevel.POOLED))
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A reservation was made.
+
+    Attributes
+    ----------
+    note
+        What its history says besides; empty for most.
+    hold
+        Until when it is held unless somebody accepts it; None where it is kept.
+    """
+
+    id: str
+    tenant: str
+    queue: str
+    submitted_ms: int
+    weight: float
+    priority: int
+    agent: str
+    details: RequestDetails
+    holding: Holding
+    promise: PromiseLevel = PromiseLevel.POOLED
+    note: str = ""
+    hold: Hold | None = None
+    op: ClassVar[str] = "admit"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {
+            "op": self.op,
+            "id": self.id,
+            "tenant": self.tenant,
+            "queue": self.queue,
+            "submitted_ms": self.submitted_ms,
+            "weight": self.weight,
+            "priority": self.priority,
+            "agent": self.agent,
+            **self.details.to_json(),
+            **self.holding.to_json(),
+            **promise_entry(self.promise),
+        }
+        if self.note:
+            entry["note"] = self.note
+        return entry if self.hold is None else entry | {"hold": self.hold.to_json()}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Admitted:
+        """Read what :meth:`to_json` wrote."""
+        return cls(
+            entry["id"],
+            entry["tenant"],
+            entry["queue"],
+            entry["submitted_ms"],
+            entry["weight"],
+            entry["priority"],
+            entry["agent"],
+            RequestDetails.from_json(entry),
+            Holding.from_json(entry),
+            promise_of_entry(entry),
+            entry.get("note", ""),
+            Hold.from_json(entry["hold"]) if "hold" in entry else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request was refused."""
+
+    refusal: Refusal
+    op: ClassVar[str] = "refuse"
+
+    @property
+    def id(self) -> str:
+        """Id of the request."""
+        return self.refusal.id
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        one = self.refusal
+        entry: dict[str, Any] = {
+            "op": self.op,
+            "id": one.id,
+            "tenant": one.tenant,
+            "queue": one.queue,
+            "submitted_ms": one.submitted_ms,
+            "weight": one.weight,
+            "priority": one.priority,
+            "expression": one.expression,
+            "code": one.code.value,
+            "detail": one.detail,
+        }
+        if one.binding is not None:
+            b = one.binding
+            entry["binding"] = [b.path, b.kind, b.at, b.resource, b.needed, b.free, b.policy]
+        if one.creditable:
+            entry["creditable"] = True
+        if one.promise is not None:
+            entry["promise"] = one.promise.value
+        return entry | {"offers": list(one.offers)} if one.offers else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Refused:
+        """Read what :meth:`to_json` wrote."""
+        binding = Binding(*entry["binding"]) if "binding" in entry else None
+        refusal = Refusal(
+            entry["id"],
+            entry["tenant"],
+            entry["queue"],
+            entry["submitted_ms"],
+            entry["weight"],
+            entry["priority"],
+            entry["expression"],
+            Code(entry["code"]),
+            entry["detail"],
+            binding,
+            tuple(entry.get("offers", ())),
+            entry.get("creditable", False),
+            asked_level(entry),
+        )
+        return cls(refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A reservation holds something else now."""
+
+    id: str
+    revision: int
+    agent: str
+    weight: float
+    priority: int
+    details: RequestDetails
+    holding: Holding
+    cause: str = RENEGOTIATED
+    promise: PromiseLevel = PromiseLevel.POOLED
+    op: ClassVar[str] = "update"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {
+            "op": self.op,
+            "id": self.id,
+            "revision": self.revision,
+            "agent": self.agent,
+            "weight": self.weight,
+            "priority": self.priority,
+            **self.details.to_json(),
+            **self.holding.to_json(),
+            **promise_entry(self.promise),
+        }
+        return entry if self.cause == RENEGOTIATED else entry | {"cause": self.cause}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Updated:
+        """Read what :meth:`to_json` wrote."""
+        return cls(
+            entry["id"],
+            entry["revision"],
+            entry["agent"],
+            entry["weight"],
+            entry["priority"],
+            RequestDetails.from_json(entry),
+            Holding.from_json(entry),
+            entry.get("cause", RENEGOTIATED),
+            promise_of_entry(entry),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Capacity under a reservation was lost: `holding` is all that it still holds."""
+
+    id: str
+    holding: Holding
+    reason: str
+    offers: tuple[dict[str, Any], ...] = ()
+    cause: str = DEGRADED
+    op: ClassVar[str] = "degrade"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry = {"op": self.op, "id": self.id, "reason": self.reason, **self.holding.to_json()}
+        if self.offers:
+            entry["offers"] = list(self.offers)
+        return entry if self.cause == DEGRADED else entry | {"cause": self.cause}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Degraded:
+        """Read what :meth:`to_json` wrote."""
+        offers = tuple(entry.get("offers", ()))
+        cause = entry.get("cause", DEGRADED)
+        return cls(entry["id"], Holding.from_json(entry), entry["reason"], offers, cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """Bundles of a reservation have other machines; what it holds and when stays as it was.
+
+    Attributes
+    ----------
+    slots
+        Those of each atom, in the order of the holding; None for totals only.
+    """
+
+    id: str
+    slots: tuple[Slots | None, ...]
+    promise: PromiseLevel
+    reason: str = ""
+    op: ClassVar[str] = "relocate"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        slots = [None if held is None else held.tolist() for held in self.slots]
+        entry: dict[str, Any] = {"op": self.op, "id": self.id, "slots": slots}
+        entry |= promise_entry(self.promise)
+        return entry | {"reason": self.reason} if self.reason else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Relocated:
+        """Read what :meth:`to_json` wrote."""
+        slots = tuple(None if held is None else slots_of(held) for held in entry["slots"])
+        return cls(entry["id"], slots, promise_of_entry(entry), entry.get("reason", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Rows of the future were given back, by atom path; the reservation goes on."""
+
+    id: str
+    released: tuple[tuple[str, Rows], ...]
+    reason: str = ""
+    op: ClassVar[str] = "release"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        rows = [[path, given.tolist()] for path, given in self.released]
+        entry: dict[str, Any] = {"op": self.op, "id": self.id, "released": rows}
+        return entry | {"reason": self.reason} if self.reason else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Released:
+        """Read what :meth:`to_json` wrote."""
+        released = tuple((path, rows_of(given)) for path, given in entry["released"])
+        return cls(entry["id"], released, entry.get("reason", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A reservation was cancelled or closed, or failed: rows from `from_step` on are released."""
+
+    id: str
+    state: State
+    from_step: int
+    reason: str = ""
+    op: ClassVar[str] = "end"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        entry: dict[str, Any] = {
+            "op": self.op,
+            "id": self.id,
+            "state": self.state.value,
+            "from_step": self.from_step,
+        }
+        return entry | {"reason": self.reason} if self.reason else entry
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Ended:
+        """Read what :meth:`to_json` wrote."""
+        reason = entry.get("reason", "")
+        return cls(entry["id"], State(entry["state"]), entry["from_step"], reason)

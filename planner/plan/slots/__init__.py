@@ -1,0 +1,1 @@
+"""Machines for promises: which slots a change keeps, finds or is given."""

@@ -1,0 +1,313 @@
+"""Another place for a request whose bundles machines cannot hold where an agent put them.
+
+One atom is searched against what machines have left. A request of several atoms goes back to the
+agent, on a view in which machines hold no more of a bundle than was found where it did not fit,
+until everything finds machines or a number of tries is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.agent import Agent, Limits
+from planner.capacity.overlay import Overlay, takings_of
+from planner.explain import machines_sentence
+from planner.machines.slot_atom import SlotAtom
+from planner.placement import MACHINES, Binding, Code, PlacementResult
+from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
+from planner.promise import PromiseLevel
+from planner.request import Request
+from planner.reservations.holding import holding_of, rule_of
+from planner.reservations.reservation import Holding
+from planner.reservations.rows import add_up
+from planner.value import PriceList
+from planner.view import AverageSlack, Demand, PlanView, ProfileArrays
+from rdl.resources import Resources
+from rdl.time_grid import TimeGrid
+from rdl.work_graph import (
+    BUNDLE,
+    END,
+    LABEL,
+    LEASE,
+    MAX_HEIGHT,
+    MIN_HEIGHT,
+    MULTIPLE,
+    START,
+    WORK,
+)
+
+#: Starts that the search for one atom tries, by the number of machines from which on it tries them.
+_TRIES: Final = ((1000, 4), (100, 16), (0, 256))
+
+#: How often an agent is asked again.
+_ROUNDS: Final = 12
+
+#: A placed request, and what it then holds, with slots.
+Found = tuple[PlacementResult, Holding]
+
+
+def machines_refusal(missed: MachineShortage, grid: TimeGrid) -> PlacementResult:
+    """Return the refusal of a request that the pool has room for and machines have not."""
+    path, needed, found = missed.atom.path, missed.needed, missed.found
+    binding = Binding(path, MACHINES, missed.start, None, needed, found)
+    detail = machines_sentence(grid, binding, missed.end)
+    return PlacementResult(Code.CAPACITY, detail, binding=binding)
+
+
+def tries_for(machines: int) -> int:
+    """Return how many starts are tried on so many machines."""
+    return next(tries for least, tries in _TRIES if machines >= least)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSearch:
+    """Where requests that find no machines at first are tried elsewhere.
+
+    Attributes
+    ----------
+    batch
+        What machines have left; it keeps what is found.
+    overlay
+        What the pool has left besides the changes of the batch.
+    view
+        Returns the same as agents read it.
+    first
+        The earliest step.
+    stand
+        Returns what a request holds where an agent placed it, with machines, taken; or what found
+        none.
+    begun
+        Whether some of the request has begun: then only its planner knows what may move.
+    """
+
+    batch: SlotBatch
+    overlay: Overlay
+    view: Callable[[], PlanView]
+    first: int
+    stand: Callable[[Request, PlacementResult], Holding | MachineShortage]
+    begun: bool = False
+
+    def elsewhere(
+        self,
+        request: Request,
+        level: PromiseLevel,
+        missed: MachineShortage,
+        planner: Agent | None,
+        *,
+        asked: bool,
+    ) -> Found | MachineShortage:
+        """Return another place for a request, what it takes of machines taken.
+
+        Parameters
+        ----------
+        missed
+            What found no machine at first.
+        planner
+            Asked once more; None asks nobody.
+        asked
+            Whether it is the planner whose answer found no machines at first.
+
+        Returns
+        -------
+        Found | MachineShortage
+            Its place, or what found no machine.
+        """
+        if planner is not None and not asked:
+            fresh = self._answer(request, planner, self.view())
+            if not isinstance(fresh, MachineShortage):
+                return missed if fresh is None else fresh
+            missed = fresh
+        if level is PromiseLevel.PLACED and is_lone(request) and not self.begun:
+            return self._alone(request) or missed
+        return missed if planner is None else self._again(request, planner, missed)
+
+    def _alone(self, request: Request) -> Found | None:
+        mark = self.batch.mark()
+        found = search_alone(self.batch, self.overlay, request, self.first)
+        if found is None:
+            return None
+        takings = takings_of(found[1], self.overlay.ledger, request.tenant, request.queue)
+        if self.overlay.shortage(takings) is None and self.batch.unpacked(found[1]) is None:
+            return found
+        self.batch.undo(mark)
+        return None
+
+    def _again(
+        self, request: Request, planner: Agent, missed: MachineShortage
+    ) -> Found | MachineShortage:
+        """Ask the planner until what it answers finds machines."""
+        capped = CappedView(self.view())
+        for _ in range(_ROUNDS):
+            capped.cap(missed)
+            found = self._answer(request, planner, capped)
+            if not isinstance(found, MachineShortage):
+                return missed if found is None else found
+            missed = found
+        return missed
+
+    def _answer(
+        self, request: Request, planner: Agent, view: PlanView
+    ) -> Found | MachineShortage | None:
+        """Return where a planner places a request, on machines; None if it refuses."""
+        result = planner.plan([request], view, Limits())[0]
+        if not result.placed:
+            return None
+        found = self.stand(request, result)
+        return found if isinstance(found, MachineShortage) else (result, found)
+
+
+def is_lone(request: Request) -> bool:
+    """Return whether a request is one atom that occurs once."""
+    return len(request.graph.vertices) == 1 and len(request.graph.shifts) == 1
+
+
+def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: int) -> Found | None:
+    """Return another place for a request of one atom that occurs once, its slots taken; or None.
+
+    Parameters
+    ----------
+    overlay
+        What the pool has left besides the changes of the batch.
+    first
+        The earliest step.
+    """
+    if not is_lone(request):
+        return None
+    graph = request.graph
+    row, ledger = graph.vertices[0], overlay.ledger
+    low, high = max(first, int(row[START])), min(int(row[END]), ledger.grid.horizon)
+    if low >= high:
+        return None
+    label = graph.labels[row[LABEL]] if graph.labels and row[LABEL] >= 0 else None
+    bundle = graph.bundles[int(row[BUNDLE])]
+    demand = ledger.demand(bundle, label, request.tenant, request.queue)
+    least, most, multiple, lease, work = (
+        int(row[column]) for column in (MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK)
+    )
+    rule = rule_of(graph, 0)
+    atom = SlotAtom(low, high, least, most, multiple, lease, work, bundle, label, rule)
+    slots = batch.search(atom, overlay.room_for(demand, low, high), tries_for(batch.room.machines))
+    if slots is None:
+        return None
+    rows = add_up(slots[:, :3])
+    index = np.zeros(1, dtype=np.int64)
+    result = PlacementResult(None, "", index, np.array([0, len(rows)]), rows)
+    holding = holding_of(request, result)
+    atoms = (replace(holding.atoms[0], slots=slots),)
+    return result, replace(holding, atoms=atoms)
+
+
+class CappedView:
+    """A view in which machines hold fewer of some bundles during some steps than they have.
+
+    It is a `planner.view.PlanView`; what is free stays as it is, `segments` and the `fit` of
+    demands are finer.
+    """
+
+    def __init__(self, view: PlanView) -> None:
+        self._view = view
+        self._segments = view.segments
+        self._caps: list[MachineShortage] = []
+        self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
+
+    def cap(self, missed: MachineShortage) -> None:
+        """Let machines hold no more of a bundle than were found, where some were missed."""
+        self._caps.append(missed)
+        marks = [np.array([one.start, one.end]) for one in self._caps]
+        inner = np.concatenate(marks)
+        base = self._view.segments
+        inner = inner[(inner > base[0]) & (inner < base[-1])]
+        self._segments = np.unique(np.concatenate([base, inner])).astype(np.int64)
+        self._demands = {}
+
+    def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        """Return what `bundle` takes, with what machines hold of it in each segment."""
+        key = (bundle, label, tenant, queue)
+        known = self._demands.get(key)
+        if known is None:
+            known = self._demands[key] = self._capped(*key)
+        return known
+
+    def _capped(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+        base = self._view.demand(bundle, label, tenant, queue)
+        starts = self._segments[:-1]
+        index = np.searchsorted(self._view.segments, starts, side="right") - 1
+        fit = np.array(base.fit, dtype=np.int64)[index]
+        for one in self._caps:
+            if one.atom.bundle == bundle and one.atom.label == label:
+                inside = (starts >= one.start) & (starts < one.end)
+                fit[inside] = np.minimum(fit[inside], one.found)
+        return replace(base, fit=tuple(fit.tolist()))
+
+    @property
+    def version(self) -> int:
+        """Version of the Plan this view shows."""
+        return self._view.version
+
+    @property
+    def grid(self) -> TimeGrid:
+        """The Plan's grid."""
+        return self._view.grid
+
+    @property
+    def nominal(self) -> Resources:
+        """All machines together, no outages."""
+        return self._view.nominal
+
+    @property
+    def first(self) -> int:
+        """Step of column 0 of `free`."""
+        return self._view.first
+
+    @property
+    def free(self) -> NDArray[np.int64]:
+        """int64[row, step - first], read-only."""
+        return self._view.free
+
+    @property
+    def row_names(self) -> tuple[tuple[str, str], ...]:
+        """(what, resource) of each row."""
+        return self._view.row_names
+
+    @property
+    def segments(self) -> NDArray[np.int64]:
+        """int64[s + 1]: steps at which what machines hold changes."""
+        return self._segments
+
+    @property
+    def averages(self) -> AverageSlack:
+        """What window averages leave."""
+        return self._view.averages
+
+    @property
+    def prices(self) -> PriceList | None:
+        """What a step costs."""
+        return self._view.prices
+
+    def arrays(self) -> ProfileArrays | None:
+        """Return the arrays behind the view; ask for demands first."""
+        return self._view.arrays()
+
+    def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> CappedView:
+        """Return a view in which `placed` holds its allocations besides, with the same caps."""
+        return self._with(self._view.after(placed, version))
+
+    def without(
+        self, placed: Iterable[tuple[Request, PlacementResult]], version: int
+    ) -> CappedView:
+        """Return a view in which `placed` does not stand, with the same caps."""
+        return self._with(self._view.without(placed, version))
+
+    def closed(self, steps: NDArray[np.bool_]) -> CappedView:
+        """Return a view in which no machine is free at some steps, with the same caps."""
+        return self._with(self._view.closed(steps))
+
+    def _with(self, view: PlanView) -> CappedView:
+        twin = CappedView(view)
+        twin._caps, twin._segments = list(self._caps), self._segments
+        return twin

@@ -1,0 +1,423 @@
+"""Machines for the changes of one batch: slots are found on the Plan's room, and given back.
+
+A batch takes and gives in the room itself, so that each change sees those before it; at the end
+everything is undone, because only `Plan.apply` changes a Plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.machines.room import MachineRoom
+from planner.machines.slot_atom import SlotAtom
+from planner.plan.slots.packable import PackedBundles, Unpacked
+from planner.plan.slots.slots_in_force import (
+    SlotsInForce,
+    equal_rows,
+    handover_step,
+    is_same,
+    known_slots,
+    occurrence_pieces,
+    slots_in_force,
+    stay_or_move,
+    stays_until,
+)
+from planner.promise import PromiseLevel
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import subtract
+from planner.reservations.slots import (
+    NOWHERE,
+    Slots,
+    no_slots,
+    pieces_of,
+    sort_slots,
+    split_by_rows,
+    split_slots,
+)
+from rdl.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class MachineShortage:
+    """Bundles of an atom that machines do not hold, though the pool does.
+
+    Attributes
+    ----------
+    start, end, needed
+        So many bundles for the steps [start, end).
+    found
+        How many of them machines hold.
+    """
+
+    atom: AtomAllocation
+    start: int
+    end: int
+    needed: int
+    found: int
+
+
+class SlotBatch:
+    """What the changes of one batch take of machines so far.
+
+    Parameters
+    ----------
+    room
+        It is as before once :meth:`close` has been called.
+    nominal
+        All machines of the cluster together.
+    now
+        The present step: what began before it stays where it is.
+    packed
+        What packable reservations hold; None where there are none. It is left as the room is.
+    """
+
+    def __init__(
+        self,
+        room: MachineRoom,
+        nominal: Resources,
+        now: int,
+        packed: PackedBundles | None = None,
+    ) -> None:
+        self.room = room
+        self._packed = packed
+        self._packings: list[tuple[int, Holding, int]] = []
+        self._nominal = nominal
+        self._now = now
+        self._taken: list[tuple[Slots, Resources, int]] = []
+
+    def close(self) -> None:
+        """Undo everything."""
+        self._undo(0)
+
+    def mark(self) -> int:
+        """Return where the batch is, for :meth:`undo`."""
+        return len(self._taken)
+
+    def undo(self, mark: int) -> None:
+        """Undo what was taken and given since a mark."""
+        self._undo(mark)
+
+    def keep(self) -> None:
+        """Undo nothing of what was done so far."""
+        self._taken.clear()
+
+    def _undo(self, mark: int) -> None:
+        while len(self._taken) > mark:
+            slots, bundle, sign = self._taken.pop()
+            self.room.take(slots, bundle, -sign)
+        while self._packings and self._packings[-1][0] >= mark:
+            _, holding, sign = self._packings.pop()
+            assert self._packed is not None
+            self._packed.add(holding, -sign)
+
+    def _note(self, slots: Slots, bundle: Resources, sign: int = 1) -> None:
+        if len(slots):
+            self._taken.append((slots, bundle, sign))
+
+    def give(self, holding: Holding) -> None:
+        """Give back what a holding has of machines, for the changes after it."""
+        for atom in holding.atoms:
+            self._change(atom.slots, atom.bundle, -1)
+
+    def take(self, holding: Holding) -> None:
+        """Take what the slots of a holding say, whether there is room or not."""
+        for atom in holding.atoms:
+            self._change(atom.slots, atom.bundle, 1)
+
+    def _change(self, slots: Slots | None, bundle: Resources, sign: int) -> None:
+        if slots is not None and len(slots):
+            self.room.take(slots, bundle, sign)
+            self._note(slots, bundle, sign)
+
+    def stand(self, holding: Holding, level: PromiseLevel) -> Holding | MachineShortage:
+        """Return a holding as a level promises it, taken; or where no machines were found."""
+        mark = self.mark()
+        if level is PromiseLevel.PACKABLE:
+            self.pack(holding)
+            found: Holding | MachineShortage = holding
+        else:
+            found = self.place(holding)
+        if isinstance(found, MachineShortage):
+            return found
+        missed = self.unpacked(found)
+        if missed is None:
+            return found
+        self.undo(mark)
+        return missed
+
+    def pack(self, holding: Holding, sign: int = 1) -> None:
+        """Count what a packable reservation holds, whether it can be packed or not; -1 gives."""
+        if self._packed is not None:
+            self._packed.add(holding, sign)
+            # A mark of its own, so that it is undone with what was taken around it.
+            self._packings.append((len(self._taken), holding, sign))
+            self._taken.append((no_slots(), Resources.of({}), sign))
+
+    def unpacked(self, holding: Holding) -> MachineShortage | None:
+        """Return where packable promises cannot be packed any more beside a holding, or None."""
+        if self._packed is None:
+            return None
+        short = self._packed.shortage(holding, self.room, self._nominal)
+        return None if short is None else _blamed(holding, short)
+
+    def place(self, holding: Holding) -> Holding | MachineShortage:
+        """Return a holding with slots for all of its rows, taken; or where none were found."""
+        mark = self.mark()
+        slots: dict[int, Slots] = {}
+        for index in self._largest_first(holding):
+            found = self._lay(holding.atoms[index], holding.atoms[index].all_rows())
+            if isinstance(found, MachineShortage):
+                self.undo(mark)
+                return found
+            slots[index] = found
+        atoms = tuple(replace(atom, slots=slots[i]) for i, atom in enumerate(holding.atoms))
+        return replace(holding, atoms=atoms)
+
+    def _largest_first(self, holding: Holding) -> list[int]:
+        """Return the atoms by the part of the cluster that one bundle takes, largest first."""
+        if len(holding.atoms) == 1:
+            return [0]
+        size = [atom.bundle.dominant_share(self._nominal) for atom in holding.atoms]
+        return sorted(range(len(size)), key=lambda index: -size[index])
+
+    def _lay(self, atom: AtomAllocation, rows: Rows) -> Slots | MachineShortage:
+        pieces = occurrence_pieces(atom) if len(atom.shifts) > 1 else pieces_of(rows)
+        found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
+        if found is None:
+            return self._unplaced(atom, pieces)
+        self._note(found, atom.bundle)
+        return found
+
+    def _unplaced(self, atom: AtomAllocation, pieces: NDArray[np.int64]) -> MachineShortage:
+        """Return the first question that machines alone do not answer."""
+        for start, end, bundles in pieces.tolist():
+            found = self.room.count(start, end, atom.bundle, atom.rule, atom.label, bundles)
+            if found < bundles:
+                return MachineShortage(atom, start, end, bundles, found)
+        start, end, bundles = pieces[0].tolist()
+        return MachineShortage(atom, start, end, bundles, bundles - 1)
+
+    def search(self, atom: SlotAtom, room: NDArray[np.int64], tries: int) -> Slots | None:
+        """Return slots of one atom at times that machines have room at, taken; or None."""
+        found = self.room.search(atom, room, tries, tries)
+        if found is not None:
+            self._note(found, atom.bundle)
+        return found
+
+    def replace(
+        self,
+        before: Holding,
+        after: Holding,
+        leases: Mapping[str, int] | None = None,
+        *,
+        may_wait: bool = False,
+    ) -> Holding | MachineShortage:
+        """Return a new holding with slots, taken: what has begun stays where it is.
+
+        What `before` has must have been given back. Atoms that hold what they held keep their
+        machines; of the others, what began before now goes on where it runs. Where others take that
+        machine later it goes on elsewhere after a lease, if its atom allows a handover.
+
+        Parameters
+        ----------
+        leases
+            Steps of a lease by atom path (`planner.reservations.holding.leases_of`); an atom that
+            is not there is handed over only where its machine was lost.
+        may_wait
+            Whether what is changed to itself may go on waiting for machines that it lost.
+        """
+        mark = self.mark()
+        known = known_slots(before, after)
+        atoms: dict[int, AtomAllocation] = {}
+        # What stays as it is chooses first.
+        order = sorted(self._largest_first(after), key=lambda i: not is_same(after.atoms[i], known))
+        for index in order:
+            atom = after.atoms[index]
+            lease = (leases or {}).get(atom.path, 0)
+            found = self._again(atom, known, lease, may_wait=may_wait)
+            if isinstance(found, MachineShortage):
+                self.undo(mark)
+                return found
+            atoms[index] = replace(atom, slots=found)
+        return replace(after, atoms=tuple(atoms[i] for i in range(len(after.atoms))))
+
+    def _again(
+        self,
+        atom: AtomAllocation,
+        known: dict[str, tuple[Rows, Slots]],
+        lease: int,
+        *,
+        may_wait: bool,
+    ) -> Slots | MachineShortage:
+        """Return the slots of one atom of a changed holding, taken."""
+        parts = [no_slots()]
+        for path, rows in atom.occurrences():
+            old_rows, old = known.get(path, (rows[:0], no_slots()))
+            in_force, rest = SlotsInForce(old, old[:, 1]), rows[:0]
+            if not equal_rows(rows, old_rows):
+                in_force, rest = slots_in_force(rows, old, self._now)
+            stand = self._standing(in_force, atom, lease)
+            if isinstance(stand, MachineShortage):
+                return stand
+            kept, lost = stand
+            self._change(kept, atom.bundle, 1)
+            parts.append(kept)
+            pieces = np.concatenate([rest, lost])
+            if len(pieces):
+                beside = np.concatenate(parts)
+                found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
+                if found is None and may_wait and not len(rest):
+                    parts.append(self._lay_some(atom, pieces, beside))
+                    continue
+                if found is None:
+                    return self._unplaced(atom, pieces)
+                self._note(found, atom.bundle)
+                parts.append(found)
+        return sort_slots(np.concatenate(parts))
+
+    def _standing(
+        self, in_force: SlotsInForce, atom: AtomAllocation, lease: int
+    ) -> tuple[Slots, NDArray[np.int64]] | MachineShortage:
+        """Return the slots that can stay, and the pieces of those that cannot, from then on.
+
+        What has begun stays until its machine is lost; its past stays in any case. Beyond what it
+        had before it stays for as long as there is room, and is then handed over.
+        """
+        now, slots, bundle = self._now, in_force.slots, atom.bundle
+        later = slots[:, 1] > now
+        homeless = later & (slots[:, 3] == NOWHERE)
+        if not homeless.any() and self.room.fits(split_slots(slots, now)[1], bundle):
+            return sort_slots(slots), slots[:0, :3]
+        stay, lost = [slots[~later]], [slots[:0, :3]]
+        mark = self.mark()
+        missed = None
+        for index in np.flatnonzero(later)[np.argsort(slots[later, 0] >= now, kind="stable")]:
+            slot, owned = slots[index], int(in_force.owned[index])
+            until = stays_until(self.room, slot, bundle, now)
+            if owned <= until < slot[1]:
+                cut = handover_step(slot, until, lease if atom.rule.handover else 0, now)
+                if cut is None:
+                    missed = MachineShortage(atom, until, until + 1, int(slot[2]), 0)
+                    break
+                until = cut
+            if until < slot[1]:
+                lost.append(np.array([[max(until, slot[0]), slot[1], slot[2]]]))
+            if until > slot[0]:
+                kept = np.array([[slot[0], until, slot[2], slot[3]]])
+                stay.append(kept)
+                self._change(kept, bundle, 1)
+        self.undo(mark)
+        return missed or (sort_slots(np.concatenate(stay)), np.concatenate(lost))
+
+    def staying(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
+        """Return the slots of `before` that stay where they are, with their bundles.
+
+        Those that slots of `after` name, or, where it has none, those that its rows leave.
+        """
+        if any(atom.slots is not None for atom in after.atoms):
+            parts = stay_or_move(before, after)
+            return [(stays, bundle) for stays, _, bundle in parts]
+        known = known_slots(before, after, every=True)
+        found: list[tuple[Slots, Resources]] = []
+        for atom in after.atoms:
+            for path, rows in atom.occurrences():
+                if path in known:
+                    old_rows, old = known[path]
+                    less = subtract(old_rows, rows)
+                    found.append((split_by_rows(old, less)[1] if len(less) else old, atom.bundle))
+        return found
+
+    def in_force(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
+        """Return the slots of `before` that have begun and that rows of `after` leave in place."""
+        return [
+            (slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)], bundle)
+            for slots, bundle in self.staying(before, after)
+        ]
+
+    def change(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:
+        """Take slots (sign 1) or give them back (-1), whether there is room or not."""
+        for one, bundle in slots:
+            self._change(one, bundle, sign)
+
+    def move(self, before: Holding, after: Holding) -> bool:
+        """Take the slots of `after` once `before` is given back; False if some do not fit.
+
+        What is past, and what stays on its machine, needs no room: it may stand on one that was
+        lost.
+        """
+        mark = self.mark()
+        parts = stay_or_move(before, after)
+        for stays, _, bundle in parts:
+            self._change(stays, bundle, 1)
+        for _, other, bundle in parts:
+            if len(other) and not self.room.fits(split_slots(other, self._now)[1], bundle):
+                self.undo(mark)
+                return False
+            self._change(other, bundle, 1)
+        return True
+
+    def cut(self, before: Holding, kept: Holding) -> Holding:
+        """Return what is kept of a holding with the machines it has; what is more has none yet.
+
+        What `before` has must have been given back; what is returned is taken.
+        """
+        known = {
+            path: (rows, slots)
+            for atom in before.atoms
+            for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+        }
+        rules = {path: atom.rule for atom in before.atoms for path, _ in atom.occurrences()}
+        atoms: list[AtomAllocation] = []
+        for atom in kept.atoms:
+            rule = next((rules[path] for path, _ in atom.occurrences() if path in rules), atom.rule)
+            ruled = replace(atom, rule=rule)
+            atoms.append(replace(ruled, slots=self._cut_atom(ruled, known)))
+        return replace(kept, atoms=tuple(atoms))
+
+    def _cut_atom(
+        self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots | None]]
+    ) -> Slots | None:
+        """Return the slots that an atom keeps of those it had, and new ones; None had none."""
+        parts = [no_slots()]
+        for path, rows in atom.occurrences():
+            old_rows, old = known.get(path, (rows[:0], no_slots()))
+            if old is None:
+                return None
+            less, more = subtract(old_rows, rows), subtract(rows, old_rows)
+            stays = split_by_rows(old, less)[1] if len(less) else old
+            self._change(stays, atom.bundle, 1)
+            parts += [stays, self._lay_more(atom, more, np.concatenate([*parts, stays]))]
+        return sort_slots(np.concatenate(parts))
+
+    def _lay_more(self, atom: AtomAllocation, rows: Rows, beside: Slots) -> Slots:
+        return self._lay_some(atom, pieces_of(rows), beside) if len(rows) else no_slots()
+
+    def _lay_some(self, atom: AtomAllocation, pieces: NDArray[np.int64], beside: Slots) -> Slots:
+        """Return slots for pieces, taken; those that find no machine are `NOWHERE`."""
+        found, rest = self.room.lay_some(pieces, atom.bundle, atom.label, atom.rule, beside)
+        self._note(found, atom.bundle)
+        nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
+        return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
+
+
+def _blamed(holding: Holding, short: Unpacked) -> MachineShortage:
+    """Return the rows of a holding that stand where no packing is."""
+    atoms = [one for one in holding.atoms if _row_at(one, short.step) is not None]
+    atoms.sort(key=lambda one: (one.bundle != short.bundle, one.label != short.label))
+    row = _row_at(atoms[0], short.step)
+    assert row is not None
+    start, end, bundles = row
+    own = (atoms[0].bundle, atoms[0].label) == (short.bundle, short.label)
+    missing = short.needed - short.found if own else 1
+    return MachineShortage(atoms[0], start, end, bundles, max(0, bundles - missing))
+
+
+def _row_at(atom: AtomAllocation, step: int) -> tuple[int, int, int] | None:
+    for start, end, bundles in atom.all_rows().tolist():
+        if start <= step < end:
+            return start, end, bundles
+    return None

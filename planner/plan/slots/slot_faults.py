@@ -1,0 +1,304 @@
+"""Whether slots that somebody found may be given to a reservation.
+
+Who gives bundles other machines says which. Here that is held against the cluster, the atoms' rules
+and what the bundles had before; whether there is room is for `SlotBatch.move`. Bundles that stay as
+they are are not judged: their machine may have lost a label since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster.cluster import Cluster
+from planner.machines.room import MachineRoom
+from planner.plan.records.changes import Relocate
+from planner.promise import PromiseLevel
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import add_up
+from planner.reservations.slots import NOWHERE, Slots, pieces_of, slots_of, split_slots
+from rdl.resources import Resources
+
+#: What a slot is of, its start, end and machine.
+SlotKey: TypeAlias = tuple[Resources, int, int, int]
+
+#: Bundles by slot.
+SlotCounts: TypeAlias = Counter[SlotKey]
+
+#: Steps of a lease of an atom.
+LeaseOf: TypeAlias = Callable[[AtomAllocation], int]
+
+
+def slot_counts(holding: Holding) -> SlotCounts:
+    """Return how many bundles of a holding stand in each slot."""
+    counts: SlotCounts = Counter()
+    for atom in holding.atoms:
+        for start, end, bundles, machine in [] if atom.slots is None else atom.slots.tolist():
+            counts[atom.bundle, start, end, machine] += bundles
+    return counts
+
+
+def lost_slots_of(before: Holding, after: Holding, room: MachineRoom, now: int) -> SlotCounts:
+    """Return the slots of `before` that have no machine any more and that `after` has not.
+
+    Parameters
+    ----------
+    room
+        What is left with `before` taken.
+    now
+        The present step; what is past is not lost.
+    """
+    lost: SlotCounts = Counter()
+    for key, bundles in (slot_counts(before) - slot_counts(after)).items():
+        bundle, start, end, machine = key
+        if end > now:
+            part = slots_of([max(start, now), end, bundles, machine])
+            if machine != NOWHERE:
+                room.take(part, bundle, -1)
+            if machine == NOWHERE or not room.fits(part, bundle):
+                lost[key] = bundles
+            if machine != NOWHERE:
+                room.take(part, bundle, 1)
+    return lost
+
+
+def level_fault(change: Relocate, level: PromiseLevel) -> str:
+    """Return why a relocation does not go with the levels before and after it, or nothing."""
+    placed = [slots is not None for slots in change.slots]
+    if change.promise is PromiseLevel.PLACED:
+        return "" if all(placed) else "what is promised machines needs slots for each of its atoms"
+    if any(placed):
+        return f"what is promised {change.promise} has no slots"
+    if change.promise is PromiseLevel.PACKABLE and level is not PromiseLevel.PACKABLE:
+        return "a packing is promised by an update, not by a relocation"
+    return ""
+
+
+def gives_up(before: Holding, after: Holding, lost: SlotCounts, now: int) -> bool:
+    """Return whether bundles of `after` have no machine from `now` on that had one to keep."""
+    known = slot_counts(before)
+    homeless = Counter({key: n for key, n in known.items() if key[3] == NOWHERE})
+    nowhere = Counter({key: n for key, n in slot_counts(after).items() if key[3] == NOWHERE})
+    return _steps(nowhere, now) > _steps(homeless | lost, now)
+
+
+def _steps(counts: SlotCounts, now: int) -> int:
+    return sum((end - max(start, now)) * n for (_, start, end, _), n in counts.items() if end > now)
+
+
+class SlotJudge:
+    """Judges slots on one cluster at one step."""
+
+    def __init__(self, cluster: Cluster, now: int) -> None:
+        self._groups, self._now = cluster.machines, now
+        counts = [group.count for group in cluster.machines]
+        self._group_of = np.repeat(np.arange(len(counts)), counts).tolist()
+
+    def fault(
+        self,
+        before: Holding,
+        after: Holding,
+        lost: SlotCounts,
+        lease_of: LeaseOf | None = None,
+    ) -> str:
+        """Return why `after` cannot have the slots it has, or an empty text.
+
+        Atoms that are promised totals only are not judged.
+
+        Parameters
+        ----------
+        lost
+            :func:`lost_slots_of` both.
+        lease_of
+            Asked where bundles change machine at new times; None where what is kept of a promise
+            may be cut anywhere.
+        """
+        for atom in after.atoms:
+            if atom.slots is not None:
+                found = self._sum_fault(atom, atom.slots)
+                if found:
+                    return f"{found} {_name(atom)}"
+        old, new = _past_slots(before, self._now), _past_slots(after, self._now)
+        for path, past in old.items():
+            if path in new and not np.array_equal(past, new[path]):
+                return f"what is past of {path or 'the request'} cannot change its machine"
+        known = slot_counts(before)
+        for atom in after.atoms:
+            if atom.slots is not None:
+                found = (
+                    self._begun_fault(before, atom, atom.slots, lost)
+                    or self._place_fault(atom, atom.slots, known)
+                    or self._time_fault(before, atom, atom.slots, lost, lease_of)
+                )
+                if found:
+                    return f"{found} {_name(atom)}"
+        return ""
+
+    def _sum_fault(self, atom: AtomAllocation, slots: Slots) -> str:
+        machines = len(self._group_of)
+        if bool(((slots[:, 3] < NOWHERE) | (slots[:, 3] >= machines)).any()):
+            return f"a machine that is not there, for there are {machines}, has a slot of"
+        if not np.array_equal(add_up(slots[:, :3]), add_up(atom.all_rows())):
+            return "the slots are not what is held by"
+        return ""
+
+    def _begun_fault(
+        self, before: Holding, atom: AtomAllocation, slots: Slots, lost: SlotCounts
+    ) -> str:
+        """Judge whether bundles that have begun go on elsewhere while their machine is there."""
+        old = [one.slots for one in before.atoms if one.path == atom.path]
+        if not old or old[0] is None:
+            return ""
+        had, stands = self._spanning(old[0]), self._spanning(slots)
+        begins = _by_machine(slots[slots[:, 0] == self._now])
+        begins.subtract(_by_machine(old[0][old[0][:, 0] == self._now]))
+        gone: Counter[int] = Counter()
+        for (bundle, start, end, machine), bundles in lost.items():
+            if bundle == atom.bundle and start < self._now < end:
+                gone[machine] += bundles
+        left = came = 0
+        for place in {*had, *stands, *begins} - {NOWHERE}:
+            here = stands[place] + max(0, begins[place])
+            left += max(0, had[place] - gone[place] - here)
+            came += max(0, here - had[place])
+        if min(left, came):
+            return "the machine is there, and bundles that have begun leave it, of"
+        return ""
+
+    def _spanning(self, slots: Slots) -> Counter[int]:
+        """Return by machine the bundles that have begun and go on."""
+        return _by_machine(slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)])
+
+    def _place_fault(self, atom: AtomAllocation, slots: Slots, known: SlotCounts) -> str:
+        """Judge label and spread where an atom has slots that it had not."""
+        later = slots[(slots[:, 1] > self._now) & (slots[:, 3] != NOWHERE)]
+        new = [slot for slot in later.tolist() if not _is_known(atom.bundle, slot, known)]
+        if not new:
+            return ""
+        label, rule = atom.label, atom.rule
+        places = {self._place(machine, rule.domain) for _, _, _, machine in new}
+        if label is not None and any(
+            label not in self._groups[self._group_of[machine]].labels for *_, machine in new
+        ):
+            return f"a machine without the label {label!r} has a slot of"
+        if not rule.spread:
+            return ""
+        if None in places:
+            return f"a machine that is in no {rule.domain} has a slot of"
+        for place in places:
+            beside = [one for one in later.tolist() if self._place(one[3], rule.domain) == place]
+            if int(add_up(slots_of(beside)[:, :3])[:, 2].max()) > rule.spread:
+                return f"more than {rule.spread} bundles stand together of"
+        return ""
+
+    def _place(self, machine: int, domain: str | None) -> int | str | None:
+        """Return what a spread counts a machine by; None where it is in no domain."""
+        if domain is None:
+            return machine
+        return dict(self._groups[self._group_of[machine]].domains).get(domain)
+
+    def _time_fault(
+        self,
+        before: Holding,
+        atom: AtomAllocation,
+        slots: Slots,
+        lost: SlotCounts,
+        lease_of: LeaseOf | None,
+    ) -> str:
+        """Judge where bundles change machine at times at which they did not before."""
+        if lease_of is None:
+            return ""
+        spans = _Spans(before, atom, lost, self._now)
+        if all(spans.allow(*slot) for slot in slots.tolist()):
+            return ""
+        stays = _stays(slots)
+        if all(spans.allow(*slot) for slot in stays):
+            return ""
+        if not atom.rule.handover:
+            return "no handover is allowed, and bundles change machine, of"
+        lease = lease_of(atom)
+        least = min(end - start for start, end, _, _ in stays if not spans.had(start, end))
+        if least < lease:
+            return f"a bundle keeps a machine for {least} steps, less than a lease of {lease}, of"
+        return ""
+
+
+class _Spans:
+    """The times over which one bundle of an atom may keep one machine without being handed over.
+
+    Those it had, those of its rows, those that begin with what has begun, and those that a lost
+    machine cuts.
+    """
+
+    def __init__(self, before: Holding, atom: AtomAllocation, lost: SlotCounts, now: int) -> None:
+        self._now = now
+        mine = [one for one in before.atoms if one.bundle == atom.bundle and one.slots is not None]
+        parts = [_stays(one.slots) + one.slots.tolist() for one in mine if one.slots is not None]
+        old = [slot for part in parts for slot in part]
+        self._known = {(start, end) for start, end, _, _ in old}
+        self._begun = {(start, machine) for start, _, _, machine in old if start < now}
+        for start, end in _pieces_of(atom):
+            self._known.add((start, end))
+            if not mine:  # promised totals only until now
+                self._known.add((max(start, now), end))
+        gone = [key for key in lost if key[0] == atom.bundle]
+        self._lost_starts = {start for _, start, _, _ in gone}
+        self._lost_ends = {end for _, _, end, _ in gone}
+
+    def allow(self, start: int, end: int, _bundles: int, machine: int) -> bool:
+        """Return whether one bundle may be on a machine for the steps [start, end)."""
+        return self.had(start, end) or (start, machine) in self._begun
+
+    def had(self, start: int, end: int) -> bool:
+        """Return whether it did so before, or its rows or a lost machine make it so."""
+        return (
+            end <= self._now
+            or (start, end) in self._known
+            or start in self._lost_starts
+            or (end in self._lost_ends and start >= self._now)
+        )
+
+
+def _pieces_of(atom: AtomAllocation) -> set[tuple[int, int]]:
+    pieces = pieces_of(atom.rows).tolist() if len(atom.rows) else []
+    return {(start + by, end + by) for start, end, _ in pieces for by in atom.shifts}
+
+
+def _stays(slots: Slots) -> list[list[int]]:
+    """Return slots machine by machine; what follows on one machine is one stay."""
+    found: list[list[int]] = []
+    for machine in np.unique(slots[:, 3]).tolist():
+        rows: Rows = add_up(slots[slots[:, 3] == machine][:, :3])
+        found += [[*piece, machine] for piece in pieces_of(rows).tolist()]
+    return found
+
+
+def _by_machine(slots: Slots) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for _, _, bundles, machine in slots.tolist():
+        counts[machine] += bundles
+    return counts
+
+
+def _is_known(bundle: Resources, slot: list[int], known: SlotCounts) -> bool:
+    start, end, bundles, machine = slot
+    return known[bundle, start, end, machine] >= bundles
+
+
+def _past_slots(holding: Holding, now: int) -> dict[str, NDArray[np.int64]]:
+    """Return the slots before `now` of every occurrence that has slots."""
+    found: dict[str, Slots] = {}
+    if holding.begin < now:
+        for atom in holding.atoms:
+            for (path, _), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True):
+                if slots is not None:
+                    found[path] = split_slots(slots, now)[0]
+    return found
+
+
+def _name(atom: AtomAllocation) -> str:
+    return atom.path or "the request"

@@ -1,0 +1,1 @@
+"""Reservations as columns, and what their columns are made of."""

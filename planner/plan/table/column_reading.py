@@ -1,0 +1,136 @@
+"""Reading many reservations as columns: what pictures of thousands of them are drawn from."""
+# ruff: noqa: SLF001 - beside checkpoints the one other place that reads the table's columns
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.plan.table.columns import plain, ranges
+from planner.plan.table.table import ReservationTable
+from planner.reservations.reservation import HistoryEntry
+from rdl.resources import Resources
+
+
+class RowColumns(NamedTuple):
+    """Rows that reservations hold, one entry a row, all occurrences.
+
+    Attributes
+    ----------
+    number
+        int64[k]: the reservation.
+    kind
+        int64[k]: the place in `bundles` of what one bundle is.
+    rows
+        int64[k, 3]: start step, end step, bundles.
+    bundles
+        What a bundle is, by kind.
+    """
+
+    number: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    bundles: Sequence[Resources]
+
+
+def row_columns(table: ReservationTable, numbers: NDArray[np.int64]) -> RowColumns:
+    """Return all rows that some reservations hold, by reservation, then by time."""
+    meta = table.meta
+    counts = meta["atoms"][numbers].astype(np.int64)
+    index = ranges(meta["atom"][numbers].astype(np.int64), counts)
+    atoms = table._atoms.data[index]
+    many = atoms["rows"].astype(np.int64)
+    rows = plain(table._rows.data[ranges(atoms["row"].astype(np.int64), many)])
+    number = np.repeat(np.repeat(numbers, counts), many)
+    kind = np.repeat(atoms["kind"].astype(np.int64), many)
+    shifts = np.repeat(atoms["shifts"].astype(np.int64), many)
+    parts = [_shifted(table, value, shifts, (number, kind, rows)) for value in np.unique(shifts)]
+    bundles = tuple(bundle for bundle, _, _ in table._kinds.values)
+    if not parts:
+        return RowColumns(number, kind, rows, bundles)
+    number, kind, rows = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    order = np.lexsort((rows[:, 0], number))
+    return RowColumns(number[order], kind[order], rows[order], bundles)
+
+
+def _shifted(
+    table: ReservationTable,
+    value: np.int64,
+    shifts: NDArray[np.int64],
+    columns: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows that occur at the offsets of number `value`, once for each of them."""
+    chosen = shifts == value
+    number, kind, rows = (column[chosen] for column in columns)
+    offsets = np.array(table._shifts.values[int(value)], dtype=np.int64)
+    moved = np.repeat(rows[None], len(offsets), axis=0)
+    moved[:, :, :2] += offsets[:, None, None]
+    return np.tile(number, len(offsets)), np.tile(kind, len(offsets)), moved.reshape(-1, 3)
+
+
+class ScopeColumn(NamedTuple):
+    """One word of each of some reservations: whose they are, or under which queue.
+
+    Attributes
+    ----------
+    place
+        int64[n]: the place in `words`.
+    words
+        In order of first appearance among all reservations of the table.
+    """
+
+    place: NDArray[np.int64]
+    words: Sequence[str]
+
+
+def scope_column(table: ReservationTable, numbers: NDArray[np.int64], name: str) -> ScopeColumn:
+    """Return the column `name` (``tenant`` or ``queue``) of some reservations.
+
+    Words are in order of first appearance. A tenant's place never changes, also where all that it
+    had has left the table.
+    """
+    column = table.meta[name].astype(np.int64)
+    first = np.full(len(table._names.values) + 1, len(column), dtype=np.int64)
+    first[column[::-1]] = np.arange(len(column))[::-1]  # the last that is written stays
+    known = np.flatnonzero(first < len(column))
+    order = known[np.argsort(first[known])]
+    if name == "tenant" and table.earlier_tenants:
+        earlier = np.array(table.earlier_tenants, dtype=np.int64)
+        order = np.concatenate([earlier, order[~np.isin(order, earlier)]])
+    place = np.full(len(first), -1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return ScopeColumn(place[column[numbers]], [table._names.values[one] for one in order.tolist()])
+
+
+def tenants_of(table: ReservationTable) -> Sequence[str]:
+    """Return the tenants that ever had a reservation, in order of first appearance."""
+    return scope_column(table, np.zeros(0, dtype=np.int64), "tenant").words
+
+
+def ids_of(table: ReservationTable, numbers: NDArray[np.int64]) -> list[str]:
+    """Return the ids of some reservations."""
+    ids = table._ids
+    return [ids[number] for number in numbers.tolist()]
+
+
+def changed_between(table: ReservationTable, start_ms: int, end_ms: int) -> NDArray[np.int64]:
+    """Return the reservations to which something happened after their admission in a time."""
+    return np.array(
+        [
+            number
+            for number, told in table._history.items()
+            if any(start_ms <= entry.at_ms < end_ms for entry in told)
+        ],
+        dtype=np.int64,
+    )
+
+
+def histories_of(
+    table: ReservationTable, numbers: NDArray[np.int64]
+) -> dict[int, Sequence[HistoryEntry]]:
+    """Return what happened after their admission to those of some reservations that changed."""
+    chosen = set(numbers.tolist())
+    return {number: tuple(told) for number, told in table._history.items() if number in chosen}

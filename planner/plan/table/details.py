@@ -1,0 +1,81 @@
+"""Where the expressions, choices and notes of reservations are kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TypeAlias
+
+from planner.reservations.reservation import RequestDetails
+from rdl.expressions import Expression
+
+#: What one reservation's details are kept as: text, an object, or the tree alone.
+Kept: TypeAlias = "bytes | RequestDetails | Expression"
+
+
+class DetailStore:
+    """Details by reservation number: compact text, or the tree of a commit that has no text yet."""
+
+    def __init__(self) -> None:
+        # Most requests have neither choices nor notes: the tree alone spares 64 bytes each.
+        self._kept: list[Kept] = []
+
+    def put(self, number: int, details: RequestDetails) -> None:
+        """Keep or replace; numbers come in order."""
+        entry: Kept = details
+        if details.expression is None or details.is_written:
+            entry = packed(details)  # text takes a fraction of its tree's memory
+        elif _is_plain(details):
+            entry = details.expression
+        if number == len(self._kept):
+            self._kept.append(entry)
+        else:
+            self._kept[number] = entry
+
+    def get(self, number: int) -> RequestDetails:
+        """Return what was put last."""
+        entry = self._kept[number]
+        return unpacked(entry) if isinstance(entry, bytes) else _object(entry)
+
+    def copy(self) -> DetailStore:
+        """Return an equal store."""
+        twin = DetailStore()
+        twin._kept = list(self._kept)
+        return twin
+
+    def nbytes(self) -> int:
+        """Return the memory of the texts; trees belong to the requests that brought them."""
+        texts = sum(sys.getsizeof(one) for one in self._kept if isinstance(one, bytes))
+        return texts + sys.getsizeof(self._kept)
+
+
+def _object(entry: RequestDetails | Expression) -> RequestDetails:
+    return entry if isinstance(entry, RequestDetails) else RequestDetails(entry)
+
+
+def _is_plain(details: RequestDetails) -> bool:
+    """Return whether the expression is all there is."""
+    return not (details.choices or details.notes or details.creditable)
+
+
+def packed(entry: Kept) -> bytes:
+    """Return details as compact text."""
+    if isinstance(entry, bytes):
+        return entry
+    details = _object(entry)
+    if _is_plain(details):
+        return details.text.encode()
+    kept: list[object] = [dict(details.choices), list(details.notes)]
+    if details.creditable:
+        kept.append(True)
+    rest = json.dumps(kept, separators=(",", ":"))
+    return f"{details.text}\0{rest}".encode()
+
+
+def unpacked(entry: bytes) -> RequestDetails:
+    """Return what `packed` wrote."""
+    text, _, rest = entry.decode().partition("\0")
+    if not rest:
+        return RequestDetails(text)
+    choices, notes, *flags = json.loads(rest)
+    return RequestDetails(text, tuple(choices.items()), tuple(notes), creditable=any(flags))

@@ -1,0 +1,1 @@
+"""Reservations: what they are, may become, and hold."""

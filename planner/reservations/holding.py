@@ -1,0 +1,260 @@
+"""From an agent's answer to what a reservation holds, and the cuts that time and clients make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from planner.placement import PlacementResult, shifts_of
+from planner.request import Request
+from planner.reservations.reservation import NEVER, AtomAllocation, Holding, RequestDetails, Rows
+from planner.reservations.rows import add_up, differences, split, subtract
+from planner.reservations.slots import (
+    ANYWHERE,
+    NOWHERE,
+    MachineRule,
+    Slots,
+    sort_slots,
+    split_by_rows,
+    split_slots,
+)
+from rdl.resources import Resources
+from rdl.work_graph import (
+    BUNDLE,
+    EVERY,
+    HANDOVER,
+    KIND,
+    LABEL,
+    LEASE,
+    PARENT,
+    SHIFT_COUNT,
+    SPREAD,
+    WorkGraph,
+    choices_of,
+)
+
+_ONCE = (0,)
+
+#: The rule of a gang that asks nothing else: its bundles stay where they are.
+_STAYS = MachineRule(handover=False)
+
+
+def details_of(request: Request, result: PlacementResult) -> RequestDetails:
+    """Return expression, choices by path, and notes."""
+    graph = request.graph
+    choices = tuple(choices_of(graph, result.vertices.tolist()).items())
+    return RequestDetails(graph.expression, choices, graph.notes, creditable=request.creditable)
+
+
+def holding_of(request: Request, result: PlacementResult) -> Holding:
+    """Return what a placed request holds."""
+    graph = request.graph
+    if len(graph.vertices) == 1 and len(result.rows) and not graph.endless:
+        return _holding_of_lone(graph, result.rows)
+    atoms = tuple(_atoms_of(graph, result))
+    if graph.endless or not atoms:
+        begin = min((int(atom.rows[0, 0]) for atom in atoms), default=graph.submitted)
+        return Holding(atoms, begin, NEVER, graph.endless)
+    begin = min(int(atom.rows[0, 0]) for atom in atoms)
+    finish = max(int(atom.rows[-1, 1]) + max(atom.shifts) for atom in atoms)
+    return Holding(atoms, begin, finish)
+
+
+def _holding_of_lone(graph: WorkGraph, rows: Rows) -> Holding:
+    """Return what a request of a single atom holds: most requests, thousands in a batch."""
+    bundle, name = graph.bundles[graph.vertices[0, BUNDLE]], None
+    if graph.labels and graph.vertices[0, LABEL] >= 0:
+        name = graph.labels[graph.vertices[0, LABEL]]
+    atom = AtomAllocation(graph.paths[0], bundle, name, rows, _ONCE, rule=rule_of(graph, 0))
+    return Holding((atom,), rows.item(0), rows.item(-2))
+
+
+def rule_of(graph: WorkGraph, vertex: int) -> MachineRule:
+    """Return what an atom asks of the machines of its bundles."""
+    spread, domain, handover = graph.vertices[vertex, SPREAD : HANDOVER + 1].tolist()
+    if not spread:
+        return ANYWHERE if handover else _STAYS
+    return MachineRule(spread, graph.domains[domain] if domain >= 0 else None, bool(handover))
+
+
+def _atoms_of(graph: WorkGraph, result: PlacementResult) -> Iterator[AtomAllocation]:
+    """Yield the atoms that hold something, in written order."""
+    recurring = len(graph.vertices) > 1 and bool((graph.vertices[:, KIND] == EVERY).any())
+    for vertex, rows in result.atoms():
+        if not len(rows):
+            continue
+        bundle = graph.bundles[graph.vertices[vertex, BUNDLE]]
+        label = graph.vertices[vertex, LABEL]
+        name = graph.labels[label] if label >= 0 else None
+        if recurring:
+            path, inner = _pattern_of(graph, vertex)
+            shifts = tuple(shifts_of(graph, vertex).tolist())
+            rule = rule_of(graph, vertex)
+            yield AtomAllocation(path, bundle, name, rows, shifts, None, inner, rule)
+        else:
+            rule = rule_of(graph, vertex)
+            yield AtomAllocation(graph.paths[vertex], bundle, name, rows, _ONCE, rule=rule)
+
+
+def patterns_of(graph: WorkGraph) -> dict[str, tuple[int, ...]]:
+    """Return the shifts of every atom by its path with ``@*``."""
+    return {
+        _pattern_of(graph, vertex)[0]: tuple(shifts_of(graph, vertex).tolist())
+        for vertex in graph.atoms.tolist()
+    }
+
+
+def leases_of(graph: WorkGraph) -> dict[str, int]:
+    """Return the steps of a lease of every atom, by the path that a holding has it at."""
+    recurring = bool((graph.vertices[:, KIND] == EVERY).any())
+    return {
+        _pattern_of(graph, vertex)[0] if recurring else graph.paths[vertex]: int(
+            graph.vertices[vertex, LEASE]
+        )
+        for vertex in graph.atoms.tolist()
+    }
+
+
+def _pattern_of(graph: WorkGraph, vertex: int) -> tuple[str, tuple[int, ...]]:
+    """Return the path with ``@*`` for occurrence numbers, and the counts of inner `every`s."""
+    path = graph.paths[vertex]
+    counts: list[int] = []
+    above = int(graph.vertices[vertex, PARENT])
+    while above >= 0:
+        row = graph.vertices[above]
+        if row[KIND] == EVERY:
+            head = f"{graph.paths[above]}.0@" if graph.paths[above] else "0@"
+            path = f"{head}*{path[len(head) + 1 :]}"
+            counts.append(int(row[SHIFT_COUNT]))
+        above = int(row[PARENT])
+    return path, tuple(counts[:-1])
+
+
+def without_after(holding: Holding, step: int) -> Holding:
+    """Return what is left when everything from `step` on is released.
+
+    Occurrences become atoms of their own, since the cut goes through some of them only.
+    """
+    atoms: list[AtomAllocation] = []
+    for atom in holding.atoms:
+        occurrences = zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
+        for (path, rows), slots in occurrences:
+            past, rest = split(rows, step)
+            if len(past) or len(rest) or atom.released is not None:
+                kept = None if slots is None else split_slots(slots, step)[0]
+                # Only an atom that occurs once has given rows back before.
+                known = rest[:0] if atom.released is None else atom.released
+                gone = add_up(np.concatenate([known, rest])) if len(known) else rest
+                alone = AtomAllocation(path, atom.bundle, atom.label, past, _ONCE, gone)
+                atoms.append(replace(alone, rule=atom.rule, slots=kept))
+    finish = max((int(atom.rows[-1, 1]) for atom in atoms if len(atom.rows)), default=step)
+    return Holding(tuple(atoms), min(holding.begin, finish), finish)
+
+
+def past_of(holding: Holding, step: int) -> dict[tuple[str, Resources], list[list[int]]]:
+    """Return the rows before `step` of every occurrence, for comparing two holdings."""
+    found: dict[tuple[str, Resources], list[list[int]]] = {}
+    for atom in holding.atoms:
+        for path, rows in atom.occurrences():
+            past, _ = split(rows, step)
+            if len(past):
+                found[path, atom.bundle] = past.tolist()
+    return found
+
+
+def within(part: Holding, whole: Holding) -> bool:
+    """Return whether `part` nowhere holds more than `whole`, occurrence by occurrence."""
+    held = {path: rows for atom in whole.atoms for path, rows in atom.occurrences()}
+    for atom in part.atoms:
+        for path, rows in atom.occurrences():
+            known = held.get(path)
+            if known is None and len(rows):
+                return False
+            if known is not None and (differences(known, rows) < 0).any():
+                return False
+    return True
+
+
+def last_step(holding: Holding) -> int:
+    """Return the first step past every row held, endless or not."""
+    ends = (int(a.rows[-1, 1]) + max(a.shifts) for a in holding.atoms if len(a.rows))
+    return max(ends, default=0)
+
+
+def bundle_steps(atoms: Iterable[AtomAllocation]) -> int:
+    """Return the work held, in bundle-steps over all occurrences."""
+    total = 0
+    for atom in atoms:
+        rows = atom.rows
+        total += int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum()) * len(atom.shifts)
+    return total
+
+
+def release_rows(
+    holding: Holding, released: Sequence[tuple[str, Rows]], now: int
+) -> tuple[Holding, Holding]:
+    """Return what is left of a holding, and what is given back, as a holding of its own.
+
+    Parameters
+    ----------
+    released
+        Rows by atom path, int64[m, 3]; within what the atom holds.
+    now
+        Where a holding of which nothing is left begins and ends.
+    """
+    by_path = dict(released)
+    kept: list[AtomAllocation] = []
+    given: list[AtomAllocation] = []
+    for atom in holding.atoms:
+        less = by_path.get(atom.path)
+        if less is None:
+            kept.append(atom)
+            continue
+        before = less[:0] if atom.released is None else atom.released
+        back, stays = (
+            (None, None) if atom.slots is None else split_by_rows(atom.slots, add_up(less))
+        )
+        given.append(replace(atom, rows=less, released=None, slots=back))
+        rows, gone = subtract(atom.rows, less), add_up(np.concatenate([before, less]))
+        kept.append(replace(atom, rows=rows, released=gone, slots=stays))
+    return _bounded(kept, now), _bounded(given, now)
+
+
+def _bounded(atoms: Sequence[AtomAllocation], now: int) -> Holding:
+    """Return the holding of atoms; recurrences never come here with rows to give back."""
+    held = [atom for atom in atoms if len(atom.rows)]
+    finish = max((int(atom.rows[-1, 1]) + max(atom.shifts) for atom in held), default=now)
+    begin = min((int(atom.rows[0, 0]) + min(atom.shifts) for atom in held), default=finish)
+    return Holding(tuple(atoms), begin, finish)
+
+
+def extend_shifts(
+    holding: Holding, shifts: Sequence[Sequence[int]], *, only_new: bool = False
+) -> Holding:
+    """Return a holding with other occurrences: all of `shifts`, or only those it lacks."""
+    atoms = []
+    for atom, wanted in zip(holding.atoms, shifts, strict=True):
+        known = set(atom.shifts) if only_new else ()
+        kept = tuple(shift for shift in wanted if shift not in known)
+        slots = None if atom.slots is None else _extended_slots(atom, kept, only_new=only_new)
+        atoms.append(replace(atom, shifts=kept, slots=slots))
+    return Holding(tuple(atoms), holding.begin, holding.finish, holding.endless)
+
+
+def _extended_slots(atom: AtomAllocation, shifts: Sequence[int], *, only_new: bool) -> Slots:
+    """Return the slots of an atom with other occurrences; new ones have no machine yet."""
+    assert atom.slots is not None
+    new = tuple(shift for shift in shifts if shift not in atom.shifts)
+    rows = replace(atom, shifts=new).all_rows() if new else atom.rows[:0]
+    added = np.concatenate([rows, np.full((len(rows), 1), NOWHERE)], axis=1)
+    return sort_slots(added if only_new else np.concatenate([atom.slots, added]))
+
+
+def with_slots(holding: Holding, slots: Sequence[Slots | None]) -> Holding:
+    """Return a holding whose atoms have these slots, in their order."""
+    atoms = tuple(
+        replace(atom, slots=mine) for atom, mine in zip(holding.atoms, slots, strict=True)
+    )
+    return replace(holding, atoms=atoms)

@@ -1,0 +1,1 @@
+"""Calls of tokens and the audit."""

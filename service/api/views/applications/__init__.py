@@ -1,0 +1,1 @@
+"""Calls of applications, their assignments, and executors."""

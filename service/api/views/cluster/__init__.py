@@ -1,0 +1,1 @@
+"""Calls of the cluster, its machines and outages, and the dispatch policy."""

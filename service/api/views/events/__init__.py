@@ -1,0 +1,1 @@
+"""Calls of events, webhooks and calendars."""

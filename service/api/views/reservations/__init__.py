@@ -1,0 +1,1 @@
+"""Calls of reservations, offers, holds, RDL and explanations."""

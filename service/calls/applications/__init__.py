@@ -1,0 +1,1 @@
+"""Applications, the quotas they meet, and the executors that run them."""

@@ -1,0 +1,1 @@
+"""The cluster: its description, machines, outages, and how work is dispatched on it."""

@@ -1,0 +1,265 @@
+"""Take machines away and give them back, and answer which reservations are affected.
+
+Outages are part of the cluster's description, so they are durable as that is, and `PUT /v1/cluster`
+shows them too. An outage is called by a hash of what it is: which machines, from when, until when.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from planner.adaptation.adapter import adapt
+from planner.adaptation.drain import drained_from, least_held
+from planner.cluster.cluster import Cluster, Outage
+from planner.files import FileError, cluster_from_json, cluster_to_json
+from planner.plan.plan import Plan
+from planner.replanning.draft_plan import DraftPlan
+from rdl.durations import rfc3339_text
+from rdl.time_grid import seconds_of
+from service.calls.cluster.cluster import present_cluster, present_version
+from service.commits.changes.commands import (
+    AdaptationAnswer,
+    AdaptationCommand,
+    ClusterAnswer,
+    Reconfiguration,
+)
+from service.planning.adaptation import EFFORT
+from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
+from service.replication.cluster_trial import too_costly
+from service.runtime import Runtime
+
+#: How often the description is read again because somebody else changed it meanwhile.
+_ROUNDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OutageAnswer:
+    """The answer to an outage that was added or taken back.
+
+    Attributes
+    ----------
+    outage
+        As it stands now; None where nothing of it is left.
+    summary
+        Which reservations are affected, as `Adaptation.to_json` writes it.
+    version
+        Version of the Plan that shows it so.
+    """
+
+    outage: Outage | None
+    summary: Mapping[str, Any]
+    version: int
+    origin: datetime | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the body of the answer."""
+        shown = None if self.outage is None else outage_to_json(self.outage, self.origin)
+        return {"version": self.version, "outage": shown, **self.summary}
+
+
+def outage_id(outage: Outage) -> str:
+    """Return what an outage is called."""
+    text = f"{outage.machines} {outage.indices} {outage.start_ms} {outage.end_ms}"
+    return f"o-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def outage_to_json(outage: Outage, origin: datetime | None) -> dict[str, Any]:
+    """Return an outage with its id and the names of its machines."""
+    entry = {
+        "id": outage_id(outage),
+        "kind": outage.kind,
+        "machines": outage.machines,
+        "names": [f"{outage.machines}-{index}" for index in outage.indices],
+        "start": seconds_of(outage.start_ms),
+        "end": seconds_of(outage.end_ms),
+    }
+    if origin is not None:
+        entry["start_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.start_ms))
+        entry["end_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.end_ms))
+    return entry
+
+
+def list_outages(runtime: Runtime) -> dict[str, Any]:
+    """Return the outages that are not over, earliest first."""
+    with runtime.reading() as plan:
+        cluster, version = plan.cluster, plan.version
+    now_ms = runtime.now_ms()
+    known = sorted((one for one in cluster.outages if one.end_ms > now_ms), key=_by_time)
+    shown = [outage_to_json(one, cluster.origin) for one in known]
+    return {"version": version, "outages": shown}
+
+
+def _by_time(outage: Outage) -> tuple[int, int, str, tuple[int, ...]]:
+    return outage.start_ms, outage.end_ms, outage.machines, outage.indices
+
+
+def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageAnswer:
+    """Take machines away, and answer which reservations are affected.
+
+    Parameters
+    ----------
+    asked
+        Fields of `service.api.views.cluster.outages.OUTAGE`.
+    dry_run
+        Say who would be; nothing is changed.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` for machines that there are not, or times that cannot be.
+    """
+    for _ in range(_ROUNDS):
+        present, tag = present_cluster(runtime)
+        outage = _outage_of(runtime, present, asked)
+        if outage.kind == "drain" or dry_run:
+            twin = twin_at_now(runtime)
+            by_count = asked["count"] is not None
+            outage = _drained(twin, present, outage, by_count=by_count)
+        wanted = replace(present, outages=(*present.outages, outage))
+        if dry_run:
+            refused = too_costly(twin, wanted)
+            if refused is not None:
+                raise ApiProblemError(refused)
+            return _would(runtime, twin, wanted, outage)
+        known = outage_id(outage) in {outage_id(one) for one in present.outages}
+        version = present_version(runtime) if known else _reconfigured(runtime, wanted, tag)
+        if version is not None:
+            return _adapted(runtime, outage, version)
+    raise problem("conflict", "the cluster's description changes again and again; try later")
+
+
+def twin_at_now(runtime: Runtime) -> Plan:
+    """Return a copy of the Plan, brought to the clock's step as a change would bring it."""
+    with runtime.reading() as plan:
+        twin = plan.copy()
+    now_step = runtime.now_ms() // twin.grid.step_ms
+    twin.advance_to(now_step, now_step + twin.cluster.horizon_ms // twin.grid.step_ms)
+    return twin
+
+
+def _drained(twin: Plan, present: Cluster, outage: Outage, *, by_count: bool) -> Outage:
+    """Let a drain wait for the leases in force; one by count takes machines with least to move."""
+    if outage.kind != "drain":
+        return outage
+    if by_count:
+        outage = least_held(twin, present, outage)
+    start = twin.grid.ms(drained_from(twin, present, outage))
+    if start >= outage.end_ms:
+        detail = "leases in force last until the end of the drain; give it a later end"
+        raise malformed([ApiError(detail, pointer="/end")])
+    return replace(outage, start_ms=max(start, outage.start_ms))
+
+
+def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
+    """Give machines back: what has not begun is forgotten, what has ends now.
+
+    One that work has left in this very step lasts until the end of the step: it says why that work
+    goes on elsewhere.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found`` for one that there is not, or that is over.
+    """
+    for _ in range(_ROUNDS):
+        present, tag = present_cluster(runtime)
+        step_ms = present.step_ms
+        now_ms = runtime.now_ms() // step_ms * step_ms
+        index = next(
+            (
+                number
+                for number, one in enumerate(present.outages)
+                if outage_id(one) == id_ and one.end_ms > now_ms
+            ),
+            None,
+        )
+        if index is None:
+            raise problem("not_found", f"there is no outage {id_!r}, or it is over")
+        outage = present.outages[index]
+        ended = None
+        if outage.start_ms < now_ms:
+            ended = replace(outage, end_ms=now_ms)
+        elif outage.start_ms < now_ms + step_ms and _was_left(runtime, outage, now_ms // step_ms):
+            ended = replace(outage, end_ms=now_ms + step_ms)
+        others = [one for number, one in enumerate(present.outages) if number != index]
+        left = tuple(others if ended is None else [*others, ended])
+        version = _reconfigured(runtime, replace(present, outages=left), tag)
+        if version is not None:
+            return _adapted(runtime, ended, version)
+    raise problem("conflict", "the cluster's description changes again and again; try later")
+
+
+def _was_left(runtime: Runtime, outage: Outage, step: int) -> bool:
+    """Return whether some slot that began before ends at a step on a machine of an outage."""
+    with runtime.reading() as plan:
+        names = {name: number for number, name in enumerate(plan.cluster.machine_names)}
+        machines = [names.get(f"{outage.machines}-{index}") for index in outage.indices]
+        slots, _ = plan.table.slots_after(step - 1)
+    ends = slots[(slots[:, 1] == step) & (slots[:, 0] < step), 3].tolist()
+    return not set(machines).isdisjoint(ends)
+
+
+def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> Outage:
+    """Return the outage that is asked for, read as cluster files are."""
+    step_ms = cluster.step_ms
+    now_ms = max(0, runtime.now_ms() // step_ms * step_ms)  # the Plan may begin in the future
+    start, end = runtime.resolve(asked["start"]), runtime.resolve(asked["end"])
+    start = now_ms if start is None else start
+    assert end is not None
+    if start < now_ms:
+        error = ApiError(
+            "machines cannot go before now", pointer="/start", fix="leave start out for now"
+        )
+        raise malformed([error])
+    if end <= start:
+        error = ApiError(
+            "machines must be back after they go", pointer="/end", fix="write +2h for two hours"
+        )
+        raise malformed([error])
+    entry: dict[str, Any] = {"start": seconds_of(start), "end": seconds_of(end)}
+    entry |= {name: asked[name] for name in ("machines", "count", "names", "kind")}
+    entry = {name: value for name, value in entry.items() if value is not None}
+    document = cluster_to_json(replace(cluster, outages=())) | {"outages": [entry]}
+    try:
+        return cluster_from_json(document, "the outage").outages[0]
+    except FileError as error:
+        raise malformed(
+            [
+                ApiError(one.message, pointer=_inside(one.pointer), fix=one.fix)
+                for one in error.problems
+            ]
+        ) from error
+
+
+def _inside(pointer: str | None) -> str:
+    return (pointer or "").removeprefix("/outages/0").rstrip("/")
+
+
+def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
+    """Return what the adapter would do on a copy of the Plan."""
+    found = adapt(twin, EFFORT, draft=DraftPlan.of(twin, wanted))
+    return OutageAnswer(outage, found.to_json(), present_version(runtime), wanted.origin)
+
+
+def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
+    """Return the version that changes the description; None where it is no longer that of `tag`."""
+    answer = runtime.planner.change(Reconfiguration(wanted, tag))[0]
+    if isinstance(answer, ClusterAnswer):
+        return answer.version
+    assert isinstance(answer, ProblemDocument)
+    if answer.code == "stale_revision":
+        return None
+    raise ApiProblemError(answer)
+
+
+def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswer:
+    answer = runtime.planner.change(AdaptationCommand(since))[0]
+    if isinstance(answer, ProblemDocument):
+        raise ApiProblemError(answer)
+    assert isinstance(answer, AdaptationAnswer)
+    origin = present_cluster(runtime)[0].origin
+    return OutageAnswer(outage, answer.summary, answer.version, origin)

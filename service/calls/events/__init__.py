@@ -1,0 +1,1 @@
+"""What happens, told: events, webhooks and calendars."""

@@ -1,0 +1,241 @@
+"""Start, read, stop, apply and delete optimisations; one function for each call."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from planner.plan.plan import Plan
+from planner.reservations.state import LIVE
+from rdl.durations import rfc3339_text
+from rdl.errors import nearest
+from service.calls.jobs.jobs import JobKind
+from service.clock import instant_of
+from service.commits.changes.commands import Answer, Key, OptimizationAnswer
+from service.optimizing.job import OptimizationJob
+from service.planning.optimization import applying_of
+from service.problems import ApiError, ProblemDocument, malformed, problem
+from service.response import Response, problem_response
+from service.store import OptimizationRow, TooManyError
+from service.store.rows.optimizations import RUNNING
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+OPTIMIZATIONS: Final = JobKind("p-", "optimisation")
+
+#: Milliseconds after its time limit until which rows do not move unless somebody says otherwise:
+#: for looking at what was found, and for applying it before time has passed over its rows.
+_LOOKING_MS: Final = 300_000
+
+#: States in which there is something to apply.
+_FOUND: Final = ("finished", "stopped", "applied")
+
+#: Seconds that applying one that runs waits for its best so far, and between two looks at it.
+_STOPPING_S: Final = 20.0
+_LOOK_S: Final = 0.1
+
+#: Most ids that a wrong pin is compared with.
+_LOOKED_AT: Final = 2_000
+
+#: Most newcomers that are told by name.
+_NAMED: Final = 10
+
+#: Most conflicts that are told one by one.
+_SHOWN: Final = 50
+
+
+def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep a request for a better Plan and have it worked on; return it as it is shown.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` with every problem, ``too_many`` where another one runs.
+    """
+    with runtime.reading() as plan:
+        asked = _asked(runtime, plan, values)
+    id_ = OPTIMIZATIONS.new_id(runtime)
+    try:
+        runtime.optimizations.start(id_, asked)
+    except TooManyError as error:
+        detail = "another optimisation runs; wait for it, or stop it"
+        raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
+    return shown(OPTIMIZATIONS.known(runtime, id_))
+
+
+def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> OptimizationJob:
+    errors: list[ApiError] = []
+    if values["lexicographic"] and values["weights"]:
+        message = "give either weights or lexicographic"
+        errors.append(ApiError(message, pointer="/weights"))
+    for index, pin in enumerate(values["pins"]):
+        number = plan.table.number_of(pin)
+        if number is None or plan.table.state(number) not in LIVE:
+            near = nearest(pin, islice(plan.table.ids(), _LOOKED_AT))
+            fix = None if near is None else f"did you mean {near!r}?"
+            message = f"no reservation {pin!r} holds anything"
+            errors.append(ApiError(message, pointer=f"/pins/{index}", fix=fix))
+    time_ms, work = values["time_limit"], values["work"]
+    until = runtime.resolve(values["frozen_until"])
+    if until is None:
+        until = runtime.now_ms() + _LOOKING_MS + (time_ms if work is None else 0)
+    frozen = plan.grid.ceil(max(0, until))
+    if frozen >= plan.grid.horizon:
+        message = "nothing could move: give a time before the horizon"
+        errors.append(ApiError(message, pointer="/frozen_until"))
+    if errors:
+        raise malformed(errors)
+    solver = values["solver"]
+    return OptimizationJob(
+        frozen,
+        tuple(values["pins"]),
+        values["admit_refused"],
+        values["weights"],
+        values["lexicographic"],
+        time_ms / 1000 if work is None else None,
+        work,
+        values["seed"],
+        {"auto": None, "none": ""}.get(solver, solver),
+    )
+
+
+def one(runtime: Runtime, id_: str) -> dict[str, Any]:
+    """Return one optimisation.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
+    return shown(OPTIMIZATIONS.known(runtime, id_))
+
+
+def page(runtime: Runtime) -> dict[str, Any]:
+    """Return all that are remembered, newest first, without what they found."""
+    return {"optimizations": [shown(row) for row in OPTIMIZATIONS.rows(runtime)]}
+
+
+def stop(runtime: Runtime, id_: str) -> dict[str, Any]:
+    """Ask one to end with the best so far; one that is over stays as it is."""
+    return shown(OPTIMIZATIONS.stop(runtime, id_))
+
+
+def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
+    """Take over what one found; one that runs is stopped first, and its best so far counts.
+
+    Parameters
+    ----------
+    partial
+        Where the Plan has moved on and not all of it fits, take what does; else take nothing.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``, ``wrong_state`` where there is nothing to apply.
+    """
+    row = _ended(runtime, id_)
+    if row.state not in _FOUND:
+        detail = f"the optimisation {id_!r} is {row.state}; there is nothing to apply"
+        raise problem("wrong_state", detail)
+    found = msgspec.json.decode(row.result)
+    # No client can send a key with a space, so none can meet this one.
+    key = Key(f"optimization {id_}", hashlib.sha256(row.result).digest())
+    written = (found["changes"], found["based_on"])
+    frozen = int(msgspec.json.decode(row.document).get("frozen_step", 0)) if partial else None
+    command = applying_of(runtime.reading, written, frozen)
+    ids = [entry["id"] for entry in found["changes"]]
+    response = runtime.planner.respond(command, lambda answers: _render_applied(answers, ids), key)
+    if response.status < 300 and row.state != "applied":
+        done = msgspec.json.decode(response.payload())
+        part = f"{done['changed']} of {len(ids)} changes" if done["left_out"] else "it"
+        note = f"the Plan holds {part} since version {done['version']}"
+        runtime.optimizations.rows.note_applied(id_, note)
+    return response
+
+
+def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
+    """Return the row of an optimisation that is over; one that runs is told to stop."""
+    row, until = OPTIMIZATIONS.known(runtime, id_), time.monotonic() + _STOPPING_S
+    if row.state == RUNNING:
+        runtime.optimizations.rows.stop(id_)
+    while row.state == RUNNING:
+        if time.monotonic() > until:
+            detail = f"the optimisation {id_!r} was asked to stop and has not yet; apply it then"
+            raise problem("wrong_state", detail)
+        time.sleep(_LOOK_S)
+        row = OPTIMIZATIONS.known(runtime, id_)
+    return row
+
+
+def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
+    applied = answers[0]
+    if isinstance(applied, ProblemDocument):
+        return problem_response(applied)
+    assert isinstance(applied, OptimizationAnswer)
+    if applied.version is None:
+        return problem_response(_conflict(applied, ids))
+    left = [
+        {"id": one.id or ids[one.index], "code": one.code, "detail": one.detail}
+        for one in applied.left_out
+    ]
+    body = {
+        "version": applied.version,
+        "merged": applied.merged,
+        "changed": len(ids) - len(left),
+        "left_out": left,
+    }
+    return Response(200, msgspec.json.encode(body))
+
+
+def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocument:
+    """Return what moved since it was found, one entry a change that does not fit any more."""
+    conflicts = applied.conflicts
+    errors = tuple(
+        ApiError(
+            one.detail if one.id is None else f"{one.id}: {one.detail}",
+            one.code,
+            pointer=f"/result/diff/requests/{one.id or ids[one.index]}",
+        )
+        for one in conflicts[:_SHOWN]
+    )
+    detail = (
+        f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
+        f"not fit, the first: {errors[0].message}{_newcomers_text(applied.newcomers)}; "
+        "with partial=true what fits is taken"
+    )
+    return ProblemDocument("conflict", detail, errors)
+
+
+def _newcomers_text(newcomers: Sequence[str]) -> str:
+    """Return who came in meanwhile, for a person."""
+    if not newcomers:
+        return ""
+    more = len(newcomers) - _NAMED
+    rest = f" and {more:,} more" if more > 0 else ""
+    return f"; admitted there meanwhile: {', '.join(newcomers[:_NAMED])}{rest}"
+
+
+def shown(row: OptimizationRow) -> dict[str, Any]:
+    """Return an optimisation as clients see it; `result` only where the row carries it."""
+    asked = msgspec.json.decode(row.document)
+    state = "stopping" if row.state == RUNNING and row.unwanted else row.state
+    body: dict[str, Any] = {
+        "id": row.id,
+        "state": state,
+        "reason": row.reason,
+        "created_at": rfc3339_text(instant_of(row.created_ms)),
+        "ended_at": rfc3339_text(instant_of(row.ended_ms)) if row.ended_ms else None,
+        "asked": asked,
+        "progress": msgspec.json.decode(row.progress),
+        "result": None,
+    }
+    if row.result:
+        found = msgspec.json.decode(row.result)
+        body["result"] = {**found["found"], "based_on": found["based_on"], "diff": found["diff"]}
+    return body

@@ -1,0 +1,166 @@
+"""Reservations as bars: columns of ids, states, times and rows, for pictures of thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.plan.plan import Plan
+from planner.plan.table.column_reading import ids_of, row_columns, scope_column
+from planner.reservations.reservation import NEVER
+from planner.reservations.state import NUMBERED_STATES
+from rdl.durations import rfc3339_text
+from rdl.time_grid import TimeGrid
+from service.access.user import User
+from service.problems import ApiError, malformed
+from service.windows import Window, WindowBook
+
+#: Most bars in one answer.
+MOST_BARS: Final = 20_000
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class BarSpan:
+    """Which bars: of a time in ms from the origin (None: from now, to the horizon), of a tenant.
+
+    `rows` asks for what each holds over time, too.
+    """
+
+    start_ms: int | None = None
+    end_ms: int | None = None
+    tenant: str | None = None
+    rows: bool = False
+
+
+def bars(
+    reading: Callable[[], AbstractContextManager[Plan]],
+    book: WindowBook,
+    wanted: BarSpan,
+    user: User,
+) -> dict[str, Any]:
+    """Return the reservations that hold something in a time, as columns.
+
+    Only those of tenants that the user acts for; how many others there are is told.
+
+    Parameters
+    ----------
+    reading
+        Holds the newest Plan.
+    book
+        The windows of its reservations.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` for a time that is not planned, or too many bars.
+    """
+    with reading() as plan:
+        numbers, others = _chosen(plan, wanted, user)
+        unread = book.unread(plan, numbers)
+        ordinals = plan.table.meta["ordinal"][numbers].tolist()
+        body = _columns(plan, wanted, numbers)
+        held = _row_columns(plan, numbers) if wanted.rows else {}
+        grid = plan.grid
+    book.read(unread)
+    windows = book.windows(ordinals)
+    body["window_from"], body["window_until"] = _window_columns(windows, grid)
+    return {**body, **held, "others": others}
+
+
+def _chosen(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int]:
+    """Return the reservations to show, and how many of others hold something then."""
+    start, end = _steps_of(plan, wanted)
+    table = plan.table
+    whole = table.matching(range(len(table)), wanted.tenant)
+    held = table.holding_between(whole, start, end)
+    others = 0
+    if not user.sees_all:
+        column = scope_column(table, held, "tenant")
+        seen = np.array([user.acts_for(word) for word in column.words], dtype=np.bool_)
+        mine = seen[column.place] if len(held) else np.zeros(0, dtype=np.bool_)
+        others, held = int((~mine).sum()), held[mine]
+    if len(held) > MOST_BARS:
+        message = f"{len(held)} bars are more than {MOST_BARS}"
+        raise malformed([ApiError(message, pointer="?to", fix="ask for a shorter time")])
+    return held, others
+
+
+def _steps_of(plan: Plan, span: BarSpan) -> tuple[int, int]:
+    """Return the first step of a time and the first past it; the past is shown too."""
+    grid = plan.grid
+    start = plan.now if span.start_ms is None else max(grid.floor(span.start_ms), 0)
+    end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
+    if start >= end:
+        message = f"nothing is planned there; the Plan reaches from 0 to {grid.seconds(end)} s"
+        raise malformed([ApiError(message, pointer="?from")])
+    return start, end
+
+
+def _columns(plan: Plan, span: BarSpan, numbers: _Ints) -> dict[str, Any]:
+    grid, meta = plan.grid, plan.table.meta[numbers]
+    start, end = _steps_of(plan, span)
+    tenants = scope_column(plan.table, numbers, "tenant")
+    shown = np.unique(tenants.place)
+    place = np.zeros(len(tenants.words) + 1, dtype=np.int64)
+    place[shown] = np.arange(len(shown))
+    finish = np.minimum(meta["finish"], grid.horizon)
+    return {
+        "version": plan.version,
+        "from": grid.seconds(start),
+        "to": grid.seconds(end),
+        "from_at": rfc3339_text(grid.instant_at(grid.ms(start))),
+        "to_at": rfc3339_text(grid.instant_at(grid.ms(end))),
+        "now": grid.seconds(plan.now),
+        "step": grid.seconds(1),
+        "tenants": [{"name": tenants.words[n], "slot": n} for n in shown.tolist()],
+        "states": [state.value for state in NUMBERED_STATES],
+        "id": ids_of(plan.table, numbers),
+        "tenant": place[tenants.place].tolist(),
+        "state": meta["state"].tolist(),
+        "begin": _seconds(meta["begin"], grid),
+        "finish": _seconds(finish, grid),
+        "endless": np.flatnonzero(meta["finish"] == NEVER).tolist(),
+    }
+
+
+def _row_columns(plan: Plan, numbers: _Ints) -> dict[str, Any]:
+    """Return the rows of all bars, one after the other, with how many each bar has."""
+    columns, grid = row_columns(plan.table, numbers), plan.grid
+    place = np.searchsorted(numbers, columns.number)
+    start, end, bundles = columns.rows.T
+    # A row that begins where the one before it ends is 0: most are, and zeros pack well.
+    fresh = np.ones(len(start), dtype=np.bool_)
+    fresh[1:] = columns.number[1:] != columns.number[:-1]
+    before = np.where(fresh, plan.table.meta["begin"][columns.number], np.roll(end, 1))
+    return {
+        "rows": np.bincount(place, minlength=len(numbers)).tolist(),
+        "row_after": _seconds(start - before, grid),
+        "row_length": _seconds(end - start, grid),
+        "row_bundles": bundles.tolist(),
+    }
+
+
+def _window_columns(
+    windows: list[Window | None], grid: TimeGrid
+) -> tuple[list[int | float | None], list[int | float | None]]:
+    known = np.array([window or (0, 0) for window in windows], dtype=np.int64).reshape(-1, 2)
+    first: list[int | float | None] = [*_seconds(known[:, 0], grid)]
+    last: list[int | float | None] = [*_seconds(known[:, 1], grid)]
+    for place, window in enumerate(windows):
+        if window is None:
+            first[place] = last[place] = None
+    return first, last
+
+
+def _seconds(steps: NDArray[Any], grid: TimeGrid) -> list[int | float]:
+    """Return steps as seconds; whole where the Plan's step is."""
+    ms = steps.astype(np.int64) * grid.step_ms
+    seconds: list[int | float] = (ms // 1000 if grid.step_ms % 1000 == 0 else ms / 1000).tolist()
+    return seconds

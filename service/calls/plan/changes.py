@@ -1,0 +1,84 @@
+"""Which reservations have changed since a version: what a page needs to keep its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from planner.plan.plan import Plan
+from service.access.user import User
+from service.calls.reservations.pages import refusal_to_json
+from service.events.plan_event import CLUSTER, WHOLE, EventPosition, PlanEvent
+from service.runtime import Runtime
+
+#: Most reservations that one answer holds, and most events that are looked at for them.
+MOST_CHANGED: Final = 1_000
+_MOST_EVENTS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Whose changes are told: those that `user` may see, of `tenant` where one is named."""
+
+    user: User
+    tenant: str | None = None
+
+    def takes(self, event: PlanEvent) -> bool:
+        """Return whether an event of a reservation is told."""
+        return event.tenant is not None and self.is_of(event.tenant)
+
+    def is_of(self, tenant: str) -> bool:
+        """Return whether what belongs to a tenant is told."""
+        return self.tenant in (None, tenant) and self.user.acts_for(tenant)
+
+
+def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> dict[str, Any]:
+    """Return what has changed after a version; `reset` where that is not known, or too much."""
+    with runtime.reading() as plan:
+        events = _events_after(runtime, plan, version)
+        body: dict[str, Any] = {
+            "version": plan.version,
+            "since": version,
+            "reset": events is None,
+            "cluster": False,
+            "now": plan.grid.seconds(plan.now),
+            "reservations": [],
+            "removed": [],
+        }
+        if events is None:
+            return body
+        ids = {one.reservation: None for one in events if wanted.takes(one)}
+        if len(ids) > MOST_CHANGED:
+            return body | {"reset": True}
+        shown, removed = [], []
+        for id_ in ids:
+            assert id_ is not None
+            entry = _entry(plan, id_, wanted)
+            if entry is None:
+                removed.append(id_)
+            else:
+                shown.append(entry)
+    cluster = any(one.kind == CLUSTER for one in events)
+    return body | {"cluster": cluster, "reservations": shown, "removed": removed}
+
+
+def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEvent] | None:
+    """Return the events after a version; None where they are forgotten, or too many."""
+    if version > plan.version:
+        return None
+    events = runtime.recent.read(EventPosition(version, WHOLE), _MOST_EVENTS + 1)
+    return None if events is None or len(events) > _MOST_EVENTS else events
+
+
+def _entry(plan: Plan, id_: str, wanted: ChangeFilter) -> dict[str, Any] | None:
+    """Return a reservation or refusal as lists show it; None where it is forgotten.
+
+    An id that was refused, or has left the Plan, may be another tenant's by now.
+    """
+    reservation, refusal = plan.reservation(id_), plan.refusal(id_)
+    if reservation is not None and wanted.is_of(reservation.tenant):
+        return reservation.to_json(plan.grid)
+    if refusal is not None and wanted.is_of(refusal.tenant):
+        return refusal_to_json(refusal, plan.grid)
+    return None

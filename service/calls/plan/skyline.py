@@ -1,0 +1,171 @@
+"""What holds a resource over time, apart by tenant, queue or state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster.calendar import calendar_of
+from planner.plan.plan import Plan
+from planner.plan.table.column_reading import row_columns, scope_column
+from planner.reservations.state import NUMBERED_STATES
+from rdl.durations import rfc3339_text
+from rdl.errors import did_you_mean
+from service.access.user import User
+from service.calls.plan.series import UNITS, PlanSpan, plain_amounts, steps_of
+from service.problems import ApiError, malformed
+
+#: What a skyline may be divided by.
+DIVISIONS: Final = ("tenant", "queue", "state")
+
+#: Most amounts in one answer: buckets times layers.
+MOST_AMOUNTS: Final = 1_000_000
+
+_Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Words that a skyline is divided by, and the layer of each of some reservations.
+
+    Attributes
+    ----------
+    names
+        Of the layers; None for those that the user does not see apart.
+    slots
+        The place of a tenant among all (`GET /v1/tenants`); None for other words.
+    place
+        int64[n].
+    """
+
+    names: Sequence[str | None]
+    slots: Sequence[int | None]
+    place: _Ints
+
+
+def skyline(
+    plan: Plan, span: PlanSpan, resource: str | None, division: str, user: User
+) -> dict[str, Any]:
+    """Return one resource over time: capacity, and what each layer holds of it.
+
+    Of a bucket the step counts at which most is held in all: the layers then add up to
+    ``allocated`` of ``GET /v1/plan``. The caller holds the Plan.
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` for a resource that there is not, or too many amounts for one answer.
+    """
+    row, resource = _resource_of(plan, resource)
+    start, end, bucket = steps_of(plan, span)
+    table = plan.table
+    held = table.holding_between(np.arange(len(table)), start, end)
+    layers = _layers_of(plan, held, division, user)
+    buckets = -(-(end - start) // bucket)
+    if buckets * len(layers.names) > MOST_AMOUNTS:
+        message = f"{buckets} buckets of {len(layers.names)} layers are more than {MOST_AMOUNTS}"
+        raise malformed([ApiError(message, pointer="?step", fix="ask for a longer step")])
+    amounts = _amounts(plan, held, layers, (start, end, resource))
+    peaks = _peaks(amounts.sum(axis=0), bucket)
+    calendar = calendar_of(plan.cluster, start, end)
+    capacity = calendar.dense(calendar.capacity(resource))
+    free = plan.ledger.free[row, start - plan.ledger.first : end - plan.ledger.first]
+    unit, size = UNITS.get(resource, ("units", 1))
+    edges = np.arange(0, end - start, bucket)
+    grid = plan.grid
+    return {
+        "version": plan.version,
+        "from": grid.seconds(start),
+        "to": grid.seconds(end),
+        "step": grid.seconds(bucket),
+        "from_at": rfc3339_text(grid.instant_at(grid.ms(start))),
+        "to_at": rfc3339_text(grid.instant_at(grid.ms(end))),
+        "now": grid.seconds(plan.now),
+        "resource": resource,
+        "unit": unit,
+        "by": division,
+        "capacity": plain_amounts(np.minimum.reduceat(capacity, edges), size),
+        "free": plain_amounts(np.minimum.reduceat(free, edges), size),
+        "layers": [
+            {"name": name, "slot": slot, "amounts": plain_amounts(amounts[place, peaks], size)}
+            for place, (name, slot) in enumerate(zip(layers.names, layers.slots, strict=True))
+        ],
+    }
+
+
+def _resource_of(plan: Plan, asked: str | None) -> tuple[int, str]:
+    known = list(plan.cluster.resources)
+    if asked is None:
+        return _scarcest(plan), known[_scarcest(plan)]
+    if asked not in known:
+        fix = did_you_mean(asked, known)
+        message = f"there is no resource {asked!r}"
+        raise malformed([ApiError(message, pointer="?resource", fix=fix)])
+    return known.index(asked), asked
+
+
+def _scarcest(plan: Plan) -> int:
+    """Return the resource of which the smallest share is free over all the planned time."""
+    rows = len(plan.cluster.resources)
+    free = plan.ledger.free[:rows].sum(axis=1, dtype=np.float64)
+    nominal = np.array(
+        [max(1, plan.cluster.nominal.get(name, 0)) for name in plan.cluster.resources]
+    )
+    return int(np.argmin(free / nominal))
+
+
+def _layers_of(plan: Plan, held: _Ints, division: str, user: User) -> Layers:
+    if division == "state":
+        place = plan.table.meta["state"][held].astype(np.int64)
+        words: Sequence[str] = [state.value for state in NUMBERED_STATES]
+        visible = [True] * len(words)
+    else:
+        column = scope_column(plan.table, held, division)
+        place, words = column.place, column.words
+        visible = [division == "queue" or user.acts_for(word) for word in words]
+    there = np.bincount(place, minlength=len(words)) > 0
+    shown = [n for n, seen in enumerate(visible) if seen and there[n]]
+    others = [n for n, seen in enumerate(visible) if not seen and there[n]]
+    target = np.full(len(words), len(shown), dtype=np.int64)
+    target[shown] = np.arange(len(shown))
+    names: list[str | None] = [words[n] for n in shown]
+    slots: list[int | None] = [n if division == "tenant" else None for n in shown]
+    if others:
+        names, slots = [*names, None], [*slots, None]
+    return Layers(names, slots, target[place])
+
+
+def _amounts(
+    plan: Plan, held: _Ints, layers: Layers, part: tuple[int, int, str]
+) -> NDArray[np.int64]:
+    """Return int64[layers, steps]: what each layer holds of a resource at each step."""
+    start, end, resource = part
+    steps = end - start
+    columns = row_columns(plan.table, held)
+    size = np.array([bundle.get(resource, 0) for bundle in columns.bundles], dtype=np.int64)
+    layer_of = np.zeros(len(plan.table) + 1, dtype=np.int64)
+    layer_of[held] = layers.place
+    first = np.clip(columns.rows[:, 0] - start, 0, steps)
+    last = np.clip(columns.rows[:, 1] - start, 0, steps)
+    amount = columns.rows[:, 2] * size[columns.kind]
+    changes = np.zeros((len(layers.names), steps + 1), dtype=np.int64)
+    layer = layer_of[columns.number]
+    np.add.at(changes, (layer, first), amount)
+    np.add.at(changes, (layer, last), -amount)
+    totals: NDArray[np.int64] = np.add.accumulate(changes[:, :-1], axis=1)
+    return totals
+
+
+def _peaks(total: _Ints, bucket: int) -> _Ints:
+    """Return int64[buckets]: the step of each bucket at which most is held."""
+    if bucket == 1:
+        return np.arange(len(total))
+    padded = np.full(-(-len(total) // bucket) * bucket, -1, dtype=np.int64)
+    padded[: len(total)] = total
+    within = padded.reshape(-1, bucket).argmax(axis=1)
+    peaks: _Ints = np.arange(len(within)) * bucket + within
+    return peaks

@@ -1,0 +1,166 @@
+"""When work without a reservation may start: an estimate, from what the Plan leaves free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch.applications.application import Application
+from planner.plan.plan import Plan
+from rdl.time_grid import seconds_of
+from service.access.user import User
+from service.calls.access.visibility import require_visible
+from service.dispatching.documents import read_document
+from service.store import ApplicationRow
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+#: Most applications before this one that are laid out one by one.
+_MOST_BEFORE: Final = 2_000
+
+
+class BestEffortRoom:
+    """What the Plan leaves free from now on, as totals; work is laid into it, earliest first.
+
+    Parameters
+    ----------
+    plan
+        The caller holds it.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._first = max(plan.now, plan.ledger.first)
+        self.resources = tuple(plan.cluster.resources)
+        rows = len(self.resources)
+        self._free = plan.ledger.free[:rows, self._first - plan.ledger.first :].copy()
+        self._grid = plan.grid
+
+    def lay(self, demand: Mapping[str, int], length_ms: int | None, *, now: bool) -> int | None:
+        """Take `demand` for a length of time; return ms from the origin, None where it never fits.
+
+        Parameters
+        ----------
+        length_ms
+            None: to the end of what is planned.
+        now
+            It runs already: it is taken from now on, whether it fits or not.
+        """
+        steps = self._free.shape[1]
+        length = steps if length_ms is None else max(1, self._grid.ceil(length_ms))
+        needed = np.array([demand.get(name, 0) for name in self.resources], dtype=np.int64)
+        place = 0 if now else self._earliest(needed, min(length, steps))
+        if place is None:
+            return None
+        self._free[:, place : place + length] -= needed[:, None]
+        return self._grid.ms(self._first + place)
+
+    def _earliest(self, needed: NDArray[np.int64], length: int) -> int | None:
+        short: NDArray[np.bool_] = np.any(self._free < needed[:, None], axis=0)
+        # What begins near the end of what is planned may go on past it.
+        before = np.concatenate([[0], np.cumsum(short), np.full(length, short.sum())])
+        clear = np.flatnonzero(before[length : length + len(short)] == before[: len(short)])
+        clear = clear[~short[clear]]
+        return int(clear[0]) if len(clear) else None
+
+
+def estimate(runtime: Runtime, id_: str, user: User) -> dict[str, Any]:
+    """Return when an application may start, and what that rests on.
+
+    Cores of those before it in order of submission are laid into what the Plan leaves free, each
+    for its `size`. It is an estimate: ends come earlier or later than sizes say, the dispatcher may
+    put later work first, and machines are counted as totals.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``, also for what is of tenants that the user does not act for.
+    """
+    rows = runtime.dispatcher.rows
+    row = rows.get(id_)
+    require_visible(user, None if row is None else row.tenant, f"application {id_!r}")
+    assert row is not None
+    application = read_document(row.document).application
+    started_ms = _started_ms(row)
+    body: dict[str, Any] = {"id": id_, "state": row.state, "before": 0, "without_size": 0}
+    if started_ms is not None or row.over:
+        return body | _told(runtime, started_ms, "started", "it has started")
+    if application.reservation is not None:
+        return body | _reserved(runtime, application)
+    earlier = [
+        (one, read_document(one.document).application)
+        for one in rows.open()
+        if (one.submitted_ms, one.id) < (row.submitted_ms, row.id)
+    ]
+    return body | _sought(runtime, application, [e for e in earlier if e[1].reservation is None])
+
+
+def _sought(
+    runtime: Runtime,
+    application: Application,
+    earlier: list[tuple[ApplicationRow, Application]],
+) -> dict[str, Any]:
+    now_ms = runtime.now_ms()
+    with runtime.reading() as plan:
+        room = BestEffortRoom(plan)
+    for row, one in earlier[:_MOST_BEFORE]:
+        started_ms = _started_ms(row)
+        left_ms = one.size_ms
+        if started_ms is not None and left_ms is not None:
+            left_ms = max(1, left_ms - (now_ms - started_ms))
+        room.lay(_cores(one), left_ms, now=started_ms is not None)
+    at_ms = room.lay(_cores(application), application.size_ms, now=False)
+    counts = {
+        "before": len(earlier),
+        "without_size": sum(one.size_ms is None for _, one in earlier),
+    }
+    if at_ms is None:
+        told = "there is no room for its cores in the time that is planned"
+        return counts | _told(runtime, None, "none", told)
+    told = "its cores have room then beside what is promised and what waits before it"
+    return counts | _told(runtime, max(at_ms, now_ms), "queue", told)
+
+
+def _reserved(runtime: Runtime, application: Application) -> dict[str, Any]:
+    """Return when the reservation of an application first holds something from now on."""
+    assert application.reservation is not None
+    with runtime.reading() as plan:
+        found = plan.reservation(application.reservation)
+        grid, now = plan.grid, plan.now
+    atoms = () if found is None else found.atoms
+    begins = [
+        max(int(start), now)
+        for atom in atoms
+        for start, end, _ in atom.all_rows().tolist()
+        if end > now and application.atom in (None, atom.path)
+    ]
+    if not begins:
+        return _told(runtime, None, "none", "its reservation holds nothing any more")
+    at_ms = max(grid.ms(min(begins)), runtime.now_ms())
+    return _told(runtime, at_ms, "reservation", "its reservation holds room from then on")
+
+
+def _told(runtime: Runtime, at_ms: int | None, basis: str, detail: str) -> dict[str, Any]:
+    return {
+        "start": None if at_ms is None else seconds_of(at_ms),
+        "start_at": None if at_ms is None else runtime.calendar(at_ms),
+        "basis": basis,
+        "detail": detail,
+    }
+
+
+def _started_ms(row: ApplicationRow) -> int | None:
+    started = msgspec.json.decode(row.status).get("started")
+    return None if started is None else round(1000 * started)
+
+
+def _cores(application: Application) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in application.core:
+        for name, amount in part.resources.items():
+            total[name] = total.get(name, 0) + amount * part.count
+    return total

@@ -1,0 +1,1 @@
+"""Commands on applications, and on how a server dispatches them."""

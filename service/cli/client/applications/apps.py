@@ -1,0 +1,143 @@
+"""`agenda apps submit|list|show|kill`: applications of a server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from service.cli.client.reservations.tables import instant_text
+from service.cli.client.server import Server, ServerReply, client_options, entry_path
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import READABLE_OR_STDIN
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    print_json,
+    print_listing,
+    print_table,
+)
+
+_PATH: Final = "/v1/applications"
+_COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
+_LISTED: Final = (*_COLUMNS, "reason")
+_PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered")
+
+
+@click.group()
+def apps() -> None:
+    """Submit, list, show and end the applications of a server."""
+
+
+@apps.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@client_options
+@click.option("--id", "id_", help="Id of the application.  [default: chosen by the server]")
+@click.option("--tenant", help="Tenant of the application.")
+@click.option("--queue", help="Queue in which policies count the application.")
+@click.option("--reservation", help="Reservation under which the application runs.")
+@click.option("--atom", help="Path of the atom of that reservation.")
+@click.option(
+    "--close-on-end",
+    is_flag=True,
+    help="When the application ends, give the rest of its reservation back.",
+)
+@format_option(TABLE, JSON)
+@reports_errors
+def submit(
+    file: str,
+    server: Server,
+    id_: str | None,
+    tenant: str | None,
+    queue: str | None,
+    reservation: str | None,
+    atom: str | None,
+    close_on_end: bool,
+    form: str,
+) -> int:
+    """Submit the application in FILE: JSON, TOML (by the file's name) or a ZApp."""
+    from dispatch.applications.document import parse_document
+
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    options = {
+        "id": id_, "tenant": tenant, "queue": queue, "reservation": reservation, "atom": atom,
+        "close_on_end": close_on_end,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value}
+    body = {**given, "application": parse_document(raw, file)}
+    return _print_application(server.once(_PATH, body), form)
+
+
+@apps.command("list")
+@client_options
+@click.option("--tenant", help="Only applications of this tenant.")
+@click.option("--state", help="Only applications in this state.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="List at most so many.",
+)
+@format_option()
+@reports_errors
+def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:
+    """List the applications of a server in order of submission, and why those wait that do."""
+    filters = {"tenant": tenant, "state": state}
+    entries = server.listed(_PATH, "applications", filters, limit)
+    rows = [[*_row(entry, calendar=form == TABLE), entry["reason"]] for entry in entries]
+    print_listing(entries, _LISTED, rows, form)
+    return DONE
+
+
+@apps.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@format_option(TABLE, JSON)
+@reports_errors
+def show(id_: str, server: Server, form: str) -> int:
+    """Show one application: its state and its components."""
+    return _print_application(server.call("GET", entry_path(_PATH, id_)), form)
+
+
+@apps.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@format_option(TABLE, JSON)
+@reports_errors
+def kill(id_: str, server: Server, form: str) -> int:
+    """End an application; its components are stopped at the server's next tick."""
+    return _print_application(server.call("DELETE", entry_path(_PATH, id_)), form)
+
+
+def _print_application(reply: ServerReply, form: str) -> int:
+    body = reply.good()
+    if form == JSON:
+        print_json(body)
+        return DONE
+    print_table(_COLUMNS, [_row(body, calendar=True)])
+    if body["reason"]:
+        click.echo(f"\n{body['reason']}")
+    if body["components"]:
+        click.echo()
+        parts = [[part["name"], *(part[key] for key in _PARTS[1:])] for part in body["components"]]
+        print_table(_PARTS, parts)
+        for part in body["components"]:
+            if part.get("reason"):
+                click.echo(f"\n{part['reason']}")
+    return DONE
+
+
+def _row(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
+    parts = entry["components"]
+    sums = {key: sum(part[key] for part in parts) for key in ("running", "wanted")}
+    values: dict[str, Any] = {**entry, **sums}
+    if calendar:
+        for time in ("submitted", "started", "ended"):
+            values[time] = instant_text(entry, entry[time])
+    return [values.get(name) for name in _COLUMNS]

@@ -1,0 +1,1 @@
+"""Commands on what happens on a server: watch it, or have it told."""

@@ -1,0 +1,84 @@
+"""`agenda watch`: what happens on a server, line by line, as it happens."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Final
+
+import click
+
+from rdl.durations import TimeTextError, parse_duration
+from service.cli.client.events.event_stream import ServerEvents
+from service.cli.client.server import Server, client_options
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import JSON, TABLE, format_option
+from service.pictures.style import cell_text
+
+#: What of an event stands in columns of its own.
+_COLUMNS: Final = ("id", "version", "kind", "at", "reservation", "tenant")
+
+
+@click.command()
+@click.option("--tenant", help="Of reservations: only those of this tenant.")
+@click.option("--reservation", help="Of reservations: only this one.")
+@click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
+@click.option("--after", help="Begin behind this version or event.  [default: now]")
+@click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")
+@client_options
+@format_option(TABLE, JSON)
+@reports_errors
+def watch(
+    server: Server,
+    form: str,
+    tenant: str | None,
+    reservation: str | None,
+    kinds: tuple[str, ...],
+    after: str | None,
+    wait: str | None,
+) -> int:
+    """Print what happens on a server, one line an event, until stopped.
+
+    Where the server is away for a while, nothing is missed or printed twice.
+    """
+    options = {
+        "tenant": tenant,
+        "reservation": reservation,
+        "kinds": ",".join(kinds),
+        "after": after,
+    }
+    query = {name: value for name, value in options.items() if value}
+    for event in ServerEvents(server, query, _until(wait)):
+        click.echo(json.dumps(event.data) if form == JSON else _line(event.kind, event.data))
+    return DONE
+
+
+def _until(wait: str | None) -> float | None:
+    if wait is None:
+        return None
+    try:
+        return time.monotonic() + parse_duration(wait) / 1000
+    except TimeTextError as error:
+        raise click.BadParameter(str(error), param_hint="--wait") from error
+
+
+def _line(kind: str, data: dict[str, Any]) -> str:
+    """Return an event as a line: id, time, kind, whose, and what else is told."""
+    rest = " ".join(f"{name}={_text(one)}" for name, one in data.items() if name not in _COLUMNS)
+    words = (
+        f"{data.get('id', '-'):>10}",
+        f"{cell_text(data.get('at', '-')):>12}",
+        f"{kind:<12}",
+        data.get("reservation", ""),
+        f"({data['tenant']})" if data.get("tenant") else "",
+        rest or (f"version={data['version']}" if "version" in data else ""),
+    )
+    line = " ".join(word for word in words if word).rstrip()
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}:{one}" for name, one in value.items()) or "nothing"
+    return str(value)

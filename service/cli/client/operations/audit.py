@@ -1,0 +1,66 @@
+"""`agenda audit`: who changed what on a server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import click
+
+from service.cli.client.server import Server, client_options
+from service.cli.terminal.errors import reports_errors
+from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.output import CSV, JSON, TABLE, format_option, print_listing
+
+PATH: Final = "/v1/audit"
+
+#: Form of one JSON object a line, which other tools read as it comes.
+JSON_LINES: Final = "jsonl"
+
+COLUMNS: Final = (
+    "at", "user", "address", "call", "kind", "tenant", "about", "detail", "version",
+)  # fmt: skip
+
+
+@click.command()
+@client_options
+@click.option("--user", help="Only changes by this user.")
+@click.option("--tenant", help="Only changes of what belongs to this tenant.")
+@click.option("--kind", help="Only changes of this kind, such as admit, end or cluster.")
+@click.option("--about", help="Only changes of this reservation, application or token.")
+@click.option("--from", "start", help="Only changes at or after this time: 2h, +2h or RFC 3339.")
+@click.option("--to", "end", help="Only changes before this time.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="List the newest N.  [default: all]", metavar="N"
+)
+@format_option(TABLE, JSON, CSV, JSON_LINES)
+@reports_errors
+def audit(
+    server: Server,
+    user: str | None,
+    tenant: str | None,
+    kind: str | None,
+    about: str | None,
+    start: str | None,
+    end: str | None,
+    limit: int | None,
+    form: str,
+) -> int:
+    """List who changed what, when and from where, newest first; for operators.
+
+    `-o jsonl` and `-o csv` are for other tools.
+    """
+    query = {
+        "user": user, "tenant": tenant, "kind": kind, "about": about, "from": start, "to": end,
+    }  # fmt: skip
+    entries = server.listed(PATH, "changes", query, limit)
+    if form == JSON_LINES:
+        for entry in entries:
+            click.echo(json.dumps(entry, ensure_ascii=False))
+    else:
+        print_listing(entries, COLUMNS, [_row_of(entry) for entry in entries], form)
+    return DONE
+
+
+def _row_of(entry: dict[str, Any]) -> tuple[object, ...]:
+    return tuple(entry[name] for name in COLUMNS)

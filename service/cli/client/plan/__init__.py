@@ -1,0 +1,1 @@
+"""Commands on the Plan of a server as a whole."""

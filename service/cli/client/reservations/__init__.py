@@ -1,0 +1,1 @@
+"""Commands on the reservations of a server, and offers."""

@@ -1,0 +1,272 @@
+"""`agenda submit`, `list`, `show`, `cancel`: a client of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from service.cli.client.reservations.tables import (
+    ALLOCATION_COLUMNS,
+    COLUMNS,
+    SLOT_COLUMNS,
+    allocation_rows,
+    row_of,
+    slot_rows,
+    why_not,
+)
+from service.cli.client.server import Server, ServerReply, client_options, entry_path
+from service.cli.plans.plan_tables import offer_lines
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.options import READABLE_OR_STDIN, finite, read_text
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    print_json,
+    print_listing,
+    print_table,
+)
+
+PATH: Final = "/v1/reservations"
+
+#: Problem codes that answer "no" to a request that could be read.
+REFUSALS: Final = frozenset(
+    {
+        "capacity", "capacity_over_time", "quota", "window_limit", "lead_time", "count_limit",
+        "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
+    }
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("file", type=READABLE_OR_STDIN)
+@client_options
+@click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
+@click.option("--tenant", help="Tenant of the request.")
+@click.option("--queue", help="Queue of the request.")
+@click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
+@click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
+@click.option("--agent", help="Agent that places the request.  [default: the server's]")
+@click.option(
+    "--creditable",
+    is_flag=True,
+    default=None,
+    help="Credit work that runs beyond the reservation: later leases are given back.",
+)
+@click.option(
+    "--promise",
+    type=click.Choice(["pooled", "packable", "placed"]),
+    help="What is promised of machines.  [default: the cluster's level]",
+)
+@click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
+@format_option(TABLE, JSON)
+@reports_errors
+def submit(
+    file: str,
+    server: Server,
+    id_: str | None,
+    tenant: str | None,
+    queue: str | None,
+    weight: float | None,
+    priority: int | None,
+    agent: str | None,
+    creditable: bool | None,
+    promise: str | None,
+    dry_run: bool,
+    form: str,
+) -> int:
+    """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
+
+    Options fill in what FILE leaves out. Exits with 3 if a request was refused.
+    """
+    options = {
+        "id": id_, "tenant": tenant, "queue": queue, "weight": weight, "priority": priority,
+        "agent": agent, "creditable": creditable, "promise": promise,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    bodies = [{**given, **body} for body in bodies_in(file)]
+    if not bodies:
+        raise CliError(f"{file}: nothing to submit")
+    query = {"dry_run": "true" if dry_run else None}
+    if len(bodies) == 1:
+        replies = [server.once(PATH, bodies[0], query)]
+    else:
+        replies = post_batch(server, bodies, query)
+    _print_replies(bodies, replies, form)
+    codes = [_code_of(reply) for reply in replies]
+    return ERROR if ERROR in codes else max(codes)
+
+
+def post_batch(
+    server: Server, bodies: Sequence[Mapping[str, Any]], query: Mapping[str, object]
+) -> list[ServerReply]:
+    """Post requests as one batch, each on its own; return what was said to each.
+
+    Raises
+    ------
+    CliError
+        If the batch as a whole was not taken.
+    """
+    done = server.once(f"{PATH}:batch", list(bodies), query).good()
+    return [ServerReply(line["status"], line["body"]) for line in done["results"]]
+
+
+def bodies_in(file: str) -> Iterator[dict[str, Any]]:
+    """Yield request bodies: one of RDL, or one a workload line (without its `submitted`)."""
+    text = read_text(file)
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not numbered:
+        return
+    parsed = [_object(line) for _, line in numbered] if text.lstrip().startswith("{") else []
+    if not any(line is not None and "rdl" in line for line in parsed):
+        yield {"rdl": text if _object(text) is None else _object(text)}
+        return
+    for (number, _), line in zip(numbered, parsed, strict=True):
+        if line is None or "rdl" not in line:
+            where = f"{file}: line {number}"
+            raise CliError(f'{where} is not a workload line; write {{"rdl": ...}} on each line')
+        yield {name: value for name, value in line.items() if name != "submitted"}
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    from rdl.codecs.strict_json import JsonTextError, read_json
+
+    try:
+        value = read_json(text)
+    except JsonTextError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _code_of(reply: ServerReply) -> int:
+    if reply.ok:
+        return DONE
+    return REFUSED if _member(reply, "code") in REFUSALS else ERROR
+
+
+def _member(reply: ServerReply, name: str) -> Any:
+    """Return a member of a problem document; None where something else answered."""
+    return reply.body.get(name) if isinstance(reply.body, dict) else None
+
+
+def _print_replies(
+    bodies: Sequence[Mapping[str, Any]], replies: Sequence[ServerReply], form: str
+) -> None:
+    if form == JSON:
+        values = [reply.body for reply in replies]
+        print_json(values[0] if len(values) == 1 else values)
+        return
+    kept = [row_of(reply.body, calendar=True) for reply in replies if reply.ok]
+    if kept:
+        print_table(COLUMNS, kept)
+    for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
+        if not reply.ok:
+            unnamed = f"request {number}: " if len(bodies) > 1 else ""
+            name = f"{body['id']}: " if "id" in body else unnamed
+            click.echo(f"{name}{why_not(body, reply)}", err=True)
+            for line in offer_lines((_member(reply, "refusal") or {}).get("offers", ())):
+                click.echo(line, err=True)
+
+
+@click.command("list")
+@client_options
+@click.option("--tenant", help="Only reservations of this tenant.")
+@click.option("--queue", help="Only reservations of this queue.")
+@click.option("--state", help="Only reservations in this state, such as accepted or refused.")
+@click.option(
+    "--from",
+    "start",
+    help="Only reservations that hold something at or after this time: 2h, +2h or RFC 3339.",
+)
+@click.option("--to", "end", help="Only reservations that hold something before this time.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="List at most so many.",
+)
+@format_option()
+@reports_errors
+def list_(
+    server: Server,
+    tenant: str | None,
+    queue: str | None,
+    state: str | None,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    form: str,
+) -> int:
+    """List reservations and refusals of a server."""
+    query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
+    entries = listed(server, query, limit)
+    rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
+    print_listing(entries, COLUMNS, rows, form)
+    return DONE
+
+
+def listed(
+    server: Server, query: Mapping[str, object], limit: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the reservations that a server lists; see `Server.listed`."""
+    return server.listed(PATH, "reservations", query, limit)
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@format_option(TABLE, JSON)
+@reports_errors
+def show(id_: str, server: Server, form: str) -> int:
+    """Show one reservation and its allocation, or why it was refused; -o json adds its history."""
+    body = server.call("GET", entry_path(PATH, id_)).good()
+    if form == JSON:
+        print_json(body)
+        return DONE
+    print_table(COLUMNS, [row_of(body, calendar=True)])
+    click.echo(f"\n{body['expression']}")
+    if "code" in body:
+        click.echo(f"\nrefused ({body['code']}): {body['detail']}")
+        for line in offer_lines(body["offers"]):
+            click.echo(line)
+        return DONE
+    if "degradation" in body:
+        click.echo(f"\ndegraded: {body['degradation']['reason']}")
+        for line in offer_lines(body["degradation"]["offers"]):
+            click.echo(line)
+    rows = allocation_rows(body)
+    if rows:
+        click.echo()
+        print_table(ALLOCATION_COLUMNS, rows)
+    slots = slot_rows(body)
+    if slots:
+        click.echo()
+        print_table(SLOT_COLUMNS, slots)
+    for note in body["notes"]:
+        click.echo(f"note: {note}")
+    return DONE
+
+
+@click.command()
+@click.argument("id_", metavar="ID")
+@client_options
+@click.option(
+    "--revision",
+    type=click.IntRange(min=1),
+    help="Cancel only if the reservation is still at this revision.",
+)
+@format_option(TABLE, JSON)
+@reports_errors
+def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
+    """Cancel a reservation: its future is given back, its past is kept."""
+    headers = {} if revision is None else {"If-Match": f'"{revision}"'}
+    body = server.call("DELETE", entry_path(PATH, id_), headers=headers).good()
+    if form == JSON:
+        print_json(body)
+    else:
+        print_table(COLUMNS, [row_of(body, calendar=True)])
+    return DONE

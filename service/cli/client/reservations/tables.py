@@ -1,0 +1,81 @@
+"""Reservations of a server as tables for people, and what it said against a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rdl.errors import Problem, render
+from service.cli.client.server import ServerReply
+from service.cli.plans.plan_tables import extent
+from service.cli.terminal.output import moved_text
+
+COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
+ALLOCATION_COLUMNS: Final = ("path", "bundle", "start", "end", "bundles")
+SLOT_COLUMNS: Final = ("path", "start", "end", "bundles", "machine")
+
+
+def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
+    """Return a reservation or refusal in `COLUMNS`.
+
+    Parameters
+    ----------
+    calendar
+        Times as instants, else as seconds from the Plan's origin, which only programs know.
+    """
+    start, end = extent(entry) if "atoms" in entry else (None, None)
+    times = {"start": start, "end": end}
+    if calendar:
+        times = {name: instant_text(entry, seconds) for name, seconds in times.items()}
+    values = {**entry, **times}
+    return [values.get(name) for name in COLUMNS]
+
+
+def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
+    """Return what a reservation holds in `ALLOCATION_COLUMNS`."""
+    return [
+        [
+            atom["path"],
+            json.dumps(atom["bundle"]),
+            instant_text(entry, start),
+            instant_text(entry, end),
+            bundles,
+        ]
+        for atom in entry["atoms"]
+        for start, end, bundles in atom["allocation"]
+    ]
+
+
+def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
+    """Return what a reservation holds of which machine in `SLOT_COLUMNS`."""
+    return [
+        [
+            atom["path"],
+            instant_text(entry, start),
+            instant_text(entry, end),
+            bundles,
+            machine,
+        ]
+        for atom in entry["atoms"]
+        for start, end, bundles, machine in atom.get("slots", ())
+    ]
+
+
+def instant_text(entry: Mapping[str, Any], seconds: float | None) -> Any:
+    """Return a time of an entry in RFC 3339; as it is where the server told no calendar."""
+    if seconds is None or "submitted_at" not in entry:
+        return seconds
+    return moved_text(entry["submitted_at"], seconds - entry["submitted"])
+
+
+def why_not(asked: Mapping[str, Any], reply: ServerReply) -> str:
+    """Return what a server said against a request, with carets where it was RDL text."""
+    body = reply.body if isinstance(reply.body, dict) else {}
+    errors, text = body.get("errors") or [], asked.get("rdl")
+    if not errors or not isinstance(text, str) or not all(one.get("span") for one in errors):
+        return reply.problem()
+    found = tuple(
+        Problem(one["code"], one["message"], tuple(one["span"]), None, one["fix"]) for one in errors
+    )
+    return f"{body['title']}\n{render(found, text)}"

@@ -1,0 +1,1 @@
+"""The terminal of every command: options, output, errors, progress, exit codes."""

@@ -1,0 +1,195 @@
+"""Values of options, read with Agenda's own readers: durations, ranges, existing files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from service.cli.terminal.errors import CliError
+
+#: A decorator that adds an option.
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
+
+class _WritablePath(click.Path):
+    """A file to write; that its folder is missing is known before hours of work, not after."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"there is no folder {str(path.parent)!r}", param, ctx)
+        return path
+
+
+WRITABLE = _WritablePath(dir_okay=False, path_type=Path)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that NaN is not in: comparisons alone let it through."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+def seed_option(of: str) -> Option:
+    """Return the option that seeds what is drawn; `of` says what that is."""
+    seed = click.IntRange(min=0)
+    return click.option("--seed", type=seed, default=0, show_default=True, help=f"Seed of {of}.")
+
+
+def duration(value: str | int) -> int:
+    """Return seconds or ``90s 15m 4h 2d 1w 1h30m`` in milliseconds; not zero.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    milliseconds = offset(value)
+    if milliseconds < 1:
+        raise click.BadParameter(f"{value} is not a positive duration")
+    return milliseconds
+
+
+def offset(value: str | int) -> int:
+    """Return a duration in milliseconds; zero is allowed.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    from rdl.durations import TimeTextError, parse_duration
+
+    if isinstance(value, int):
+        return value
+    try:
+        return parse_duration(value.strip())
+    except TimeTextError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def span(value: str | tuple[float, float]) -> tuple[float, float]:
+    """Return ``low..high``, zero or more each; one number stands for both.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    if isinstance(value, tuple):
+        return value
+    low, dots, high = value.partition("..")
+    try:
+        pair = float(low), float(high if dots else low)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a range; write 0.1..3") from error
+    if not 0 <= pair[0] <= pair[1] < float("inf"):
+        raise click.BadParameter(
+            f"{value!r}: the first number is zero or more, the second not smaller"
+        )
+    return pair
+
+
+def finite(value: str | float) -> float:
+    """Return a number that is not infinite.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a number") from error
+    if not isfinite(number):
+        raise click.BadParameter(f"{value!r} is not a finite number")
+    return number
+
+
+def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return words separated by commas, each once.
+
+    Raises
+    ------
+    click.BadParameter
+        If one is empty or given twice.
+    """
+    if isinstance(value, tuple):
+        return value
+    words = tuple(word.strip() for word in value.split(","))
+    if not all(words):
+        raise click.BadParameter(f"{value!r}: write names separated by commas")
+    if len(set(words)) < len(words):
+        raise click.BadParameter(f"{value!r}: give each name once")
+    return words
+
+
+def known_name(kind: str, value: str, known: Collection[str]) -> str:
+    """Return a value that is one of the known names of a kind.
+
+    Raises
+    ------
+    click.BadParameter
+        If it is not; the message names the nearest, or all.
+    """
+    if value in known:
+        return value
+    from rdl.errors import nearest
+
+    advice = nearest(value, known) or ", ".join(known)
+    raise click.BadParameter(f"there is no {kind} {value!r}; write {advice}")
+
+
+def agent_name(value: str) -> str:
+    """Return the name of an agent.
+
+    Raises
+    ------
+    click.BadParameter
+        If there is no such agent; the message names the nearest, or all.
+    """
+    from planner.agents import AGENT_NAMES
+
+    return known_name("agent", value, AGENT_NAMES)
+
+
+def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of agents separated by commas, each once.
+
+    Raises
+    ------
+    click.BadParameter
+        If one is unknown, empty or given twice.
+    """
+    return tuple(agent_name(name) for name in names(value))
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file, without a byte order mark; ``-`` is standard input.
+
+    Raises
+    ------
+    CliError
+        If it is not UTF-8.
+    """
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CliError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error

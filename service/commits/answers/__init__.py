@@ -1,0 +1,1 @@
+"""From what became of a change to its answer: outcomes, offers, responses."""

@@ -1,0 +1,1 @@
+"""Changes on their way from a call to the log: commands, and those still open."""

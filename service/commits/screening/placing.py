@@ -1,0 +1,221 @@
+"""Screen pending changes on the Plan, and let the agents place what they ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from planner.agent import Limits
+from planner.agents import agent_named
+from planner.offers.search import quick
+from planner.placement import Code, PlacementResult
+from planner.plan.batch.admission import rule_refusal, screen
+from planner.plan.plan import Plan
+from planner.plan.records.changes import (
+    Admit,
+    Cancel,
+    Close,
+    Conflict,
+    Prepared,
+    Reconfigure,
+    Refuse,
+    Update,
+)
+from planner.plan.records.holds import AcceptHold, EndHold
+from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
+from planner.renegotiation.renegotiation import renegotiation_of
+from planner.reservations.state import Event
+from planner.view import PlanView
+from rdl.compile.compiler import compile_expression
+from rdl.errors import RdlError
+from service.commits.changes.commands import (
+    Admission,
+    Cancellation,
+    Closure,
+    HoldAcceptance,
+    HoldEnding,
+    HoldPlacing,
+    Reconfiguration,
+    Renegotiation,
+    RowRelease,
+)
+from service.commits.changes.pending import PendingChange, context_of, refused_problem
+from service.commits.screening.hold_check import crowded_problem, not_held_problem
+from service.commits.screening.known_request import note_of_retry, same_reservation
+from service.commits.screening.revision_check import blocked_problem, stale_cluster_problem
+from service.problems import problem_of_rdl
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenResult:
+    """A pending change that an agent is asked about.
+
+    Attributes
+    ----------
+    view
+        For an admission: the Plan, frozen at its version.
+    update, revision
+        For a renegotiation: the prepared update, and the revision of the reservation.
+    """
+
+    draft: PendingChange
+    view: PlanView | None = None
+    update: PlannedUpdate | None = None
+    revision: int = 0
+
+
+def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenResult]:
+    """Answer what needs no agent, turn what is plain into changes, and return the rest."""
+    rest: list[ScreenResult] = []
+    snapshot: PlanView = plan.snapshot()
+    asked: Counter[str] = Counter()  # holds of the same group, by holder
+    for draft in drafts:
+        if draft.ask is not None and not _renew(draft, plan):
+            continue
+        match draft.command:
+            case Admission():
+                refused = _screen_request(plan, draft)
+                if refused is not None:
+                    _refuse(draft, refused)
+                elif draft.answer is None:
+                    rest.append(ScreenResult(draft, snapshot))
+            case HoldPlacing(hold=hold, most=most):
+                draft.answer = crowded_problem(plan, hold.holder, most - asked[hold.holder])
+                asked[hold.holder] += 1
+                refused = _screen_request(plan, draft) if draft.answer is None else None
+                if refused is not None:
+                    _refuse(draft, refused)
+                elif draft.answer is None:
+                    rest.append(ScreenResult(draft, snapshot))
+            case HoldAcceptance(id=id_):
+                draft.answer = not_held_problem(plan, id_)
+                draft.change = AcceptHold(id_)
+            case HoldEnding(id=id_, reason=reason, when_over=when_over):
+                draft.answer = not_held_problem(plan, id_)
+                draft.change = EndHold(id_, reason, when_over)
+            case Renegotiation(revision=revision):
+                id_ = draft.request.id
+                draft.answer = blocked_problem(plan, id_, revision, Event.RENEGOTIATE)
+                if draft.answer is None:
+                    present = int(plan.table.meta[plan.table.number_of(id_)]["revision"])
+                    update = renegotiation_of(plan, id_, draft.request)
+                    rest.append(ScreenResult(draft, update=update, revision=present))
+            case Cancellation(id=id_, revision=revision):
+                draft.answer = blocked_problem(plan, id_, revision, Event.CANCEL)
+                draft.change = Cancel(id_, revision)
+            case Closure(id=id_, revision=revision):
+                draft.answer = blocked_problem(plan, id_, revision, Event.CLOSE)
+                draft.change = Close(id_, revision)
+            case RowRelease(change=change):
+                draft.answer = blocked_problem(plan, change.id, change.revision, Event.RELEASE)
+                draft.change = change
+            case Reconfiguration(cluster=cluster, tag=tag):
+                draft.answer = stale_cluster_problem(plan, tag)
+                draft.change = Reconfigure(cluster)
+    return rest
+
+
+def _screen_request(plan: Plan, draft: PendingChange) -> PlacementResult | None:
+    """Return the refusal of a request that no agent needs to see, or answer what is known."""
+    ask = draft.ask
+    assert ask is not None
+    draft.note = ""
+    if not plan.knows(ask.request.id):
+        return rule_refusal(plan, ask.request)
+    if isinstance(draft.command, Admission):
+        draft.answer = same_reservation(plan, ask)
+    if draft.answer is not None:
+        return None
+    draft.note = note_of_retry(plan, ask)
+    return rule_refusal(plan, ask.request) if draft.note else screen(plan, ask.request)
+
+
+def _renew(draft: PendingChange, plan: Plan) -> bool:
+    """Compile a request again when the Plan's grid has moved on since it arrived."""
+    assert draft.ask is not None
+    if draft.request.graph.grid == plan.grid:
+        return True
+    try:
+        context = context_of(plan, draft.request.submitted_ms)
+        graph = compile_expression(draft.ask.expression, context, draft.ask.source)
+    except RdlError as error:
+        draft.answer = problem_of_rdl(error, f"{draft.ask.pointer}/rdl").document
+        return False
+    draft.ask = replace(draft.ask, request=replace(draft.request, graph=graph))
+    return True
+
+
+def place(screened: Sequence[ScreenResult], limits_of: Callable[[str], Limits]) -> None:
+    """Let the agents answer; this is the long part, and holds no lock.
+
+    All admissions with one agent go to it together.
+
+    Parameters
+    ----------
+    limits_of
+        How long an agent of this name may take.
+    """
+    together: dict[str, list[ScreenResult]] = {}
+    for one in screened:
+        assert one.draft.ask is not None
+        if one.update is None:
+            together.setdefault(one.draft.ask.agent, []).append(one)
+        else:
+            name = one.draft.ask.agent
+            _take_result(one, one.update.place(agent_named(name), limits_of(name)), name)
+    for name, group in together.items():
+        view = group[0].view
+        assert view is not None
+        requests = [one.draft.request for one in group]
+        results = agent_named(name).plan(requests, view, limits_of(name))
+        for one, result in zip(group, results, strict=True):
+            _take_result(one, result, name)
+
+
+def _take_result(one: ScreenResult, result: PlacementResult, agent: str) -> None:
+    draft = one.draft
+    if not result.placed:
+        _refuse(draft, result)
+    elif one.update is not None:
+        planner = one.update.planner(quick(agent_named(agent)))
+        id_, revision = draft.request.id, one.revision
+        draft.change = Update(id_, revision, draft.request, result, agent, planner=planner)
+    else:
+        draft.change = Admit(
+            draft.request,
+            result,
+            agent,
+            anew=bool(draft.note),
+            planner=quick(agent_named(agent)),
+            note=draft.note,
+            hold=draft.command.hold if isinstance(draft.command, HoldPlacing) else None,
+        )
+
+
+def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
+    """Refuse those that the pool has room for and machines have not; return whether there are any.
+
+    Another round would not help: machines were searched on the newest Plan, and the agent asked
+    again.
+    """
+    found = False
+    for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
+        if isinstance(outcome, Conflict) and outcome.lacks_machines and draft.ask is not None:
+            _refuse(draft, PlacementResult(outcome.code, outcome.detail, binding=outcome.binding))
+            found = True
+    return found
+
+
+def _refuse(draft: PendingChange, result: PlacementResult) -> None:
+    """A refused request is kept in the Plan; a refused renegotiation leaves all as it was."""
+    assert result.code is not None
+    assert draft.ask is not None
+    plain = result.code in (Code.DUPLICATE_ID, Code.MALFORMED)
+    if plain or isinstance(draft.command, Renegotiation | HoldPlacing):
+        field = "promise" if result.binding and result.binding.kind == "promise" else ""
+        draft.answer = refused_problem(result.code, result.detail, draft.ask.pointer, field=field)
+        return
+    draft.change = Refuse(
+        draft.request, result.code, result.detail, result.binding, anew=bool(draft.note)
+    )

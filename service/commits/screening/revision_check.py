@@ -1,0 +1,71 @@
+"""Whether a change may happen now: the state allows it, and the revision is the present one."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from planner.cluster.cluster import Cluster
+from planner.files import cluster_to_json
+from planner.plan.plan import Plan
+from planner.reservations.state import Event, State, may
+from service.problems import ProblemDocument
+
+#: What an event does to a reservation, in a sentence.
+_DONE_TO_IT: Final = {
+    Event.RENEGOTIATE: "renegotiated",
+    Event.CANCEL: "cancelled",
+    Event.CLOSE: "closed",
+    Event.RELEASE: "released",
+}
+
+
+def blocked_problem(
+    plan: Plan, id_: str, revision: int | None, event: Event
+) -> ProblemDocument | None:
+    """Return why an event cannot happen to a reservation, or None."""
+    number = plan.table.number_of(id_)
+    if number is None:
+        return no_reservation(plan, id_, event)
+    state = plan.table.state(number)
+    if not may(state, event):
+        return _wrong_state(id_, state, event)
+    present = int(plan.table.meta[number]["revision"])
+    if revision is not None and revision != present:
+        detail = f"the reservation {id_!r} is at revision {present}, not {revision}"
+        return _stale_revision(detail, str(present))
+    return None
+
+
+def no_reservation(plan: Plan, id_: str, event: Event) -> ProblemDocument:
+    """Return why an event cannot happen to an id that no reservation has."""
+    if plan.refusal(id_) is not None:
+        return _wrong_state(id_, State.REFUSED, event)
+    return ProblemDocument("not_found", f"there is no reservation {id_!r}")
+
+
+def _wrong_state(id_: str, state: State, event: Event) -> ProblemDocument:
+    detail = f"the reservation {id_!r} is {state.value} and cannot be {_DONE_TO_IT[event]}"
+    return ProblemDocument("wrong_state", detail)
+
+
+def cluster_tag(cluster: Cluster) -> str:
+    """Return the entity tag of a cluster's description."""
+    body = msgspec.json.encode(cluster_to_json(cluster))
+    return hashlib.sha256(body).hexdigest()[:16]
+
+
+def stale_cluster_problem(plan: Plan, tag: str | None) -> ProblemDocument | None:
+    """Return why a change is not meant for the cluster as it is described now, or None."""
+    present = cluster_tag(plan.cluster)
+    if tag in (None, "*", present):
+        return None
+    detail = "the cluster's description has changed since that version of it"
+    return _stale_revision(detail, present)
+
+
+def _stale_revision(detail: str, present: str) -> ProblemDocument:
+    """Return the answer to a change that is meant for an older state; `present` is today's tag."""
+    return ProblemDocument("stale_revision", detail, headers={"ETag": f'"{present}"'})

@@ -1,0 +1,1 @@
+"""The database itself: engines, tables, statements, time, turns and notifications."""

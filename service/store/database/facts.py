@@ -1,0 +1,87 @@
+"""What a database holds, in numbers: for support, without any of its content."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from service.config import ConfigError
+from service.store.database.engine import open_engine, opening
+from service.store.database.tables import commits, head, metadata, snapshots
+
+_READ_ONLY: Final = {"agenda_read_only": True}
+
+#: What is told -> the table that is needed for it, and how it is found.
+_QUERIES: Final = {
+    "log_version": (head, sa.select(head.c.version)),
+    "log_begins": (commits, sa.select(sa.func.min(commits.c.version))),
+    "snapshot_version": (snapshots, sa.select(sa.func.max(snapshots.c.version))),
+    "snapshot_bytes": (snapshots, sa.select(sa.func.max(sa.func.length(snapshots.c.body)))),
+}
+
+
+def database_facts(engine: sa.Engine) -> dict[str, Any]:
+    """Return the revision of the tables, the version of the log, and how much there is of each.
+
+    A table that is not there, as in a database of another version, counts as None.
+    """
+    with engine.connect().execution_options(**_READ_ONLY) as connection:
+        there = set(sa.inspect(connection).get_table_names())
+        rows = {
+            name: _one(connection, sa.select(sa.func.count()).select_from(table))
+            if name in there
+            else None
+            for name, table in sorted(metadata.tables.items())
+        }
+        facts = {
+            "kind": engine.dialect.name,
+            "revision": MigrationContext.configure(connection).get_current_revision(),
+            "newest_revision": _newest_revision(),
+        }
+        facts |= {
+            name: _one(connection, query) if table.name in there else None
+            for name, (table, query) in _QUERIES.items()
+        }
+        return {**facts, "rows": rows}
+
+
+def facts_of_url(url: str) -> dict[str, Any]:
+    """Return the facts of a database that is not migrated for it.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be read; the message has no password.
+    """
+    _require_file(url)
+    with opening(url):
+        engine = open_engine(url)
+        try:
+            return database_facts(engine)
+        finally:
+            engine.dispose()
+
+
+def _require_file(url: str) -> None:
+    """Refuse a file that is not there: SQLite would make it."""
+    with opening(url):
+        made = sa.make_url(url)
+    if made.get_backend_name() == "sqlite" and not Path(made.database or "").is_file():
+        shown = made.render_as_string()
+        raise ConfigError(f"the database {shown} cannot be opened: there is no such file")
+
+
+def _newest_revision() -> str | None:
+    config = Config()
+    config.set_main_option("script_location", str(files("service.store") / "migrations"))
+    return ScriptDirectory.from_config(config).get_current_head()
+
+
+def _one(connection: sa.Connection, query: sa.Select[Any]) -> Any:
+    return connection.execute(query).scalar()

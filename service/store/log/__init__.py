@@ -1,0 +1,1 @@
+"""What stands beside the log of commits: the audit, the archive, answers, the format."""

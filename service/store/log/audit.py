@@ -1,0 +1,136 @@
+"""The audit: one row a change, written in the transaction of the change, and never pruned.
+
+A commit record says what the Plan becomes, and is pruned with the log; the audit says who asked for
+it, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+
+from service.access.actor import Actor
+from service.store.database.tables import audit
+
+#: What may be done: to reservations as commit records call it, then to the rest.
+AUDIT_KINDS: Final = (
+    "admit", "hold_accepted", "refuse", "update", "degrade", "relocate", "release", "end",
+    "cluster", "submit_application", "end_application", "create_token", "revoke_token",
+    "create_webhook", "delete_webhook", "create_calendar_feed", "delete_calendar_feed",
+    "register_executor", "remove_executor",
+)  # fmt: skip
+
+#: Parameters: the `values` of a row.
+INSERT_AUDIT: Final = (
+    "INSERT INTO audit (at_ms, version, name, address, call, kind, tenant, about, detail) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+#: Longest call and detail that are kept.
+_LONGEST: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One change: who, when, from where, what.
+
+    Attributes
+    ----------
+    actor
+        Who made it, from which address, by which call.
+    at_ms
+        Unix ms.
+    kind
+        One of `AUDIT_KINDS`.
+    about
+        Id of what was changed; empty for the cluster.
+    tenant
+        Whose that is; empty where it is nobody's.
+    detail
+        A word more: the code of a refusal, the state that something ended in.
+    version
+        The version of the Plan that it made; None where it made none.
+    """
+
+    actor: Actor
+    at_ms: int
+    kind: str
+    about: str = ""
+    tenant: str = ""
+    detail: str = ""
+    version: int | None = None
+
+    def values(self) -> tuple[object, ...]:
+        """Return the row in the order of `INSERT_AUDIT`."""
+        actor = self.actor
+        return (
+            self.at_ms, self.version, actor.user.name, actor.address, actor.call[:_LONGEST],
+            self.kind, self.tenant, self.about, self.detail[:_LONGEST],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAuditRow:
+    """A row as it stands on disk; `number` counts them, not without gaps."""
+
+    number: int
+    at_ms: int
+    version: int | None
+    name: str
+    address: str
+    call: str
+    kind: str
+    tenant: str
+    about: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which rows: None does not narrow; times are Unix ms, `start_ms` included, `end_ms` not."""
+
+    name: str | None = None
+    tenant: str | None = None
+    kind: str | None = None
+    about: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+class AuditRows:
+    """The audit of one database."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def page(self, wanted: AuditFilter, before: int | None, limit: int) -> Sequence[KeptAuditRow]:
+        """Return rows with numbers below `before`, the newest first."""
+        table = audit.c
+        query = sa.select(audit).order_by(table.number.desc()).limit(limit)
+        if before is not None:
+            query = query.where(table.number < before)
+        for column, value in (
+            (table.name, wanted.name),
+            (table.tenant, wanted.tenant),
+            (table.kind, wanted.kind),
+            (table.about, wanted.about),
+        ):
+            if value is not None:
+                query = query.where(column == value)
+        if wanted.start_ms is not None:
+            query = query.where(table.at_ms >= wanted.start_ms)
+        if wanted.end_ms is not None:
+            query = query.where(table.at_ms < wanted.end_ms)
+        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
+            found = connection.execute(query).mappings().all()
+        return [KeptAuditRow(**{str(name): row[name] for name in row}) for row in found]
+
+
+def write_audit(connection: sa.Connection, row: AuditRow) -> None:
+    """Write a row in a transaction that is under way."""
+    names = ("at_ms", "version", "name", "address", "call", "kind", "tenant", "about", "detail")
+    values = dict(zip(names, row.values(), strict=True))
+    connection.execute(sa.insert(audit).values(values))

@@ -1,0 +1,1 @@
+"""Rows that are no commits: applications, runs, jobs, tokens and what clients left."""

@@ -1,0 +1,338 @@
+"""Applications on disk: what clients submitted, what became of it, and which process dispatches.
+
+Any process takes submissions and answers reads; one at a time, the leader, runs the dispatcher and
+writes what it did. Leadership that is not renewed runs out, and another process takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from service.store.database.driver import Driver
+from service.store.database.notifications import APPLICATIONS, tell
+from service.store.database.tables import applications, dispatching
+from service.store.log.audit import AuditRow, write_audit
+from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
+
+_DISPATCHER: Final = "dispatcher"
+
+#: Row of `dispatching` that is locked while applications are counted.
+_JUDGED: Final = "submissions"
+
+_FIRST_LEADER: Final = sa.text(
+    "INSERT INTO dispatching (name, holder, until_ms, body, tenure) "
+    "VALUES (:name, :holder, :until_ms, :body, 1) ON CONFLICT (name) DO NOTHING"
+)
+
+#: By how many times the length of a leadership the clocks of two hosts may differ.
+_SKEW: Final = 6
+
+
+class IdTakenError(Exception):
+    """There is an application of this id already."""
+
+
+class LeadershipLostError(Exception):
+    """Another tenure of the dispatch has begun; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRow:
+    """One application.
+
+    Attributes
+    ----------
+    id, tenant, submitted_ms
+        Whose and when, in ms from the Plan's origin.
+    document
+        The application and what it was submitted with, JSON.
+    taken, unwanted, over
+        Whether the dispatcher has it, whether its owner wants it ended, whether it has.
+    state, status
+        As the dispatcher last wrote them; status is JSON.
+    """
+
+    id: str
+    tenant: str
+    submitted_ms: int
+    document: bytes
+    taken: bool = False
+    unwanted: bool = False
+    over: bool = False
+    state: str = "queued"
+    status: bytes = b"{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """Whose an application is, and what was submitted."""
+
+    tenant: str
+    document: bytes
+
+
+#: Judges the applications that are not over, a new one among them; raises to refuse it.
+Judge: TypeAlias = Callable[[Sequence[Submitted]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRow:
+    """What became of one application."""
+
+    id: str
+    state: str
+    over: bool
+    status: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PageOf:
+    """Which applications to list: after (submitted_ms, id), of a state, of a tenant.
+
+    `tenants` are those whose applications may be shown at all; None: all.
+    """
+
+    after: tuple[int, str] | None = None
+    state: str | None = None
+    tenant: str | None = None
+    limit: int = 100
+    tenants: frozenset[str] | None = None
+
+
+class _KeptApplication(msgspec.Struct):
+    """What of an application says under which reservation it runs."""
+
+    reservation: str | None = None
+
+
+class _KeptDocument(msgspec.Struct):
+    """What of a submission says so."""
+
+    application: _KeptApplication
+
+
+_DECODER: Final = msgspec.json.Decoder(_KeptDocument)
+
+
+class ApplicationRows:
+    """The rows of one database."""
+
+    def __init__(self, engine: sa.Engine, driver: Driver) -> None:
+        self._engine = engine
+        self._remember = driver.statement(INSERT_ANSWER)
+
+    def add(
+        self,
+        row: ApplicationRow,
+        remembered: IdempotentAnswer | None = None,
+        judge: Judge | None = None,
+        audited: AuditRow | None = None,
+    ) -> None:
+        """Make a submission durable, and the answer to it and the audit of it with it.
+
+        `judge` is given all that are not over, the new one among them; where it raises, nothing is
+        written. Submissions that are judged come one after another.
+
+        Raises
+        ------
+        IdTakenError
+            If its id, or the key of the answer, is there already.
+        """
+        values = {name: getattr(row, name) for name in ApplicationRow.__slots__}
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(sa.insert(applications).values(values))
+                if judge is not None:
+                    judge(self._open_alone(connection))
+                if remembered is not None:
+                    connection.exec_driver_sql(self._remember, row_of(remembered))
+                if audited is not None:
+                    write_audit(connection, audited)
+                tell(connection, APPLICATIONS)
+        except IntegrityError as error:
+            raise IdTakenError(row.id) from error
+
+    def _open_alone(self, connection: sa.Connection) -> list[Submitted]:
+        """Return the applications that are not over; nobody else may judge them meanwhile."""
+        row = {"name": _JUDGED, "holder": "", "until_ms": 0, "body": b"{}"}
+        connection.execute(_FIRST_LEADER, row)
+        locked = sa.select(dispatching.c.name).where(dispatching.c.name == _JUDGED)
+        connection.execute(locked.with_for_update())
+        table = applications.c
+        found = connection.execute(sa.select(table.tenant, table.document).where(~table.over))
+        return [Submitted(one.tenant, bytes(one.document)) for one in found]
+
+    def get(self, id_: str) -> ApplicationRow | None:
+        """Return one application, or None."""
+        found = self._select(sa.select(applications).where(applications.c.id == id_))
+        return found[0] if found else None
+
+    def page(self, wanted: PageOf) -> list[ApplicationRow]:
+        """Return applications in order of submission."""
+        table = applications.c
+        query = sa.select(applications).order_by(table.submitted_ms, table.id)
+        if wanted.after is not None:
+            at_ms, id_ = wanted.after
+            later = sa.and_(table.submitted_ms == at_ms, table.id > id_)
+            query = query.where(sa.or_(table.submitted_ms > at_ms, later))
+        if wanted.state is not None:
+            query = query.where(table.state == wanted.state)
+        if wanted.tenant is not None:
+            query = query.where(table.tenant == wanted.tenant)
+        if wanted.tenants is not None:
+            query = query.where(table.tenant.in_(sorted(wanted.tenants)))
+        return self._select(query.limit(wanted.limit))
+
+    def end(self, id_: str, audited: AuditRow | None = None) -> ApplicationRow | None:
+        """Note that its owner wants an application ended; return it, or None if there is none."""
+        with self._engine.begin() as connection:
+            ended = connection.execute(
+                sa.update(applications)
+                .where(applications.c.id == id_, ~applications.c.over, ~applications.c.unwanted)
+                .values(unwanted=True)
+            )
+            if ended.rowcount and audited is not None:
+                write_audit(connection, audited)
+            tell(connection, APPLICATIONS)
+        return self.get(id_)
+
+    def open(self, *, fresh: bool = False) -> list[ApplicationRow]:
+        """Return the applications that are not over, by submission; fresh: not yet taken."""
+        query = sa.select(applications).where(~applications.c.over)
+        if fresh:
+            query = query.where(~applications.c.taken)
+        order = (applications.c.submitted_ms, applications.c.id)
+        return self._select(query.order_by(*order))
+
+    def open_ids_of(self, tenants: frozenset[str]) -> frozenset[str]:
+        """Return the ids of the applications of some tenants that are not over."""
+        table = applications.c
+        query = sa.select(table.id).where(~table.over, table.tenant.in_(sorted(tenants)))
+        with self._reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def reservations_in_use(self) -> frozenset[str]:
+        """Return the ids of reservations under which applications run that are not over."""
+        query = sa.select(applications.c.document).where(~applications.c.over)
+        with self._reading() as connection:
+            read = [_DECODER.decode(raw) for raw in connection.execute(query).scalars()]
+        return frozenset(
+            one.application.reservation for one in read if one.application.reservation is not None
+        )
+
+    def unwanted(self) -> list[str]:
+        """Return the ids that are to be ended and are not yet."""
+        query = sa.select(applications.c.id).where(~applications.c.over, applications.c.unwanted)
+        with self._reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def lead(self, holder: str, now_ms: int, until_ms: int) -> int:
+        """Take or renew leadership of the dispatch.
+
+        Returns
+        -------
+        int
+            Number of the tenure, the same for as long as nobody else leads; 0 while another
+            process does.
+        """
+        table = dispatching.c
+        query = sa.select(table.holder, table.until_ms).where(table.name == _DISPATCHER)
+        with self._reading() as connection:  # whoever has to wait does not ask for the write lock
+            found = connection.execute(query).one_or_none()
+        # Leadership far ahead was taken before the clock was set back; its holder may be gone.
+        latest_ms = now_ms + _SKEW * (until_ms - now_ms)
+        if found is not None and found.holder != holder and now_ms < found.until_ms <= latest_ms:
+            return 0
+        mine = sa.or_(table.holder == holder, table.until_ms <= now_ms, table.until_ms > latest_ms)
+        row = {"name": _DISPATCHER, "holder": holder, "until_ms": until_ms, "body": b"{}"}
+        with self._engine.begin() as connection:
+            if found is None:
+                return connection.execute(_FIRST_LEADER, row).rowcount
+            # Judged again on the row as it is now: of two that found it free one takes it.
+            taken = connection.execute(
+                sa.update(dispatching)
+                .where(table.name == _DISPATCHER, mine)
+                .values(
+                    holder=holder,
+                    until_ms=until_ms,
+                    tenure=sa.case((table.holder == holder, table.tenure), else_=table.tenure + 1),
+                )
+                .returning(table.tenure)
+            ).scalar_one_or_none()
+        return taken or 0
+
+    def give_up_leadership(self, holder: str) -> None:
+        """Let another process dispatch at once."""
+        with self._engine.begin() as connection:
+            connection.execute(
+                sa.update(dispatching)
+                .where(dispatching.c.name == _DISPATCHER, dispatching.c.holder == holder)
+                .values(until_ms=0)
+            )
+
+    def write(
+        self,
+        tenure: int,
+        statuses: Sequence[StatusRow],
+        assignment: bytes | None,
+        taken: Callable[[sa.Connection], None] | None = None,
+    ) -> None:
+        """Make what a cycle did durable, all or nothing; `taken` writes what belongs to it.
+
+        Raises
+        ------
+        LeadershipLostError
+            If another tenure has begun.
+        """
+        with self._engine.begin() as connection:
+            require_leader(connection, tenure)
+            if taken is not None:
+                taken(connection)
+            for one in statuses:
+                connection.execute(
+                    sa.update(applications)
+                    .where(applications.c.id == one.id)
+                    .values(state=one.state, over=one.over, status=one.status, taken=True)
+                )
+            if assignment is not None:
+                connection.execute(
+                    sa.update(dispatching)
+                    .where(dispatching.c.name == _DISPATCHER)
+                    .values(body=assignment)
+                )
+
+    def assignment(self) -> bytes:
+        """Return the assignment written last, JSON; an empty object before the first."""
+        query = sa.select(dispatching.c.body).where(dispatching.c.name == _DISPATCHER)
+        with self._reading() as connection:
+            found = connection.execute(query).scalar_one_or_none()
+        return b"{}" if found is None else bytes(found)
+
+    def _reading(self) -> sa.Connection:
+        return self._engine.connect().execution_options(agenda_read_only=True)
+
+    def _select(self, query: sa.Select[tuple[object, ...]]) -> list[ApplicationRow]:
+        with self._reading() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]
+
+
+def require_leader(connection: sa.Connection, tenure: int) -> None:
+    """Hold leadership until a transaction is durable, so that nobody takes over in the middle.
+
+    Raises
+    ------
+    LeadershipLostError
+        If another tenure has begun.
+    """
+    present = connection.execute(
+        sa.select(dispatching.c.tenure).where(dispatching.c.name == _DISPATCHER).with_for_update()
+    ).scalar_one_or_none()
+    if present != tenure:
+        raise LeadershipLostError(f"tenure {present}, not {tenure}")

@@ -1,0 +1,504 @@
+"""Executors and the runs they carry out, on disk: what is to run where, and what came of it.
+
+The leader of the dispatch writes what is wanted, executors report what is. A run is one start of
+one component on one machine; it has an id of its own, so an executor that is asked twice starts it
+once. What an executor is to do is never sent as a step but as a whole: the runs that are wanted on
+its machines. A lost message, or a restart of either side, is put right by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from service.store.database.tables import applications, executors, runs
+from service.store.log.audit import AuditRow, write_audit
+from service.store.rows.applications import require_leader
+
+
+class ExecutorState(StrEnum):
+    """Whether an executor's machines can be used."""
+
+    LIVE = "live"  # it reports in time
+    LOST = "lost"  # it fell silent: what it ran counts as lost
+    BACK = "back"  # it reports again, and the leader has not taken it in yet
+
+
+class RunState(StrEnum):
+    """Where one run stands."""
+
+    ASSIGNED = "assigned"  # its executor is to start it
+    RUNNING = "running"
+    EXITED = "exited"  # it ended by itself, with code 0
+    FAILED = "failed"  # it ended with another code, or could not start
+    STOPPED = "stopped"  # it ended because it was not wanted any more
+    LOST = "lost"  # its executor fell silent, or what watches over it was killed
+
+
+#: States in which a run is on its machine.
+OPEN_RUNS: Final = frozenset({RunState.ASSIGNED, RunState.RUNNING})
+
+
+class UnknownExecutorError(Exception):
+    """There is no executor of this name: it has to register."""
+
+
+class ExecutorTakenError(Exception):
+    """Another process reports under this name, or has the machine; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorRow:
+    """One executor.
+
+    Attributes
+    ----------
+    id, instance
+        Its name, and which process state stands behind it: an executor that lost its state is
+        another one.
+    machines
+        Machines it runs components on.
+    state
+        Whether they can be used.
+    renewals
+        How often it has reported; while it grows the executor is alive, whatever the clocks say.
+    registered_ms, lost_ms
+        When, in ms from the Plan's origin; the second is None while it was not lost.
+    """
+
+    id: str
+    instance: str
+    machines: tuple[str, ...]
+    state: ExecutorState
+    renewals: int
+    registered_ms: int
+    lost_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One start of one component.
+
+    Attributes
+    ----------
+    id
+        Unique for ever.
+    execution, component, number, machine
+        Which component, which of its likes from 0, and where.
+    core
+        Whether its execution needs it.
+    document
+        What to run, JSON.
+    wanted
+        Whether it is to run; False: it is to be stopped, or was.
+    state, code, detail
+        Where it stands; its exit code where it has one; what its executor says.
+    since_ms, started_ms, ended_ms
+        When it was given its machine, reported as started and as ended, ms from the origin.
+    news
+        Whether the leader has not taken its state in yet.
+    """
+
+    id: str
+    execution: str
+    component: str
+    number: int
+    machine: str
+    core: bool
+    document: bytes
+    since_ms: int
+    wanted: bool = True
+    state: RunState = RunState.ASSIGNED
+    code: int | None = None
+    detail: str = ""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    news: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is on its machine, or is to be."""
+        return self.state in OPEN_RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What an executor says of one run: `code` and `detail` where it has ended."""
+
+    id: str
+    state: RunState
+    code: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncAnswer:
+    """What an executor is told.
+
+    Attributes
+    ----------
+    wanted
+        All that is to run on its machines; what else it runs is to be stopped.
+    settled
+        Runs whose end is recorded: it may forget them.
+    """
+
+    wanted: tuple[RunRow, ...]
+    settled: tuple[str, ...]
+
+
+class RunRows:
+    """The tables of executors and runs.
+
+    Parameters
+    ----------
+    engine
+        The database.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    # What executors do.
+
+    def register(
+        self,
+        id_: str,
+        instance: str,
+        machines: Sequence[str],
+        now_ms: int,
+        audited: AuditRow | None = None,
+    ) -> bool:
+        """Take an executor in, or renew its registration; return whether it is new.
+
+        Parameters
+        ----------
+        audited
+            Its row of the audit; of what was registered so before there is none.
+
+        Raises
+        ------
+        ExecutorTakenError
+            If another live process has the name, another live executor one of the machines, or it
+            still has runs on a machine that it gives up.
+        """
+        with self._engine.begin() as connection:
+            known = {row.id: row for row in _executors(connection, lock=True)}
+            old = known.get(id_)
+            if old is not None and old.state is not ExecutorState.LOST and old.instance != instance:
+                raise ExecutorTakenError(f"another process reports as {id_!r} and is not lost yet")
+            for other in known.values():
+                both = sorted(set(other.machines) & set(machines))
+                if other.id == id_ or not both:
+                    continue
+                if other.state is not ExecutorState.LOST:
+                    raise ExecutorTakenError(f"{both[0]} belongs to the executor {other.id!r}")
+                rest = tuple(name for name in other.machines if name not in machines)
+                _set(connection, other.id, machines=_text(rest))
+            values: dict[str, Any] = {"instance": instance, "machines": _text(machines)}
+            if old is None:
+                fresh = {"state": ExecutorState.LIVE.value, "renewals": 0, "lost_ms": None}
+                values |= {"id": id_, "registered_ms": now_ms, **fresh}
+                connection.execute(sa.insert(executors).values(**values))
+            else:
+                gone = [name for name in old.machines if name not in machines]
+                busy = _runs(connection, sa.and_(runs.c.machine.in_(gone), _IS_OPEN))
+                if busy:
+                    raise ExecutorTakenError(f"{id_!r} still has runs on {busy[0].machine}")
+                _set(connection, id_, renewals=old.renewals + 1, **values)
+            known_so = old is not None and (old.instance, old.machines) == (instance, (*machines,))
+            if audited is not None and not known_so:
+                write_audit(connection, audited)
+        return old is None
+
+    def sync(
+        self, id_: str, instance: str, reports: Iterable[RunReport], now_ms: int
+    ) -> SyncAnswer:
+        """Write what an executor reports, and return what it is to run.
+
+        Raises
+        ------
+        UnknownExecutorError
+            If it has to register first.
+        """
+        told = {one.id: one for one in reports}
+        with self._engine.begin() as connection:
+            row = next(iter(_executors(connection, id_, lock=True)), None)
+            if row is None or row.instance != instance:
+                raise UnknownExecutorError(id_)
+            state = ExecutorState.BACK if row.state is ExecutorState.LOST else row.state
+            _set(connection, id_, renewals=row.renewals + 1, state=state.value)
+            present = {
+                one.id: one
+                for one in _runs(
+                    connection,
+                    sa.or_(
+                        runs.c.id.in_(list(told)),
+                        sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN),
+                    ),
+                )
+            }
+            for run in present.values():
+                change = _change(run, told.get(run.id), now_ms)
+                if change:
+                    connection.execute(
+                        sa.update(runs).where(runs.c.id == run.id).values(**change, news=True)
+                    )
+            open_now = _runs(connection, sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN))
+            busy = self._keys_elsewhere(connection, open_now)
+        settled = [
+            one.id
+            for one in told.values()
+            if one.state not in OPEN_RUNS or one.id not in present or not present[one.id].is_open
+        ]
+        if state is not ExecutorState.LIVE:
+            return SyncAnswer((), tuple(settled))
+        return SyncAnswer(_handed_out(open_now, told, busy), tuple(settled))
+
+    def _keys_elsewhere(
+        self, connection: sa.Connection, present: Iterable[RunRow]
+    ) -> set[tuple[str, str, int]]:
+        """Return the components that are still being stopped somewhere."""
+        waiting = {run.execution for run in present if run.state is RunState.ASSIGNED}
+        if not waiting:
+            return set()
+        leaving = _runs(
+            connection, sa.and_(runs.c.execution.in_(sorted(waiting)), ~runs.c.wanted, _IS_OPEN)
+        )
+        return {_key(run) for run in leaving}
+
+    def remove(self, id_: str, audited: AuditRow | None = None) -> bool:
+        """Forget an executor that runs nothing; return whether it was known.
+
+        Raises
+        ------
+        ExecutorTakenError
+            If it has runs.
+        """
+        with self._engine.begin() as connection:
+            row = next(iter(_executors(connection, id_, lock=True)), None)
+            if row is None:
+                return False
+            busy = _runs(connection, sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN))
+            if busy:
+                raise ExecutorTakenError(f"{id_!r} has {len(busy)} runs that have not ended")
+            connection.execute(sa.delete(executors).where(executors.c.id == id_))
+            if audited is not None:
+                write_audit(connection, audited)
+        return True
+
+    # What anybody reads.
+
+    def executors(self) -> list[ExecutorRow]:
+        """Return all executors by name."""
+        with self._reading() as connection:
+            return _executors(connection)
+
+    def of_execution(self, execution: str) -> list[RunRow]:
+        """Return the runs of an execution, the oldest first."""
+        with self._reading() as connection:
+            return _runs(connection, runs.c.execution == execution)
+
+    # What the leader does.
+
+    def of_open_applications(self) -> list[RunRow]:
+        """Return the runs of all applications that are not over."""
+        going_on = sa.select(applications.c.id).where(~applications.c.over)
+        with self._reading() as connection:
+            return _runs(connection, runs.c.execution.in_(going_on))
+
+    def news(self) -> list[RunRow]:
+        """Return the runs that have changed since the leader took their state in."""
+        with self._reading() as connection:
+            return _runs(connection, runs.c.news)
+
+    def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
+        """Make durable what is to start and what to stop.
+
+        Raises
+        ------
+        LeadershipLostError
+            If another tenure has begun; nothing was written.
+        """
+        with self._engine.begin() as connection:
+            require_leader(connection, tenure)
+            if stops:
+                chosen = runs.c.id.in_(list(stops))
+                connection.execute(sa.update(runs).where(chosen).values(wanted=False))
+            if starts:
+                connection.execute(sa.insert(runs), [_values(run) for run in starts])
+
+    def stop_all_but(self, tenure: int, kept: Iterable[str]) -> None:
+        """Let only some runs be wanted; after an append of which nobody knows whether it was made.
+
+        Raises
+        ------
+        LeadershipLostError
+            As :meth:`change`.
+        """
+        with self._engine.begin() as connection:
+            require_leader(connection, tenure)
+            known = set(kept)
+            there = _runs(connection, sa.and_(runs.c.wanted, _IS_OPEN))
+            stray = [run.id for run in there if run.id not in known]
+            if stray:
+                chosen = runs.c.id.in_(stray)
+                connection.execute(sa.update(runs).where(chosen).values(wanted=False))
+
+    def lose(self, tenure: int, executor: ExecutorRow, now_ms: int) -> bool:
+        """Count an executor as lost, with what it runs; False if it has reported meanwhile.
+
+        Raises
+        ------
+        LeadershipLostError
+            As :meth:`change`.
+        """
+        with self._engine.begin() as connection:
+            require_leader(connection, tenure)
+            lost = connection.execute(
+                sa.update(executors)
+                .where(executors.c.id == executor.id, executors.c.renewals == executor.renewals)
+                .values(state=ExecutorState.LOST.value, lost_ms=now_ms)
+            )
+            if lost.rowcount != 1:
+                return False
+            _end(connection, runs.c.machine.in_(list(executor.machines)), RunState.LOST, now_ms)
+        return True
+
+    def welcome(self, tenure: int, id_: str) -> None:
+        """Let the machines of an executor that is back be used again.
+
+        Raises
+        ------
+        LeadershipLostError
+            As :meth:`change`.
+        """
+        with self._engine.begin() as connection:
+            require_leader(connection, tenure)
+            connection.execute(
+                sa.update(executors)
+                .where(executors.c.id == id_, executors.c.state == ExecutorState.BACK.value)
+                .values(state=ExecutorState.LIVE.value, lost_ms=None)
+            )
+
+    def purge(self, before_ms: int) -> None:
+        """Forget runs that ended before an instant, of applications that are over."""
+        over = sa.select(applications.c.id).where(applications.c.over)
+        old = sa.and_(runs.c.ended_ms < before_ms, runs.c.execution.in_(over))
+        with self._reading() as connection:
+            found = connection.execute(sa.select(runs.c.id).where(old).limit(1)).first()
+        if found is None:  # most of the time: no write lock then
+            return
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(runs).where(old))
+
+    def _reading(self) -> sa.Connection:
+        return self._engine.connect().execution_options(agenda_read_only=True)
+
+
+def settle_news(connection: sa.Connection, taken: Iterable[RunRow]) -> None:
+    """Note that the leader has taken the states of runs in, where they are still what they were."""
+    for run in taken:
+        same = sa.and_(runs.c.id == run.id, runs.c.state == run.state.value)
+        connection.execute(sa.update(runs).where(same).values(news=False))
+
+
+def _change(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, Any]:
+    """Return what a report, or its absence, changes of a run."""
+    if not run.is_open:
+        return {}
+    if report is None:
+        if run.wanted and run.state is RunState.RUNNING:
+            detail = "its executor does not know it any more"
+            return {"state": RunState.FAILED.value, "ended_ms": now_ms, "detail": detail}
+        # An executor reports all that it has begun: what it does not name it never started.
+        return {} if run.wanted else {"state": RunState.STOPPED.value, "ended_ms": now_ms}
+    change: dict[str, Any] = {}
+    if run.started_ms is None and report.state in (RunState.RUNNING, RunState.EXITED):
+        change["started_ms"] = now_ms
+    if report.state in OPEN_RUNS:
+        if report.state is not run.state and report.state is RunState.RUNNING:
+            change["state"] = report.state.value
+        return change
+    state = report.state if run.wanted else RunState.STOPPED
+    end = {"state": state.value, "ended_ms": now_ms, "code": report.code, "detail": report.detail}
+    return change | end
+
+
+def _handed_out(
+    present: Iterable[RunRow], told: dict[str, RunReport], busy: set[tuple[str, str, int]]
+) -> tuple[RunRow, ...]:
+    """Return what an executor is to run.
+
+    New runs wait until what leaves their machine has left it, and until the run before of the same
+    component has ended wherever it was: no room is used twice, and no component runs twice.
+    """
+    leaving = {run.machine for run in present if not run.wanted}
+    return tuple(
+        run
+        for run in present
+        if run.wanted and (run.id in told or not (run.machine in leaving or _key(run) in busy))
+    )
+
+
+def _key(run: RunRow) -> tuple[str, str, int]:
+    return run.execution, run.component, run.number
+
+
+_IS_OPEN: Final = runs.c.state.in_([state.value for state in sorted(OPEN_RUNS)])
+
+
+def _text(machines: Sequence[str]) -> str:
+    return msgspec.json.encode(list(machines)).decode()
+
+
+def _set(connection: sa.Connection, id_: str, **values: Any) -> None:
+    connection.execute(sa.update(executors).where(executors.c.id == id_).values(**values))
+
+
+def _end(
+    connection: sa.Connection, chosen: sa.ColumnElement[bool], state: RunState, now_ms: int
+) -> None:
+    connection.execute(
+        sa.update(runs)
+        .where(chosen, _IS_OPEN)
+        .values(state=state.value, ended_ms=now_ms, wanted=False, news=True)
+    )
+
+
+def _executors(
+    connection: sa.Connection, id_: str | None = None, *, lock: bool = False
+) -> list[ExecutorRow]:
+    query = sa.select(executors).order_by(executors.c.id)
+    if id_ is not None:
+        query = query.where(executors.c.id == id_)
+    if lock:
+        query = query.with_for_update()
+    return [
+        ExecutorRow(
+            row["id"],
+            row["instance"],
+            tuple(msgspec.json.decode(row["machines"])),
+            ExecutorState(row["state"]),
+            row["renewals"],
+            row["registered_ms"],
+            row["lost_ms"],
+        )
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def _runs(connection: sa.Connection, chosen: sa.ColumnElement[bool]) -> list[RunRow]:
+    query = sa.select(runs).where(chosen).order_by(runs.c.since_ms, runs.c.id)
+    found = connection.execute(query).mappings().all()
+    return [RunRow(**{**dict(row), "state": RunState(row["state"])}) for row in found]
+
+
+def _values(run: RunRow) -> dict[str, Any]:
+    names = RunRow.__dataclass_fields__
+    return {name: getattr(run, name) for name in names} | {"state": run.state.value}

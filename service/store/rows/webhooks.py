@@ -1,0 +1,203 @@
+"""Webhooks on disk: who wants to be told, and what is still to be delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+
+from service.store.database.engine import hold_lock
+from service.store.database.tables import webhook_deliveries, webhooks
+from service.store.log.audit import AuditRow, write_audit
+
+#: States of a delivery.
+WAITING: Final = "waiting"
+DELIVERED: Final = "delivered"
+DEAD: Final = "dead"
+
+#: Most failures that are shown of one webhook.
+_SHOWN: Final = 20
+
+#: Key of PostgreSQL's advisory lock under which webhooks are counted.
+_LOCK: Final = 0x57454248
+
+_NOTE: Final = sa.text(
+    "INSERT INTO webhook_deliveries (webhook, event, body, state, attempts, due_ms, error) "
+    "VALUES (:webhook, :event, :body, :state, :attempts, :due_ms, :error) "
+    "ON CONFLICT (webhook, event) DO NOTHING"
+)
+
+
+class TooManyWebhooksError(Exception):
+    """There are as many as may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRow:
+    """One webhook.
+
+    Attributes
+    ----------
+    kinds
+        Of events, with commas between them.
+    lead_ms
+        How long before a reservation begins that is told.
+    version, number
+        The last event that was looked at for it.
+    """
+
+    id: str
+    url: str
+    secret: str
+    kinds: str
+    tenant: str | None
+    reservation: str | None
+    lead_ms: int
+    created_ms: int
+    version: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRow:
+    """One event that one webhook is told.
+
+    Attributes
+    ----------
+    event
+        Its id: the same however often it is tried.
+    body
+        What is sent.
+    due_ms
+        When it is tried next; of one that is over, when that was. Unix ms.
+    error
+        Why it was not taken the last time.
+    """
+
+    webhook: str
+    event: str
+    body: bytes
+    due_ms: int
+    state: str = WAITING
+    attempts: int = 0
+    error: str = ""
+
+
+class WebhookRows:
+    """The rows of one database."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def add(self, row: WebhookRow, most: int, audited: AuditRow | None = None) -> None:
+        """Make one durable, with its row of the audit.
+
+        Raises
+        ------
+        TooManyWebhooksError
+            If there are `most` already.
+        """
+        count = sa.select(sa.func.count()).select_from(webhooks)
+        with self._engine.begin() as connection:
+            hold_lock(connection, _LOCK)
+            if connection.execute(count).scalar_one() >= most:
+                raise TooManyWebhooksError(str(most))
+            values = {name: getattr(row, name) for name in WebhookRow.__slots__}
+            connection.execute(sa.insert(webhooks).values(values))
+            if audited is not None:
+                write_audit(connection, audited)
+
+    def page(self) -> list[WebhookRow]:
+        """Return all, oldest first."""
+        query = sa.select(webhooks).order_by(webhooks.c.created_ms, webhooks.c.id)
+        with self._reading() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [WebhookRow(**{str(name): row[name] for name in row}) for row in rows]
+
+    def get(self, id_: str) -> WebhookRow | None:
+        """Return one, or None."""
+        return next((one for one in self.page() if one.id == id_), None)
+
+    def delete(self, id_: str, audited: AuditRow | None = None) -> None:
+        """Forget one, and what it was still to be told."""
+        with self._engine.begin() as connection:
+            gone = connection.execute(sa.delete(webhooks).where(webhooks.c.id == id_)).rowcount
+            if gone and audited is not None:
+                write_audit(connection, audited)
+            mine = webhook_deliveries.c.webhook == id_
+            connection.execute(sa.delete(webhook_deliveries).where(mine))
+
+    def note(
+        self,
+        deliveries: Sequence[DeliveryRow],
+        looked_at: Sequence[tuple[str, int, int]] = (),
+    ) -> None:
+        """Note what is to be delivered, each event once, and how far was looked, all or nothing.
+
+        Parameters
+        ----------
+        looked_at
+            (webhook, version, number) of the last event that was looked at.
+        """
+        with self._engine.begin() as connection:
+            known = set(connection.execute(sa.select(webhooks.c.id)).scalars())
+            for one in deliveries:
+                if one.webhook in known:  # not deleted meanwhile
+                    values = {name: getattr(one, name) for name in DeliveryRow.__slots__}
+                    connection.execute(_NOTE, values)
+            for id_, version, number in looked_at:
+                connection.execute(
+                    sa.update(webhooks)
+                    .where(webhooks.c.id == id_)
+                    .values(version=version, number=number)
+                )
+
+    def due(self, now_ms: int, most: int) -> list[DeliveryRow]:
+        """Return what is to be tried now, what is due first before the others."""
+        table = webhook_deliveries.c
+        query = sa.select(webhook_deliveries).where(table.state == WAITING, table.due_ms <= now_ms)
+        return self._select(query.order_by(table.due_ms, table.event).limit(most))
+
+    def settle(self, row: DeliveryRow) -> None:
+        """Write down what came of an attempt."""
+        table = webhook_deliveries.c
+        values = {name: getattr(row, name) for name in ("state", "attempts", "due_ms", "error")}
+        with self._engine.begin() as connection:
+            connection.execute(
+                sa.update(webhook_deliveries)
+                .where(table.webhook == row.webhook, table.event == row.event)
+                .values(values)
+            )
+
+    def counts(self, id_: str) -> dict[str, int]:
+        """Return how many deliveries of one webhook are in each state."""
+        table = webhook_deliveries.c
+        query = sa.select(table.state, sa.func.count()).where(table.webhook == id_)
+        with self._reading() as connection:
+            found = {str(state): int(n) for state, n in connection.execute(query.group_by("state"))}
+        return {state: found.get(state, 0) for state in (WAITING, DELIVERED, DEAD)}
+
+    def failures(self, id_: str) -> list[DeliveryRow]:
+        """Return the newest that were not taken: given up, or to be tried again."""
+        table = webhook_deliveries.c
+        query = sa.select(webhook_deliveries).where(
+            table.webhook == id_, table.error != "", table.state != DELIVERED
+        )
+        return self._select(query.order_by(table.due_ms.desc(), table.event).limit(_SHOWN))
+
+    def forget(self, before_ms: int) -> None:
+        """Forget what was over before a time."""
+        table = webhook_deliveries.c
+        old = sa.and_(table.state != WAITING, table.due_ms < before_ms)
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(webhook_deliveries).where(old))
+
+    def _reading(self) -> sa.Connection:
+        return self._engine.connect().execution_options(agenda_read_only=True)
+
+    def _select(self, query: sa.Select[tuple[object, ...]]) -> list[DeliveryRow]:
+        with self._reading() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [DeliveryRow(**{str(name): row[name] for name in row}) for row in rows]

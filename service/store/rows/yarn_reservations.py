@@ -1,0 +1,115 @@
+"""What YARN's clients asked for: rows beside the log, written in the transaction of its commits."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from service.store.database.tables import settings, yarn_reservations
+
+#: Settings: when the first id was made (Unix ms), and how many were.
+_START: Final = "yarn_start_ms"
+_COUNT: Final = "yarn_ids"
+
+#: Parameters: `YarnReservationRow.values`. An update keeps who submitted, where and when.
+KEEP_YARN_RESERVATION: Final = (
+    "INSERT INTO yarn_reservations (id, name, queue, submitter, accepted_ms, arrival_ms, "
+    "deadline_ms, period_ms, definition) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET arrival_ms = excluded.arrival_ms, "
+    "deadline_ms = excluded.deadline_ms, period_ms = excluded.period_ms, "
+    "definition = excluded.definition"
+)
+
+_FIRST: Final = sa.text(
+    "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING"
+)
+_NEXT: Final = sa.text(
+    "UPDATE settings SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = :name "
+    "RETURNING value"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class YarnReservationRow:
+    """What a YARN client asked for, and which reservation of the Plan answers it.
+
+    Attributes
+    ----------
+    id
+        Of the reservation in the Plan.
+    name
+        The id that the client has.
+    queue, submitter, accepted_ms
+        Where, by whom and when (Unix ms) it was submitted.
+    arrival_ms, deadline_ms, period_ms
+        Of the definition, Unix ms; a period of 0 recurs never.
+    definition
+        The definition as JSON, in the one form that `service.yarn.definition` gives it.
+    """
+
+    id: str
+    name: str
+    queue: str
+    submitter: str
+    accepted_ms: int
+    arrival_ms: int
+    deadline_ms: int
+    period_ms: int
+    definition: bytes
+
+    def values(self) -> tuple[object, ...]:
+        """Return the parameters of `KEEP_YARN_RESERVATION`."""
+        return astuple(self)
+
+
+class YarnReservationRows:
+    """The rows of one database."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def next_id(self, now_ms: int) -> tuple[int, int]:
+        """Return a start (Unix ms) and a counter that no other caller of the database gets.
+
+        Parameters
+        ----------
+        now_ms
+            Now, Unix ms; the start is that of the first call ever.
+        """
+        with self._engine.begin() as connection:
+            connection.execute(_FIRST, {"name": _START, "value": str(now_ms)})
+            connection.execute(_FIRST, {"name": _COUNT, "value": "0"})
+            counter = connection.execute(_NEXT, {"name": _COUNT}).scalar_one()
+            query = sa.select(settings.c.value).where(settings.c.name == _START)
+            return int(connection.execute(query).scalar_one()), int(counter)
+
+    def named(self, name: str) -> list[YarnReservationRow]:
+        """Return the rows of a client's id, the newest first."""
+        table = yarn_reservations
+        return self._read(
+            sa.select(table)
+            .where(table.c.name == name)
+            .order_by(table.c.accepted_ms.desc(), table.c.id.desc())
+        )
+
+    def between(self, queue: str, start_ms: int, end_ms: int | None) -> list[YarnReservationRow]:
+        """Return the rows of a queue whose time, or a recurrence of it, may touch [start, end].
+
+        Parameters
+        ----------
+        start_ms, end_ms
+            Unix ms; an `end_ms` of None is never.
+        """
+        columns = yarn_reservations.c
+        query = sa.select(yarn_reservations).where(
+            columns.queue == queue, sa.or_(columns.deadline_ms > start_ms, columns.period_ms > 0)
+        )
+        if end_ms is not None:
+            query = query.where(columns.arrival_ms <= end_ms)
+        return self._read(query.order_by(columns.accepted_ms, columns.name))
+
+    def _read(self, query: sa.Select[Any]) -> list[YarnReservationRow]:
+        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
+            return [YarnReservationRow(*row) for row in connection.execute(query).all()]

@@ -1,0 +1,165 @@
+"""Slots that somebody else found are judged: what breaks a rule of machines is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from planner.agents import agent_named
+from planner.cluster.cluster import Outage
+from planner.files.cluster_file import cluster_from_json
+from planner.placement import Code
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Advance, Conflict, Reconfigure, Relocate
+from planner.promise import PromiseLevel
+from planner.reservations.slots import NOWHERE, slots_of
+from planner.validation.validate import validate
+from tests.builders import a_request, ask, commit
+from tests.planner.plan.plan_json import plan_json
+
+#: Machines 0 and 1 stand in rack r1, 2 in r2 with the label x, 3 in no rack.
+MACHINES: list[dict[str, Any]] = [
+    {"name": "a", "count": 2, "resources": {"cpu": 4}, "domains": {"rack": "r1"}},
+    {
+        "name": "b",
+        "count": 1,
+        "labels": ["x"],
+        "resources": {"cpu": 4},
+        "domains": {"rack": "r2"},
+    },
+    {"name": "c", "count": 1, "resources": {"cpu": 4}},
+]
+
+
+def _plan(source: str, now: int = 0, level: PromiseLevel = PromiseLevel.PLACED) -> Plan:
+    cluster = cluster_from_json(
+        {
+            "step": "1s",
+            "horizon": "40s",
+            "promises": {"level": "placed", "requests_may_choose": ["pooled", "packable"]},
+            "machines": MACHINES,
+        }
+    )
+    plan = Plan(cluster, cluster.grid())
+    request = replace(a_request("r", source).on(cluster), promise=level)
+    assert ask(plan, request, agent_named("gree-l")).record is not None
+    if now:
+        commit(plan, Advance(now))
+    return plan
+
+
+def _give(plan: Plan, *slots: list[int], level: PromiseLevel = PromiseLevel.PLACED) -> str:
+    """Give the one atom slots; return why it cannot have them, or nothing."""
+    change = Relocate("r", 1, (slots_of(sorted(slots)),), level)
+    before, room = plan_json(plan), plan.room._tree.copy()
+    prepared = plan.prepare([change], plan.version)
+    assert (plan.room._tree == room).all()
+    if prepared.record is None:
+        (told,) = prepared.conflicts
+        assert isinstance(told, Conflict)
+        assert told.code is Code.CONFLICT
+        assert plan_json(plan) == before
+        return told.detail
+    plan.apply(prepared.record)
+    assert validate(plan_json(plan), cluster=plan.cluster, grid=plan.grid) == []
+    return ""
+
+
+def _machines(plan: Plan) -> list[list[int]]:
+    held = plan.reservation("r")
+    assert held is not None
+    assert held.atoms[0].slots is not None
+    return held.atoms[0].slots.tolist()
+
+
+ONE = "window(atom(<4 cpu>, 1, 1, 10, 10{}), 10, 20)"
+
+
+def test_a_slot_of_an_atom_with_a_label_needs_a_machine_that_carries_it() -> None:
+    """Machine 0 has room and lacks the label."""
+    plan = _plan(ONE.format(', on="x"'))
+    assert "without the label 'x'" in _give(plan, [10, 20, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("spread", "slots", "told"),
+    [
+        ("spread=1", [[10, 20, 2, 0]], "more than 1 bundles"),
+        ("spread=1, by=rack", [[10, 20, 1, 0], [10, 20, 1, 1]], "more than 1 bundles"),
+        ("spread=1, by=rack", [[10, 20, 1, 0], [10, 20, 1, 3]], "in no rack"),
+        ("spread=1, by=rack", [[10, 20, 1, 1], [10, 20, 1, 2]], ""),
+    ],
+)
+def test_slots_keep_the_spread_of_their_atom(
+    spread: str, slots: list[list[int]], told: str
+) -> None:
+    """By machine, or by the value of a domain; a machine in none holds none."""
+    plan = _plan(f"window(atom(<1 cpu>, 2, 2, 10, 20, {spread}), 10, 20)")
+    found = _give(plan, *slots)
+    assert told in found
+    assert bool(told) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    [
+        ("5, 10, handover=no", "no handover"),
+        ("5, 10, handover=yes", ""),
+        ("6, 10, handover=yes", "less than a lease of 6"),
+    ],
+)
+def test_a_bundle_changes_machine_between_leases_and_where_it_may(rest: str, told: str) -> None:
+    """Half of the time on each of two machines."""
+    plan = _plan(f"window(atom(<1 cpu>, 1, 1, {rest}), 10, 20)")
+    found = _give(plan, [10, 15, 1, 0], [15, 20, 1, 2])
+    assert told in found
+    assert bool(told) == bool(found)
+
+
+def test_what_has_begun_keeps_its_machine() -> None:
+    """Its past stays, and its rest may not go on elsewhere, for the machine is there."""
+    plan = _plan(ONE.format(""), now=12)
+    machine = _machines(plan)[0][3]
+    other = (machine + 1) % 4
+    assert "past" in _give(plan, [10, 20, 1, other])
+    assert "have begun leave it" in _give(plan, [10, 12, 1, machine], [12, 20, 1, other])
+
+
+def test_what_has_begun_leaves_a_machine_that_is_lost() -> None:
+    """Whether its atom allows a handover or not."""
+    plan = _plan(ONE.format(", handover=no"), now=12)
+    machine = _machines(plan)[0][3]
+    name, index = plan.cluster.machine_names[machine].split("-")
+    lost = (Outage(name, (int(index),), 12_000, 40_000),)
+    commit(plan, Reconfigure(replace(plan.cluster, outages=lost)))
+    assert not _give(plan, [10, 12, 1, machine], [12, 20, 1, (machine + 1) % 4])
+
+
+def test_a_slot_is_not_given_up_while_its_machine_is_there() -> None:
+    """A relocation finds machines; it takes none away."""
+    plan = _plan(ONE.format(""))
+    assert "no machine where it has one" in _give(plan, [10, 20, 1, NOWHERE])
+
+
+def test_a_promise_of_machines_has_slots_and_no_other_has() -> None:
+    """Level and slots of a relocation go together."""
+    plan = _plan(ONE.format(""))
+    nothing = Relocate("r", 1, (None,), PromiseLevel.PLACED)
+    assert "needs slots" in plan.prepare([nothing], plan.version).conflicts[0].detail
+    assert "has no slots" in _give(plan, [10, 20, 1, 0], level=PromiseLevel.POOLED)
+
+
+def test_a_relocation_leaves_packable_promises_their_packing() -> None:
+    """Two bundles of two cores are packed on what one machine has left."""
+    plan = _plan("window(atom(<2 cpu>, 1, 1, 10, 10), 10, 20)")
+    source = "window(atom(<4 cpu>, 3, 3, 10, 30), 10, 20)"
+    packed = replace(a_request("p", source).on(plan.cluster), promise=PromiseLevel.PACKABLE)
+    assert ask(plan, packed, agent_named("gree-l")).record is not None
+    other = a_request("q", "window(atom(<2 cpu>, 1, 1, 10, 10), 10, 20)").on(plan.cluster)
+    assert ask(plan, other, agent_named("gree-l")).record is not None
+    machine = _machines(plan)[0][3]
+    change = Relocate("r", 1, (slots_of([10, 20, 1, (machine + 1) % 4]),), PromiseLevel.PLACED)
+    (told,) = plan.prepare([change], plan.version).conflicts
+    assert told.lacks_machines
