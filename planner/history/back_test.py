@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from planner.history.prediction import LEAST_RUNS, predict
-from planner.history.profile import Profile, bucket_seconds, table_of, whole, widths_of
+from planner.history.profile import WidthProfile, bucket_seconds, table_of, whole, widths_of
 from planner.history.run import JobRun
 
-#: Rules beside the prediction: the most of all runs in each bucket (the rule of YARN's estimator
-#: as the issue of comparison), their mean, and the widest for as long as the longest.
+#: Rules beside the prediction. Maximum is the most of all runs in each bucket: the rule that YARN's
+#: resource estimator is compared by. Mean is their mean, peak the widest for as long as the longest.
 MAXIMUM: Final = "maximum"
 MEAN: Final = "mean"
 PEAK: Final = "peak"
@@ -52,7 +52,7 @@ class RuleScore:
         """Return what was allocated beyond what was used, as a share of what was used."""
         return self.allocated_s / self.used_s - 1 if self.used_s else float("nan")
 
-    def add(self, run: JobRun, profile: Profile) -> None:
+    def add(self, run: JobRun, profile: WidthProfile) -> None:
         """Count one run against what a rule gave it."""
         self.runs += 1
         self.fits += profile.holds(widths_of(run, profile.bucket_s))
@@ -60,24 +60,24 @@ class RuleScore:
         self.allocated_s += profile.work_s
 
 
-def maximum(runs: Sequence[JobRun], step_s: int) -> Profile:
+def maximum(runs: Sequence[JobRun], step_s: int) -> WidthProfile:
     """Return the most that any run held in each bucket."""
     return _over_runs(runs, step_s, lambda table: table.max(axis=0))
 
 
-def mean(runs: Sequence[JobRun], step_s: int) -> Profile:
+def mean(runs: Sequence[JobRun], step_s: int) -> WidthProfile:
     """Return the mean of all runs in each bucket, rounded up."""
     return _over_runs(runs, step_s, lambda table: table.mean(axis=0))
 
 
-def peak(runs: Sequence[JobRun], step_s: int) -> Profile:
+def peak(runs: Sequence[JobRun], step_s: int) -> WidthProfile:
     """Return the widest of all runs for as long as the longest: a static allocation."""
     return _over_runs(runs, step_s, lambda table: np.full(table.shape[1], table.max()))
 
 
 def _over_runs(
     runs: Sequence[JobRun], step_s: int, rule: Callable[[np.ndarray], np.ndarray]
-) -> Profile:
+) -> WidthProfile:
     bucket = bucket_seconds(runs, step_s)
     return whole(rule(table_of([widths_of(run, bucket) for run in runs])), bucket)
 
@@ -89,7 +89,7 @@ def back_test(
     share_out: float = 0.3,
     zone: tzinfo = UTC,
     least_runs: int = 8,
-    done: Callable[[int, int], None] = lambda done, all_: None,
+    go_on: Callable[[int, int], bool] = lambda done, all_: True,
 ) -> dict[str, RuleScore]:
     """Predict each of the later runs from those that had ended before it began.
 
@@ -107,8 +107,8 @@ def back_test(
         Where days begin at midnight.
     least_runs
         Runs that must have ended before the first prediction of a job.
-    done
-        Told the jobs done, and of how many.
+    go_on
+        Told the jobs done, and of how many; says whether to test the next one.
 
     Returns
     -------
@@ -126,7 +126,8 @@ def back_test(
             before = [other for other in runs if other.ended_s <= run.began_s]
             if len(before) >= max(least_runs, LEAST_RUNS):
                 _score(scores, run, before, confidence, step_s, zone)
-        done(place + 1, len(jobs))
+        if not go_on(place + 1, len(jobs)):
+            break
     return scores
 
 

@@ -49,7 +49,9 @@ class Drift:
 
         Between a half and twice: a trend is not carried on for ever.
         """
-        return np.clip(np.exp(self.slope * (self.runs - np.arange(self.runs))), 0.5, 2.0)
+        ahead = self.slope * (self.runs - np.arange(self.runs, dtype=np.float64))
+        factors: NDArray[np.float64] = np.exp(ahead)
+        return np.clip(factors, 0.5, 2.0)
 
 
 def drift_of(of: str, values: NDArray[np.float64]) -> Drift | None:
@@ -109,7 +111,7 @@ def weekday_effect(
     """Return how days of the week differ, or None where they do not.
 
     Working days against the others first (Mann and Whitney), then every day by itself (Kruskal and
-    Wallis). Each date counts once, with the median of its runs: runs of one date are no witnesses of
+    Wallis). Each date counts once, with the median of its runs: runs of one date tell nothing of
     each other. Each day of the week that takes part has at least 3 dates.
     """
     from scipy.stats import kruskal, mannwhitneyu
@@ -129,11 +131,15 @@ def weekday_effect(
                 ((5, 6), float(np.median(ends)) / middle),
             )
         )
-    if kruskal(*(works[days == day] for day in present)).pvalue < _CHANCE:
-        return WeekdayEffect(
-            tuple(((day,), float(np.median(works[days == day])) / middle) for day in present)
+    groups = [works[days == day] for day in present]
+    if np.ptp(np.concatenate(groups)) == 0 or not kruskal(*groups).pvalue < _CHANCE:
+        return None
+    return WeekdayEffect(
+        tuple(
+            ((day,), float(np.median(group)) / middle)
+            for day, group in zip(present, groups, strict=True)
         )
-    return None
+    )
 
 
 def _by_date(

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.history.effects import Drift, WeekdayEffect, drift_of, weekday_effect, weekday_of
-from planner.history.profile import Profile, Widths, bucket_seconds, table_of, whole, widths_of
+from planner.history.profile import WidthProfile, Widths, bucket_seconds, table_of, whole, widths_of
 from planner.history.run import JobRun
 
 #: Only the latest runs count.
@@ -59,7 +59,7 @@ class Prediction:
         How days of the week differ, where they do.
     """
 
-    profile: Profile
+    profile: WidthProfile
     confidence: float
     runs: int
     drifts: tuple[Drift, ...]
@@ -207,7 +207,7 @@ def _bound(
     return level(low) if low < _LEVELS else np.maximum(row, level(len(_QUANTILES) - 1))
 
 
-def _covered(profile: Profile) -> Profile:
+def _covered(profile: WidthProfile) -> WidthProfile:
     """Return the allocation that its few steps make."""
     widths = [np.full(buckets, float(width)) for buckets, width in profile.steps()]
-    return Profile(profile.bucket_s, np.concatenate(widths))
+    return WidthProfile(profile.bucket_s, np.concatenate(widths))

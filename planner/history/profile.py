@@ -63,7 +63,7 @@ def table_of(rows: Sequence[Widths]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class WidthProfile:
     """An allocation over time.
 
     Attributes
@@ -134,8 +134,8 @@ def _covers(widths: Widths, most: int) -> tuple[NDArray[np.float64], NDArray[np.
     return cost, begins
 
 
-def whole(widths: Widths, bucket_s: int) -> Profile:
+def whole(widths: Widths, bucket_s: int) -> WidthProfile:
     """Return an allocation of whole containers, without empty buckets at its end."""
     rounded = np.ceil(widths - 1e-9)
     last = np.flatnonzero(rounded)
-    return Profile(bucket_s, rounded[: last[-1] + 1] if last.size else np.ones(1))
+    return WidthProfile(bucket_s, rounded[: last[-1] + 1] if last.size else np.ones(1))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-#: What a container is where a history does not say.
-ONE_CORE: Final[Mapping[str, int]] = {"cpu": 1}
+#: What a container is where a history does not say: a thousand millicores.
+ONE_CORE: Final[Mapping[str, int]] = {"cpu": 1000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class JobRun:
     stretches
         What it held from then on, one after the other.
     bundle
-        What one container is: resource to amount, memory in MiB.
+        What one container is: amounts by resource, in millicores, MiB and units.
     """
 
     job: str
