@@ -2,6 +2,6 @@
 
 ``run``: what one run held over time. ``profile``: runs on one grid of buckets. ``effects``: drift
 and days of the week. ``period``: how often a job comes. ``prediction``: an allocation that holds
-the next run with a stated confidence. ``request``: that allocation in RDL. ``back_test``: how often
-it would have held.
+the next run with a stated confidence. ``request``: that allocation in RDL. ``estimate``: all of it
+for one job. ``back_test``: how often it would have held.
 """

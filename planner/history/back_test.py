@@ -14,7 +14,8 @@ from planner.history.profile import WidthProfile, bucket_seconds, table_of, whol
 from planner.history.run import JobRun
 
 #: Rules beside the prediction. Maximum is the most of all runs in each bucket: the rule that YARN's
-#: resource estimator is compared by. Mean is their mean, peak the widest for as long as the longest.
+#: resource estimator is compared by. Mean is their mean; peak is the widest for as long as the
+#: longest.
 MAXIMUM: Final = "maximum"
 MEAN: Final = "mean"
 PEAK: Final = "peak"

@@ -18,7 +18,7 @@ _CHANCE: Final = 0.01
 _LEAST_DRIFT: Final = 0.1
 _LEAST_RUNS: Final = 8
 _LEAST_A_DAY: Final = 3
-_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,7 @@ class WeekdayEffect:
     def text(self) -> str:
         """Return what it is, in words."""
         parts = [
-            f"{' '.join(_DAYS[day] for day in days)} {ratio - 1:+.0%}"
-            for days, ratio in self.groups
+            f"{' '.join(DAYS[day] for day in days)} {ratio - 1:+.0%}" for days, ratio in self.groups
         ]
         return "; ".join(parts)
 

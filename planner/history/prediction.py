@@ -26,7 +26,7 @@ from planner.history.profile import WidthProfile, Widths, bucket_seconds, table_
 from planner.history.run import JobRun
 
 #: Only the latest runs count.
-_LATEST: Final = 60
+LATEST: Final = 60
 #: Fewer runs than these say nothing.
 LEAST_RUNS: Final = 3
 #: Runs of alike days that stand for themselves; with fewer, all runs are brought to their size.
@@ -93,7 +93,7 @@ def predict(
     TooFewRunsError
         For fewer than 3 runs.
     """
-    latest = list(runs[-_LATEST:])
+    latest = list(runs[-LATEST:])
     if len(latest) < LEAST_RUNS:
         raise TooFewRunsError(f"{len(latest)} runs; at least {LEAST_RUNS} are needed")
     bucket = bucket_seconds(latest, step_s)
