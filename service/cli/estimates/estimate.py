@@ -208,8 +208,8 @@ def _scores(
 def _draw(
     jobs: Mapping[str, Sequence[JobRun]], confidence: float, step_s: int, figure: Path
 ) -> None:
-    from service.cli.estimates.curves import last_run_panel
     from service.pictures.experiments import write_panels
+    from service.pictures.predictions import last_run_panel
 
     panels = [
         last_run_panel(runs, confidence, step_s) for runs in list(jobs.values())[:_DRAWN_JOBS]
