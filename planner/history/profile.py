@@ -105,11 +105,11 @@ class WidthProfile:
         count = int(np.argmax(enough)) if enough.any() else cost.shape[0] - 1
         steps: list[tuple[int, int]] = []
         end = self.widths.size
-        for used in range(count, -1, -1):
-            begin = int(begins[used, end])
+        while end:
+            begin = int(begins[count, end])
             steps.append((end - begin, int(self.widths[begin:end].max())))
-            end = begin
-        return [step for step in reversed(steps) if step[0]]
+            end, count = begin, count - 1
+        return steps[::-1]
 
 
 def _covers(widths: Widths, most: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

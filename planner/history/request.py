@@ -192,7 +192,16 @@ def _of_days(
     )
     of = windows[0] if len(windows) == 1 else AllOf(windows)
     anchor = Absolute(first_day + timedelta(seconds=moved))
-    return Every(1000 * period_s, of, anchor=anchor, zone=form.zone.key if within else None)
+    if not within:
+        return Every(1000 * period_s, of, anchor=anchor)
+    fixed = not _has_summer_time(form.zone, first_day)
+    return Every(1000 * period_s, of, anchor=anchor, zone=form.zone.key, same_offset=fixed)
+
+
+def _has_summer_time(zone: ZoneInfo, day: datetime) -> bool:
+    """Return whether clocks change in the year of a day: then no one offset holds for all runs."""
+    offsets = {datetime(day.year, month, 1, tzinfo=zone).utcoffset() for month in (1, 4, 7, 10)}
+    return len(offsets) > 1
 
 
 def _floored(seconds: int, step_s: int) -> int:
