@@ -47,6 +47,11 @@ PARTS = (
         "simulate", "service.cli.experiments.simulate:simulate", "Run an experiment of the papers."
     ),
     LazyCommand("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
+    LazyCommand(
+        "estimate",
+        "service.cli.estimates.estimate:estimate_",
+        "Turn finished runs of recurring jobs into requests.",
+    ),
     LazyCommand("serve", "service.cli.serve:serve", "Run the service."),
     LazyCommand(
         "backup", "service.cli.maintenance:backup", "Write a server's database into a file."

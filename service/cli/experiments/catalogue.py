@@ -78,6 +78,11 @@ _ALL: Final = (
     _rayon("rayon-sla", "deadlines kept, against a capacity scheduler (6.4)"),
     _rayon("rayon-overreserve", "work asked for 50 % above the truth (6.4.2)"),
     _rayon("rayon-mixed", "MapReduce, gangs and workflows (6.4.3)"),
+    Experiment(
+        "rayon-prediction",
+        "recurring jobs predicted from runs before, Google and KTH (figure 13)",
+        "prediction:run_history",
+    ),
     Experiment("promise-levels", "what pooled, packable and placed promise", "promise:run_levels"),
     Experiment("example-day", "the example day, pooled and on machines", "example_day:run_day"),
 )

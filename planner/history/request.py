@@ -1,0 +1,216 @@
+"""Predictions as requests: a profile in a window, in the period that the job comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from planner.history.period import DAY_S, JobPeriod
+from planner.history.profile import WidthProfile
+from rdl.durations import instant_of_epoch_ms
+from rdl.expressions import (
+    Absolute,
+    AfterSubmission,
+    AllOf,
+    Atom,
+    Every,
+    Expression,
+    Gap,
+    Instant,
+    Offset,
+    Order,
+    Window,
+)
+from rdl.resources import Resources
+
+_WEEK_S: Final = 7 * DAY_S
+_UTC: Final = ZoneInfo("UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestForm:
+    """How predictions become requests.
+
+    Attributes
+    ----------
+    step_s
+        The plan's step in seconds.
+    slack
+        What the window has beyond the predicted length, as a share of it.
+    gang
+        All containers of a step of the profile together, without a break; else from one up.
+    zone
+        Whose clocks count days.
+    """
+
+    step_s: int
+    slack: float = 0.5
+    gang: bool = False
+    zone: ZoneInfo = _UTC
+
+    def window_s(self, profile: WidthProfile) -> int:
+        """Return the length of a run's window: whole steps."""
+        wanted = profile.length_s * (1 + self.slack)
+        return -int(-wanted // self.step_s) * self.step_s
+
+
+def run_expression(
+    profile: WidthProfile, bundle: Mapping[str, int], form: RequestForm
+) -> Atom | Order:
+    """Return one atom for each step of a profile, in order.
+
+    A malleable atom holds from one container to all of the step, each for one step of the plan at
+    least. A gang holds all of them for the whole step, and the next begins when it ends.
+
+    Parameters
+    ----------
+    bundle
+        What one container is: amounts by resource, in millicores, MiB and units.
+    """
+    amounts, atoms = Resources.of(dict(bundle)), []
+    for buckets, width in profile.steps():
+        seconds = buckets * profile.bucket_s
+        if not width and not form.gang:
+            continue  # an order may wait between two atoms
+        held = max(1, width)
+        lease = seconds if form.gang else form.step_s
+        least = held if form.gang else 1
+        atoms.append(Atom(amounts, least, held, 1000 * lease, 1000 * held * seconds))
+    if len(atoms) == 1:
+        return atoms[0]
+    return Order(tuple(atoms), Gap(0, 0) if form.gang else None)
+
+
+def once(profile: WidthProfile, bundle: Mapping[str, int], form: RequestForm) -> Window:
+    """Return the request of one run, from its submission on."""
+    start, end = AfterSubmission(0), AfterSubmission(1000 * form.window_s(profile))
+    return Window(start, end, run_expression(profile, bundle, form))
+
+
+def recurring(
+    profile: WidthProfile,
+    bundle: Mapping[str, int],
+    form: RequestForm,
+    period: JobPeriod,
+    after_s: float | None,
+) -> Every:
+    """Return the request of every run of a job that comes at the same place of each period.
+
+    Parameters
+    ----------
+    period
+        Not of days, or without a calendar.
+    after_s
+        The first period begins then or later; None where times are of no calendar: it begins with
+        the submission.
+    """
+    anchor: Instant | None = None
+    if after_s is not None:
+        ahead = (period.begin_s - after_s) % period.seconds
+        anchor = _absolute(_on_grid(after_s + ahead, form.step_s))
+    length = min(form.window_s(profile), period.seconds)
+    of = Window(Offset(0), Offset(1000 * length), run_expression(profile, bundle, form))
+    return Every(1000 * period.seconds, of, anchor=anchor)
+
+
+def daily(
+    profile: WidthProfile,
+    bundle: Mapping[str, int],
+    form: RequestForm,
+    begin_s: int,
+    first_day: datetime,
+) -> Every:
+    """Return the request of a run every day.
+
+    Parameters
+    ----------
+    begin_s
+        When runs begin, in seconds since midnight of the zone.
+    first_day
+        Midnight of the first day, in the zone.
+    """
+    begin = _floored(begin_s, form.step_s)
+    length = min(form.window_s(profile), DAY_S)
+    run = run_expression(profile, bundle, form)
+    return _of_days(DAY_S, run, ((begin, length),), form, begin, first_day)
+
+
+def weekly(
+    profiles: Mapping[int, WidthProfile],
+    bundle: Mapping[str, int],
+    form: RequestForm,
+    begin_s: int,
+    first_day: datetime,
+) -> Every:
+    """Return the request of a run on some days of every week, a window for each of them.
+
+    Parameters
+    ----------
+    profiles
+        What runs hold on each of the days, Monday = 0.
+    begin_s
+        When runs begin, in seconds since midnight of the zone.
+    first_day
+        Midnight of the first Monday, in the zone.
+    """
+    begin = _floored(begin_s, form.step_s)
+    places = tuple(
+        (day * DAY_S + begin, min(form.window_s(profiles[day]), _WEEK_S))
+        for day in sorted(profiles)
+    )
+    runs = tuple(run_expression(profiles[day], bundle, form) for day in sorted(profiles))
+    return _of_days(_WEEK_S, runs, places, form, begin, first_day)
+
+
+def crosses_midnight(profiles: Mapping[int, WidthProfile], form: RequestForm, begin_s: int) -> bool:
+    """Return whether the window of a run goes on after midnight."""
+    begin = _floored(begin_s, form.step_s)
+    return any(begin + form.window_s(profile) > DAY_S for profile in profiles.values())
+
+
+def _of_days(
+    period_s: int,
+    runs: Atom | Order | tuple[Atom | Order, ...],
+    places: tuple[tuple[int, int], ...],
+    form: RequestForm,
+    begin_s: int,
+    first_day: datetime,
+) -> Every:
+    """Return runs in periods of days: by the clocks of the zone where windows end in the period.
+
+    Else periods are counted from the first begin, without a zone.
+    """
+    within = all(place + length <= period_s for place, length in places)
+    moved = 0 if within else begin_s
+    each = runs if isinstance(runs, tuple) else (runs,)
+    windows: tuple[Expression, ...] = tuple(
+        Window(Offset(1000 * (place - moved)), Offset(1000 * (place - moved + length)), run)
+        for (place, length), run in zip(places, each, strict=True)
+    )
+    of = windows[0] if len(windows) == 1 else AllOf(windows)
+    anchor = Absolute(first_day + timedelta(seconds=moved))
+    if not within:
+        return Every(1000 * period_s, of, anchor=anchor)
+    fixed = not _has_summer_time(form.zone, first_day)
+    return Every(1000 * period_s, of, anchor=anchor, zone=form.zone.key, same_offset=fixed)
+
+
+def _has_summer_time(zone: ZoneInfo, day: datetime) -> bool:
+    """Return whether clocks change in the year of a day: then no one offset holds for all runs."""
+    offsets = {datetime(day.year, month, 1, tzinfo=zone).utcoffset() for month in (1, 4, 7, 10)}
+    return len(offsets) > 1
+
+
+def _floored(seconds: int, step_s: int) -> int:
+    return seconds // step_s * step_s
+
+
+def _on_grid(seconds: float, step_s: int) -> int:
+    return int(seconds // step_s) * step_s
+
+
+def _absolute(seconds: int) -> Absolute:
+    return Absolute(instant_of_epoch_ms(1000 * seconds))

@@ -1,0 +1,1 @@
+"""`agenda estimate`: what recurring jobs will need, from their finished runs."""

@@ -1,0 +1,83 @@
+"""Finished applications of an Agenda server: ``GET /v1/applications``, or a file of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from rdl.resources import AmountError, Resources
+from service.importers.lines import Skipped, TraceError
+from service.importers.runs.finished_run import FinishedRun, RunHistory, began, held
+
+_CORE_M = 1000
+
+
+def read_applications(document: Mapping[str, Any]) -> RunHistory:
+    """Read the applications that completed: all their components from begin to end.
+
+    Raises
+    ------
+    TraceError
+        If an entry is not what the server lists.
+    """
+    entries = document.get("applications")
+    if not isinstance(entries, list):
+        raise TraceError('"applications" is a list, as GET /v1/applications answers')
+    runs: list[FinishedRun] = []
+    skipped: list[Skipped] = []
+    for place, entry in enumerate(entries, start=1):
+        try:
+            run = _run(entry, place)
+        except (KeyError, TypeError, AttributeError, AmountError) as error:
+            raise TraceError(
+                f"application {place}: this is not what the server lists ({error})"
+            ) from error
+        if run is None:
+            skipped.append(Skipped(place, f"{entry['id']} is {entry['state']}"))
+        else:
+            runs.append(run)
+    return RunHistory(tuple(runs), tuple(skipped))
+
+
+def _run(entry: Mapping[str, Any], place: int) -> FinishedRun | None:
+    start, end = entry["started"], entry["ended"]
+    if entry["state"] != "completed" or start is None or end is None or end <= start:
+        return None
+    width, bundle = _containers(entry["application"]["components"])
+    return FinishedRun(
+        str(entry["application"].get("name") or entry["id"]),
+        str(entry["tenant"]),
+        str(entry["queue"]),
+        began(_origin_s(entry, place) + start, place),
+        held(end - start, width, place),
+        bundle,
+    )
+
+
+def _origin_s(entry: Mapping[str, Any], place: int) -> float:
+    """Return the instant that the server's seconds count from."""
+    try:
+        submitted = datetime.fromisoformat(entry["submitted_at"])
+    except ValueError as error:
+        raise TraceError(
+            f"application {place}: submitted_at is an instant, not {entry['submitted_at']!r}"
+        ) from error
+    return float(submitted.timestamp() - entry["submitted"])
+
+
+def _containers(components: list[Mapping[str, Any]]) -> tuple[int, dict[str, int]]:
+    """Return how many containers the components are, and what one is.
+
+    Components alike are containers themselves. Others are taken as containers of one core that
+    share the rest.
+    """
+    needs = [(int(one["count"]), Resources.from_json(one["resources"])) for one in components]
+    if len({need for _, need in needs}) == 1:
+        return sum(count for count, _ in needs), dict(needs[0][1])
+    total: dict[str, int] = {}
+    for count, need in needs:
+        for name, amount in need.items():
+            total[name] = total.get(name, 0) + count * amount
+    width = max(1, -(-total.get("cpu", 0) // _CORE_M))
+    return width, {name: -(-amount // width) for name, amount in total.items()}

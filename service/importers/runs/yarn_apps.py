@@ -1,0 +1,75 @@
+"""Finished applications of YARN: the ResourceManager's or the timeline's ``apps``, JSON.
+
+``/ws/v1/cluster/apps?states=FINISHED`` has totals alone: what an application held, over its length,
+is its width throughout. A request from such a history is a rectangle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, isfinite
+from typing import Any
+
+from service.importers.lines import Skipped, TraceError
+from service.importers.runs.finished_run import (
+    FinishedRun,
+    RunHistory,
+    began,
+    held,
+    mebibytes_a_core,
+)
+
+
+def read_yarn_apps(document: Mapping[str, Any]) -> RunHistory:
+    """Read the applications that succeeded, each as its mean width.
+
+    Raises
+    ------
+    TraceError
+        If an entry is no application, or one of its numbers is none.
+    """
+    apps = document.get("apps")
+    entries = (apps or {}).get("app", []) if isinstance(apps, dict | None) else apps
+    if not isinstance(entries, list):
+        raise TraceError('"apps" is {"app": [...]}, as the ResourceManager lists applications')
+    runs: list[FinishedRun] = []
+    skipped: list[Skipped] = []
+    for place, entry in enumerate(entries, start=1):
+        if not isinstance(entry, dict):
+            raise TraceError(f"application {place}: an object is needed, not {str(entry)[:40]}")
+        name = str(entry.get("name") or entry.get("id") or "")
+        if entry.get("finalStatus") != "SUCCEEDED":
+            skipped.append(Skipped(place, f"{name} is {entry.get('finalStatus', 'unknown')}"))
+            continue
+        run = _run(entry, name, place)
+        if run is None:
+            skipped.append(Skipped(place, f"{name} held nothing"))
+        else:
+            runs.append(run)
+    return RunHistory(tuple(runs), tuple(skipped), is_mean=True)
+
+
+def _run(entry: Mapping[str, Any], name: str, place: int) -> FinishedRun | None:
+    start, end = _number(entry, "startedTime", place), _number(entry, "finishedTime", place)
+    launch = entry.get("launchTime")
+    if isinstance(launch, int | float) and start < launch < end:
+        start = float(launch)  # from here on it held containers
+    cores, mebibytes = _number(entry, "vcoreSeconds", place), _number(entry, "memorySeconds", place)
+    seconds = (end - start) / 1000
+    if seconds <= 0 or cores <= 0:
+        return None
+    return FinishedRun(
+        name,
+        str(entry.get("user", "")),
+        str(entry.get("queue", "")),
+        began(start / 1000, place),
+        held(seconds, ceil(cores / seconds - 1e-9), place),
+        mebibytes_a_core(mebibytes, cores),
+    )
+
+
+def _number(entry: Mapping[str, Any], key: str, place: int) -> float:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TraceError(f"application {place}: {key} is a number, not {str(value)[:40]}")
+    return float(value)

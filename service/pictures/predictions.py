@@ -1,0 +1,48 @@
+"""What a run held against what was predicted for it, over normalised time (Rayon, figure 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.history.prediction import LEAST_RUNS, predict
+from planner.history.profile import WidthProfile, Widths, widths_of
+from planner.history.run import JobRun
+from service.pictures.experiments import ExperimentPanel, PanelSeries
+
+
+def last_run_panel(
+    runs: Sequence[JobRun], confidence: float, step_s: int
+) -> ExperimentPanel | None:
+    """Return the last run of a job beside what the runs before it predicted; None for too few.
+
+    Time is a share of the longer of both, capacity one of the highest width.
+    """
+    last = runs[-1]
+    before = [run for run in runs[:-1] if run.ended_s <= last.began_s]
+    if len(before) < LEAST_RUNS:
+        return None
+    profile = predict(before, confidence, step_s).profile
+    actual = widths_of(last, profile.bucket_s)
+    return prediction_panel(f"{last.job}: {len(before)} runs before", actual, profile)
+
+
+def prediction_panel(title: str, actual: Widths, profile: WidthProfile) -> ExperimentPanel:
+    """Return what a run held in each bucket beside an allocation."""
+    size = max(actual.size, profile.widths.size)
+    most = float(max(actual.max(), profile.widths.max()))
+    series = [
+        _curve("actual", actual, size, most),
+        _curve("prediction", profile.widths, size, most),
+    ]
+    return ExperimentPanel(title, "normalized time", "required capacity", series)
+
+
+def _curve(name: str, widths: Widths, size: int, most: float) -> PanelSeries:
+    """Return widths as stairs that end on the ground."""
+    padded = np.zeros(size)
+    padded[: widths.size] = widths
+    edges = np.arange(size + 1) / size
+    x = np.repeat(edges, 2)[1:-1]
+    return PanelSeries(name, [*map(float, x), 1.0], [*map(float, np.repeat(padded / most, 2)), 0.0])

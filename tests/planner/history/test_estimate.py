@@ -1,0 +1,177 @@
+"""Estimates as requests: RDL reads them back, and they say the days and times that runs had."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from planner.history.estimate import JobEstimate, estimate, runs_needed
+from planner.history.period import DAY_S
+from planner.history.request import RequestForm
+from planner.history.run import JobRun, Stretch
+from rdl import (
+    Absolute,
+    AllOf,
+    Atom,
+    CompileContext,
+    Every,
+    Offset,
+    Order,
+    TimeGrid,
+    Window,
+    compile_expression,
+    format_expression,
+    format_pretty,
+    read_source,
+)
+from rdl.expressions import Gap
+from tests.planner.history.histories import MONDAY_S, daily_runs, rectangles, spread_values
+
+PARIS = ZoneInfo("Europe/Paris")
+FORM = RequestForm(60)
+
+
+def _checked(found: JobEstimate) -> JobEstimate:
+    """Return an estimate whose request reads back as it is, and compiles on weeks of minutes."""
+    for text in (format_expression(found.expression), format_pretty(found.expression)):
+        assert read_source(text) == found.expression
+    origin = datetime.fromtimestamp(MONDAY_S, UTC)
+    compile_expression(found.expression, CompileContext(TimeGrid(60_000, 100 * 1440, origin)))
+    return found
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95])
+def test_so_many_runs_give_the_confidence_and_one_less_does_not(confidence: float) -> None:
+    """What `runs_needed` says is the least, above the three that any estimate needs."""
+    count = runs_needed(confidence)
+    for runs, enough in ((max(3, count), True), (count - 1, False)):
+        if runs >= 3:
+            found = estimate(rectangles([600.0] * runs, [4] * runs), confidence, FORM)
+            assert (found.confidence >= confidence - 1e-9) == enough
+
+
+def test_a_nightly_job_is_asked_for_every_night_by_the_clock() -> None:
+    """Runs at 02:00 UTC are runs at 03:00 in Paris: the request is of civil days there."""
+    found = _checked(
+        estimate(list(daily_runs(20, lambda _: 600.0)), 0.9, RequestForm(60, zone=PARIS))
+    )
+    every = found.expression
+    assert isinstance(every, Every)
+    assert (every.period_ms, every.zone) == (1000 * DAY_S, "Europe/Paris")
+    assert every.anchor == Absolute(datetime(2026, 1, 25, tzinfo=PARIS))
+    window = every.of
+    assert isinstance(window, Window)
+    assert (window.start, window.end) == (Offset(3 * 3_600_000), Offset(3 * 3_600_000 + 900_000))
+    assert isinstance(window.of, Atom)
+    assert (window.of.minimum, window.of.maximum, window.of.work_ms) == (1, 8, 8 * 600_000)
+
+
+def test_the_first_day_can_be_said() -> None:
+    """`on` is the day of the anchor."""
+    runs = list(daily_runs(10, lambda _: 600.0))
+    every = _checked(estimate(runs, 0.9, FORM, date(2026, 2, 1))).expression
+    assert isinstance(every, Every)
+    assert every.anchor == Absolute(datetime(2026, 2, 1, tzinfo=UTC))
+
+
+def test_days_that_differ_have_windows_of_their_own() -> None:
+    """Shorter weekends: a week of seven windows from a Monday on, the last two for less work."""
+    around = spread_values(56, 0.95, 1.05)
+    runs = list(daily_runs(56, lambda day: (1800 if day % 7 >= 5 else 3600) * around[day]))
+    found = _checked(estimate(runs, 0.8, FORM))
+    assert [part.days for part in found.parts] == [(0, 1, 2, 3, 4), (5, 6)]
+    every = found.expression
+    assert isinstance(every, Every)
+    assert (every.period_ms, every.anchor) == (
+        7000 * DAY_S,
+        Absolute(datetime(2026, 3, 2, tzinfo=UTC)),
+    )
+    assert isinstance(every.of, AllOf)
+    works = [window.of.work_ms for window in every.of.children]  # type: ignore[union-attr]
+    assert len(works) == 7
+    assert max(works[5:]) < 0.6 * min(works[:5])
+
+
+def test_days_without_runs_are_not_asked_for() -> None:
+    """Mondays to Fridays, and once by hand on a Sunday."""
+    runs = [
+        run for day, run in enumerate(daily_runs(42, lambda _: 600.0)) if day % 7 < 5 or day == 6
+    ]
+    found = _checked(estimate(runs, 0.9, FORM))
+    assert [part.days for part in found.parts] == [(0, 1, 2, 3, 4)]
+
+
+def test_a_weekly_job_is_asked_for_on_its_day() -> None:
+    """Sundays at 02:00: one window on the seventh day of a week."""
+    runs = [run for day, run in enumerate(daily_runs(70, lambda _: 600.0)) if day % 7 == 6]
+    found = _checked(estimate(runs, 0.9, FORM))
+    assert isinstance(found.expression, Every)
+    window = found.expression.of
+    assert isinstance(window, Window)
+    assert window.start == Offset(1000 * (6 * DAY_S + 7200))
+
+
+def test_a_window_over_midnight_counts_periods_from_the_begin() -> None:
+    """A job of 23:00 that may end at 00:30: no zone, the anchor is its begin."""
+    runs = [
+        JobRun("late", MONDAY_S + day * DAY_S + 82_800, (Stretch(3600, 4),)) for day in range(12)
+    ]
+    every = _checked(estimate(runs, 0.9, FORM)).expression
+    assert isinstance(every, Every)
+    assert (every.zone, every.anchor) == (
+        None,
+        Absolute(datetime(2026, 1, 17, 23, tzinfo=UTC)),
+    )
+
+
+def test_a_job_of_every_two_hours_begins_where_its_runs_do() -> None:
+    """Five minutes past even hours."""
+    runs = [JobRun("poll", MONDAY_S + k * 7200 + 300, (Stretch(240, 2),)) for k in range(30)]
+    every = _checked(estimate(runs, 0.9, FORM)).expression
+    assert isinstance(every, Every)
+    assert (every.period_ms, every.zone) == (7_200_000, None)
+    assert every.anchor == Absolute(datetime(2026, 1, 8, 0, 5, tzinfo=UTC))
+
+
+def test_without_a_period_one_run_is_asked_for() -> None:
+    """And a note says so; a history without a calendar says that too."""
+    begins = [0.0, 9e4, 1e5, 4e5, 9e5, 1e6, 2e6]
+    runs = [JobRun("some", at, (Stretch(600, 4),)) for at in begins]
+    found = estimate(runs, 0.8, FORM, calendar=False)
+    assert isinstance(found.expression, Window)
+    assert [note.partition(":")[0] for note in found.notes] == [
+        "no period was found",
+        "the history has no calendar",
+    ]
+
+
+def test_a_gang_holds_all_without_a_break() -> None:
+    """Each atom of the profile has as many at least as at most, for the whole step, gaps are 0."""
+    stretches = (Stretch(600, 40), Stretch(3000, 5))
+    runs = [JobRun("train", MONDAY_S + DAY_S * k, stretches) for k in range(12)]
+    found = _checked(estimate(runs, 0.9, RequestForm(60, gang=True)))
+    assert isinstance(found.expression, Every)
+    assert isinstance(found.expression.of, Window)
+    order = found.expression.of.of
+    assert isinstance(order, Order)
+    assert order.gap == Gap(0, 0)
+    atoms = [atom for atom in order.children if isinstance(atom, Atom)]
+    assert [(a.minimum, a.maximum, a.lease_ms, a.work_ms) for a in atoms] == [
+        (40, 40, 600_000, 24_000_000),
+        (5, 5, 3_000_000, 15_000_000),
+    ]
+
+
+def test_a_container_holds_what_every_run_s_did() -> None:
+    """The most of each resource among the runs."""
+    bundles = ({"cpu": 1000, "memory": 512}, {"cpu": 2000}, {"cpu": 1000, "gpu": 1})
+    runs = [
+        JobRun("mixed", MONDAY_S + k * 9e5 * (k + 1), (Stretch(600, 2),), bundle)
+        for k, bundle in enumerate(bundles)
+    ]
+    window = _checked(estimate(runs, 0.5, FORM)).expression
+    assert isinstance(window, Window)
+    assert isinstance(window.of, Atom)
+    assert dict(window.of.bundle) == {"cpu": 2000, "gpu": 1, "memory": 512}

@@ -1,0 +1,236 @@
+"""Histories of finished runs: what each format says, which runs are one job's, bad input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from service.importers.lines import TraceError
+from service.importers.runs.finished_run import FinishedRun, RunHistory
+from service.importers.runs.reading import read_history
+from service.importers.runs.recurring_names import job_name, recurring_name
+
+JOBS = (
+    "job_id,workload_name,requested_number_of_resources,success,starting_time,execution_time,"
+    "metadata\n"
+)
+SACCT = "JobID|JobName|User|Start|End|AllocCPUS|AllocTRES|ReqMem|State\n"
+SWF = "; UnixStartTime: 1000000\n"
+
+
+def app(**changes: Any) -> dict[str, Any]:
+    """Return a finished application of YARN: two cores for a minute."""
+    return {
+        "id": "application_1", "name": "etl-1", "user": "ada", "queue": "q",
+        "finalStatus": "SUCCEEDED", "startedTime": 1_000_000, "finishedTime": 1_060_000,
+        "vcoreSeconds": 90, "memorySeconds": 180_000, **changes,
+    }  # fmt: skip
+
+
+def execution(**changes: Any) -> dict[str, Any]:
+    """Return a finished application as a server lists it: two workers and a master."""
+    return {
+        "id": "a-1", "tenant": "ml", "queue": "default", "state": "completed",
+        "submitted": 30.0, "submitted_at": "2026-01-05T00:00:30Z", "started": 60.0, "ended": 180.0,
+        "application": {
+            "name": "train",
+            "components": [
+                {"name": "worker", "count": 2, "core": True,
+                 "resources": {"cpu": 2, "memory": "4 GiB"}},
+                {"name": "master", "count": 1, "core": True, "resources": {"cpu": 0.5}},
+            ],
+        },
+        **changes,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., RunHistory]:
+    """Write a text into a file and read it as a history."""
+
+    def write_and_read(text: str, form: str | None = None, zone: str = "UTC") -> RunHistory:
+        path = tmp_path / "history"
+        path.write_bytes(gzip.compress(text.encode()))
+        return read_history(str(path), form, ZoneInfo(zone))
+
+    return write_and_read
+
+
+def _only(history: RunHistory) -> FinishedRun:
+    (run,) = history.runs
+    return run
+
+
+def _held(run: FinishedRun) -> list[tuple[float, int]]:
+    return [(stretch.seconds, stretch.width) for stretch in run.stretches]
+
+
+def test_jobs_csv(read: Callable[..., RunHistory]) -> None:
+    """Times count from the trace's zero; what was refused is left out with its line."""
+    text = JOBS + 'j-1,w,4,1,100.0,50.0,"{""tenant"":""ads""}"\nj-2,w,4,0,,,{}\n'
+    history = read(text)
+    run = _only(history)
+    assert (run.name, run.user, run.began_s, _held(run)) == ("j-1", "ads", 100.0, [(50.0, 4)])
+    assert (history.calendar, [one.line for one in history.skipped]) == (False, [3])
+
+
+def test_swf(read: Callable[..., RunHistory]) -> None:
+    """Submission and wait after the header's instant; failed jobs are left out."""
+    text = SWF + (
+        "1 100 20 600 8 -1 -1 8 900 -1 1 3 3 7 1 -1 -1 -1\n"
+        "2 100 20 600 8 -1 -1 8 900 -1 5 3 3 7 1 -1 -1 -1\n"
+        "3 200 -1 60 -1 -1 -1 4 900 -1 1 3 3 -1 -1 -1 -1 -1\n"
+    )
+    history = read(text)
+    assert [(run.name, run.user, run.began_s, _held(run)) for run in history.runs] == [
+        ("exe7", "u3", 1_000_120.0, [(600.0, 8)]),
+        ("4p-900s", "u3", 1_000_200.0, [(60.0, 4)]),
+    ]
+    assert (history.calendar, len(history.skipped)) == (True, 1)
+    assert not read(text.removeprefix(SWF)).calendar
+
+
+def test_slurm(read: Callable[..., RunHistory]) -> None:
+    """Times of the zone, memory of the whole job, steps left out, tasks of arrays kept."""
+    text = SACCT + (
+        "7_1|etl-2026-11-22|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8|"
+        "cpu=8,mem=32G,gres/gpu=4|1G|COMPLETED\n"
+        "7_1.batch|batch||2026-11-22T03:00:00|2026-11-22T04:00:00|8|||COMPLETED\n"
+        "8|etl-2026-11-23|ada|2026-11-23T03:00:00|2026-11-23T04:00:00|8||500Mc|COMPLETED\n"
+        "9|etl|ada|2026-11-23T03:00:00|2026-11-23T04:00:00|8|||CANCELLED by 0\n"
+    )
+    history = read(text, zone="Europe/Paris")
+    first, second = history.runs
+    assert first.began_s == 1_795_312_800.0  # 02:00 UTC
+    assert _held(first) == [(3600.0, 8)]
+    assert dict(first.bundle) == {"cpu": 1000, "memory": 4096, "gpu": 1}
+    assert dict(second.bundle) == {"cpu": 1000, "memory": 500}
+    assert [one.why for one in history.skipped] == ["etl is CANCELLED"]
+
+
+def test_yarn(read: Callable[..., RunHistory]) -> None:
+    """Totals over the length, rounded up: the mean width, and memory for each core of it."""
+    apps = [app(), app(finalStatus="KILLED"), app(launchTime=1_030_000)]
+    history = read(json.dumps({"apps": {"app": apps}}))
+    first, launched = history.runs
+    assert (_held(first), dict(first.bundle)) == ([(60.0, 2)], {"cpu": 1000, "memory": 2000})
+    assert (launched.began_s, _held(launched)) == (1030.0, [(30.0, 3)])
+    assert (history.is_mean, len(history.skipped)) == (True, 1)
+    assert read('{"apps": null}').runs == ()
+
+
+def test_a_server_s_applications(read: Callable[..., RunHistory]) -> None:
+    """Components that differ are cores with their share of memory; alike, they are containers."""
+    alike = execution()
+    alike["application"]["components"].pop()
+    history = read(json.dumps({"applications": [execution(), alike, execution(state="failed")]}))
+    mixed, same = history.runs
+    assert (mixed.name, mixed.user, mixed.began_s) == ("train", "ml", 1_767_571_260.0)
+    assert (_held(mixed), dict(mixed.bundle)) == ([(120.0, 5)], {"cpu": 900, "memory": 1639})
+    assert (_held(same), dict(same.bundle)) == ([(120.0, 2)], {"cpu": 2000, "memory": 4096})
+    assert [one.why for one in history.skipped] == ["a-1 is failed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [
+        ("etl-2026-11-22", "etl"),
+        ("etl_20261122", "etl"),
+        ("etl-2026-11-22T03:00:00Z", "etl"),
+        ("etl_20261123_attempt_2", "etl"),
+        ("daily.2026.11.22.report", "daily.report"),
+        ("load (retry)", "load"),
+        ("spark-shuffle-17", "spark-shuffle"),
+        ("word count #12", "word count"),
+        ("scheduled__1f3a9c0b-22ab", "scheduled"),
+        ("layer3", "layer3"),
+        ("resnet50-train", "resnet50-train"),
+        ("2026-11-22", "2026-11-22"),
+        ("deadbeef", "deadbeef"),
+    ],
+)
+def test_names_of_runs_of_one_job(name: str, job: str) -> None:
+    """Dates anywhere, numbers and attempts at the end go; words keep their numbers."""
+    assert recurring_name(name) == job
+
+
+def test_keys_tell_jobs_apart(read: Callable[..., RunHistory]) -> None:
+    """By user and name as a rule, by others where asked."""
+    run = _only(read(json.dumps({"apps": {"app": [app()]}})))
+    assert job_name(run, ("user", "name")) == "ada/etl"
+    assert job_name(run, ("queue", "exact-name", "width")) == "q/etl-1/x2"
+
+
+GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1: this begins like no history of runs (jobs-csv: jobs.csv of agenda simulate; "
+         "swf: Standard Workload Format; slurm: sacct --parsable2 with its header; yarn: apps of "
+         "YARN's ResourceManager, JSON; agenda: applications of a server, JSON); say which by "
+         "--format"),
+        ("job_id,a\n", "line 1: no column 'requested_number_of_resources'; the header is job_id,a"),
+        (f"{JOBS}j,w,4,1,x,1,{{}}\n", "line 2: starting_time is a number, not 'x'"),
+        (f"{JOBS}j,w,4,1,1,1,nix\n", "line 2: metadata is a JSON object, not 'nix'"),
+        (f"{JOBS}j,w,0,1,1,1,{{}}\n", "line 2: a run holds up to 10000000 cores, not 0"),
+        (f"{JOBS}j,w,1,1,1,1e12,{{}}\n", "line 2: a run lasts up to 100000000 s, not 1e+12"),
+        (f"{JOBS}j,w,1,1,-5,1,{{}}\n", "line 2: a run begins at 0 to 8589934592 s, not -5"),
+        (f"{SWF}1 2 3\n", "line 2: 18 columns, not 3"),
+        (f"{SWF}{'x ' * 18}\n",
+         "line 2: columns are numbers (could not convert string to float: 'x')"),
+        (f"{SWF}{'nan ' * 18}\n", "line 2: columns are numbers up to 1000000000000000"),
+        ("JobName|End|State|AllocCPUS\n",
+         "line 1: no column Start; there are JobName|End|State|AllocCPUS"),
+        ("JobName|Start|End|State\n",
+         "line 1: no column AllocCPUS, and no AllocTRES; one of them is needed"),
+        (f"{SACCT}7|etl\n", "line 2: 2 fields, but 9 columns"),
+        (SACCT + GOOD.replace("2026-11-22T04:00:00", "Unknown"),
+         "line 2: End is a time such as 2026-11-22T03:00:00, not 'Unknown'"),
+        (SACCT + GOOD.replace("|8|", "|many|"),
+         "line 2: AllocCPUS is a number of cores, not 'many'"),
+        (SACCT + GOOD.replace("4G", "lots"),
+         "line 2: ReqMem is such as 8G, 4Gn or 500Mc, not 'lots'"),
+        (SACCT + GOOD.replace("||", "|cpu|"),
+         "line 2: AllocTRES is such as cpu=4,mem=8G, not 'cpu'"),
+        (SACCT + GOOD.replace("T04", "T02"), "line 2: a run lasts up to 100000000 s, not -3600"),
+        ('{"apps": {"app": 3}}',
+         '"apps" is {"app": [...]}, as the ResourceManager lists applications'),
+        ('{"apps": {"app": [3]}}', "application 1: an object is needed, not 3"),
+        (json.dumps({"apps": {"app": [app(vcoreSeconds="9")]}}),
+         "application 1: vcoreSeconds is a number, not 9"),
+        ('{"applications": {}}', '"applications" is a list, as GET /v1/applications answers'),
+        ('{"applications": [{}]}',
+         "application 1: this is not what the server lists ('started')"),
+        (json.dumps({"applications": [execution(submitted_at="now")]}),
+         "application 1: submitted_at is an instant, not 'now'"),
+    ],
+)  # fmt: skip
+def test_bad_histories_say_where_and_what_would_be_right(
+    read: Callable[..., RunHistory], text: str, message: str
+) -> None:
+    """The whole message, for each format."""
+    with pytest.raises(TraceError) as caught:
+        read(text)
+    assert str(caught.value) == message
+
+
+def test_json_that_breaks_off_names_its_line(read: Callable[..., RunHistory]) -> None:
+    """Of a document over several lines."""
+    with pytest.raises(TraceError, match="line 2"):
+        read('{"apps":\n {"app": [}}', "yarn")
+
+
+def test_a_history_needs_no_format(tmp_path: Path) -> None:
+    """A byte order mark and empty lines before the header are no matter."""
+    path = tmp_path / "sacct.txt"
+    path.write_text(f"\ufeff{SACCT}{GOOD}", encoding="utf-8")
+    assert len(read_history(str(path), None, UTC).runs) == 1
