@@ -19,7 +19,7 @@ from rdl.compile.context import CompileContext
 from rdl.compile.machine_fit import MachineFit
 from rdl.compile.parts import FAR
 from rdl.compile.rounding import numbers_of, rounding_note
-from rdl.expressions import Absolute, Atom, Expression, Window
+from rdl.expressions import Absolute, Atom, Expression, Moment, Window
 from rdl.text.formatter import most_characters
 from rdl.time_grid import TimeGridError
 from rdl.work_graph import ATOM, WorkGraph
@@ -38,12 +38,15 @@ def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | 
     if type(expression) is not Window or type(expression.of) is not Atom or context.exact_work:
         return None
     atom = expression.of
-    if not _is_well_formed(expression, atom) or not _is_within(expression, atom, context):
+    start, end = expression.start, expression.end
+    if not isinstance(start, Moment) or not isinstance(end, Moment) or expression.zone is not None:
+        return None
+    if not _is_well_formed(start, end, atom) or not _is_within(expression, atom, context):
         return None
     if MachineFit(context.machines).why_not(atom) is not None:
         return None
     numbers, shortest = numbers_of(atom, context.grid)
-    window = _steps(expression, context)
+    window = _steps(start, end, context)
     if window is None or not 0 < window[1] - window[0] >= shortest:
         return None
     lease, work = min(numbers.lease, FAR), min(numbers.work, FAR)
@@ -67,14 +70,13 @@ def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | 
     )
 
 
-def _is_well_formed(window: Window, atom: Atom) -> bool:
+def _is_well_formed(start: Moment, end: Moment, atom: Atom) -> bool:
     """Return whether the checker surely finds nothing malformed."""
     plain = atom.multiple == 1 and not atom.spread and atom.domain is None and atom.on is None
     if not plain or not 1 <= atom.minimum <= atom.maximum <= MAX_HEIGHT or not len(atom.bundle):
         return False
     if not (1 <= atom.lease_ms <= MAX_MS and 1 <= atom.work_ms <= MAX_MS):
         return False
-    start, end = window.start, window.end
     for instant in (start, end):
         if not isinstance(instant, Absolute) and abs(instant.ms) > MAX_MS:
             return False
@@ -93,12 +95,12 @@ def _is_within(window: Window, atom: Atom, context: CompileContext) -> bool:
     return limits.max_depth >= _DEPTH and written <= limits.max_source
 
 
-def _steps(window: Window, context: CompileContext) -> tuple[int, int] | None:
+def _steps(start: Moment, end: Moment, context: CompileContext) -> tuple[int, int] | None:
     """Return the window in steps; None where it reaches past the horizon."""
     grid, submitted_ms = context.grid, context.submitted_ms
     try:
-        first = grid.ceil(instant_ms(window.start, ORIGIN, grid, submitted_ms))
-        last = grid.floor(instant_ms(window.end, ORIGIN, grid, submitted_ms))
+        first = grid.ceil(instant_ms(start, ORIGIN, grid, submitted_ms))
+        last = grid.floor(instant_ms(end, ORIGIN, grid, submitted_ms))
     except TimeGridError:
         return None
     return None if last > grid.horizon else (max(context.first, first), last)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from rdl.durations import MAX_WORK_MS, TimeTextError, parse_duration, parse_rfc3339
-from rdl.expressions import Absolute, AfterSubmission, Atom, Instant, Offset, Window
+from rdl.expressions import Absolute, AfterSubmission, Atom, Moment, Offset, Window
 from rdl.limits import SourceLimits
 from rdl.operators import MAX_COUNT
 from rdl.resources import Resources
@@ -51,7 +51,7 @@ def plain_window(text: str, limits: SourceLimits) -> Window | None:
     except TimeTextError:
         return None
     atom = Atom(bundle, minimum, maximum, lease_ms, work_ms, span=found.span(1))
-    return Window(start, end, atom, (0, len(text)))
+    return Window(start, end, atom, span=(0, len(text)))
 
 
 @lru_cache(maxsize=1024)
@@ -60,7 +60,7 @@ def _bundle(text: str) -> Resources | None:
     return None if isinstance(bundle, list) else bundle
 
 
-def _instant(plus: str | None, text: str) -> Instant:
+def _instant(plus: str | None, text: str) -> Moment:
     if plus is not None:
         return AfterSubmission(parse_duration(text))
     return Absolute(parse_rfc3339(text)) if "-" in text else Offset(parse_duration(text))
