@@ -55,9 +55,9 @@ def test_no_test_goes_its_own_way() -> None:
     """Settings that the profile fixes, and generators without a seed, are in no test file."""
     soaks = [
         _TESTS / "soak.py",
-        _TESTS / "end_to_end" / "test_kill_mixed.py",
-        _TESTS / "end_to_end" / "test_executor_kills.py",
-        _TESTS / "planner" / "plan" / "test_slot_histories.py",
+        _TESTS / "end_to_end" / "kills" / "test_kill_mixed.py",
+        _TESTS / "end_to_end" / "kills" / "test_executor_kills.py",
+        _TESTS / "planner" / "plan" / "slots" / "test_slot_histories.py",
     ]
     own = [_TESTS / "conftest.py", *soaks, Path(__file__)]
     found = [
