@@ -187,7 +187,11 @@ def _of_days(
     moved = 0 if within else begin_s
     each = runs if isinstance(runs, tuple) else (runs,)
     windows: tuple[Expression, ...] = tuple(
-        Window(Offset(1000 * (place - moved)), Offset(1000 * (place - moved + length)), run)
+        Window(
+            Offset(1000 * (place - moved)),
+            Offset(1000 * min(place - moved + length, period_s)),
+            run,
+        )
         for (place, length), run in zip(places, each, strict=True)
     )
     of = windows[0] if len(windows) == 1 else AllOf(windows)

@@ -83,16 +83,27 @@ def run_of_tasks(
     bundle
         What one container is.
     """
+    held = [(began, ended, 1) for began, ended in tasks if ended > began]
+    return JobRun(job, min(began for began, _, _ in held), stretches_of(held), dict(bundle))
+
+
+def stretches_of(held: Iterable[tuple[float, float, int]]) -> tuple[Stretch, ...]:
+    """Return what parts of a run held together, from the first begin to the last end.
+
+    Parameters
+    ----------
+    held
+        Begin and end of each part in seconds, the end later, and its containers.
+    """
     changes: dict[float, int] = {}
-    for began, ended in tasks:
-        if ended > began:
-            changes[began] = changes.get(began, 0) + 1
-            changes[ended] = changes.get(ended, 0) - 1
-    times, width, stretches = sorted(changes), 0, []
-    for here, there in pairwise(times):
+    for began, ended, containers in held:
+        changes[began] = changes.get(began, 0) + containers
+        changes[ended] = changes.get(ended, 0) - containers
+    width, stretches = 0, []
+    for here, there in pairwise(sorted(changes)):
         width += changes[here]
         stretches.append(Stretch(there - here, width))
-    return JobRun(job, times[0], tuple(stretches), dict(bundle))
+    return tuple(stretches)
 
 
 def runs_by_job(runs: Iterable[JobRun]) -> dict[str, list[JobRun]]:

@@ -145,7 +145,7 @@ def _draw_lines(axes: Axes, panel: ExperimentPanel) -> None:
             marker=_MARKERS[index % len(_MARKERS)] if len(y) <= 30 else None,
             markersize=4,
             linewidth=1.4,
-            capsize=2,
+            capsize=2 if series.spread else 0,
         )
     names = panel.series[0].x if panel.series else ()
     if names and isinstance(names[0], str):

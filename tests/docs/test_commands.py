@@ -201,7 +201,7 @@ def test_commands_are_understood(page: Path, folder: Path) -> None:
             continue
         words = words[1 : words.index(">")] if ">" in words else words[1:]
         for word in words:
-            if re.search(r"\.(?:gz|toml|jsonl|json|rdl)$", word) and not Path(word).exists():
+            if re.search(r"\.(?:gz|toml|jsonl|json|rdl|txt)$", word) and not Path(word).exists():
                 (folder / word).touch()
         _parse(main, words, command.where)
 

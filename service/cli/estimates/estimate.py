@@ -91,17 +91,24 @@ def _whole_step(value: str | int) -> int:
     show_default=True,
     help="Chance that the request holds the next run whole.",
 )
-@click.option("--job", help="Only the job of this name.")
+@click.option("--job", metavar="NAME", help="Only the job of this name.")
 @click.option(
     "--key",
     "keys",
     type=_keys,
+    metavar="NAMES",
     default=",".join(USUAL_KEYS),
     show_default=True,
     help=f"What runs of one job share: some of {','.join(KEYS)}. Names without dates and numbers.",
 )
 @click.option(
-    "--step", "step_s", type=_whole_step, default="60s", show_default=True, help="Step of the plan."
+    "--step",
+    "step_s",
+    type=_whole_step,
+    metavar="DURATION",
+    default="60s",
+    show_default=True,
+    help="Step of the plan.",
 )
 @click.option(
     "--slack",
@@ -112,12 +119,18 @@ def _whole_step(value: str | int) -> int:
 )
 @click.option("--gang", is_flag=True, help="All containers together; else from one up.")
 @click.option(
-    "--zone", type=_zone, default="UTC", show_default=True, help="Whose clocks count days."
+    "--zone",
+    type=_zone,
+    metavar="NAME",
+    default="UTC",
+    show_default=True,
+    help="Whose clocks count days.",
 )
 @click.option(
     "--for",
     "day",
     type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
     help="First day that is asked for.  [default: the day after the last run]",
 )
 @click.option(
@@ -146,7 +159,7 @@ def estimate_(
     figure: Path | None,
     form: str,
 ) -> int:
-    """Predict what recurring jobs need from the finished runs in FILES; without any, of a server.
+    """Predict what recurring jobs need from finished runs: in FILEs, or else of a server.
 
     Files are jobs.csv of `agenda simulate`, logs in the Standard Workload Format, Slurm's `sacct
     --parsable2`, the apps of YARN's ResourceManager and the applications of a server, as JSON. The

@@ -14,7 +14,7 @@ from rdl.errors import nearest
 from service.cli.client.server import Server
 from service.cli.terminal.errors import CliError, as_cli_error
 from service.importers.runs.agenda_applications import read_applications
-from service.importers.runs.finished_run import RunHistory
+from service.importers.runs.finished_run import FinishedRun, RunHistory
 from service.importers.runs.reading import read_history
 from service.importers.runs.recurring_names import job_runs
 
@@ -95,7 +95,7 @@ def jobs_of(histories: Sequence[RunHistory], keys: Sequence[str], job: str | Non
         raise CliError(
             "one file has instants, another counts from the zero of a trace; estimate each alone"
         )
-    jobs = runs_by_job(run for one in histories for run in job_runs(one.runs, keys))
+    jobs = runs_by_job(job_runs(_each_once(histories), keys))
     kept = {name: runs for name, runs in jobs.items() if len(runs) >= LEAST_RUNS}
     if job is not None:
         kept = {job: _asked(jobs, job)}
@@ -106,11 +106,22 @@ def jobs_of(histories: Sequence[RunHistory], keys: Sequence[str], job: str | Non
         )
     left = len(jobs) - len(kept)
     if left and job is None:
-        click.echo(f"{left:,} jobs with fewer than {LEAST_RUNS} runs are left out", err=True)
+        click.echo(f"left out: {left:,} with fewer than {LEAST_RUNS} runs", err=True)
     works = {name: sum(run.work_s for run in runs) for name, runs in kept.items()}
     ordered = {name: kept[name] for name in sorted(kept, key=lambda name: (-works[name], name))}
     is_mean = any(history.is_mean for history in histories)
     return JobHistories(ordered, calendars != {False}, is_mean)
+
+
+def _each_once(histories: Sequence[RunHistory]) -> list[FinishedRun]:
+    """Return all runs; one that stands in two files counts once."""
+    found: list[FinishedRun] = []
+    seen: set[object] = set()
+    for history in histories:
+        here = [(run.name, run.user, run.queue, run.began_s, run.stretches) for run in history.runs]
+        found += [run for run, key in zip(history.runs, here, strict=True) if key not in seen]
+        seen.update(here)
+    return found
 
 
 def _asked(jobs: dict[str, list[JobRun]], job: str) -> list[JobRun]:

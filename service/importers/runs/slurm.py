@@ -3,16 +3,18 @@
     sacct --allusers --parsable2 --starttime now-90days --state COMPLETED \\
         --format JobID,JobName,User,Partition,Start,End,AllocCPUS,AllocTRES,ReqMem,State
 
-Steps of a job (``12.batch``) are left out, each task of an array is a run of its own.
+Steps of a job (``12.batch``) are left out, the tasks of an array (``12_7``) are one run together.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Final
 
+from planner.history.run import stretches_of
 from service.importers.lines import Skipped, TraceError
 from service.importers.runs.finished_run import (
     FinishedRun,
@@ -47,6 +49,7 @@ def read_slurm(text: Iterable[str], zone: tzinfo) -> RunHistory:
     if "AllocCPUS" not in places and "AllocTRES" not in places:
         raise TraceError("line 1: no column AllocCPUS, and no AllocTRES; one of them is needed")
     runs: list[FinishedRun] = []
+    arrays: dict[str, list[FinishedRun]] = {}
     skipped: list[Skipped] = []
     for line, raw in enumerate(lines, start=2):
         if not raw.strip():
@@ -58,11 +61,25 @@ def read_slurm(text: Iterable[str], zone: tzinfo) -> RunHistory:
         if "." in row.get("JobID", ""):
             continue  # a step of the job on the line before
         why = _why_not(row)
-        if why is None:
-            runs.append(_run(row, line, zone))
-        else:
+        array, mark, _ = row.get("JobID", "").partition("_")
+        if why is not None:
             skipped.append(Skipped(line, why))
+        elif mark:
+            arrays.setdefault(array, []).append(_run(row, line, zone))
+        else:
+            runs.append(_run(row, line, zone))
+    runs += [_joined(tasks) for tasks in arrays.values()]
     return RunHistory(tuple(runs), tuple(skipped))
+
+
+def _joined(tasks: Sequence[FinishedRun]) -> FinishedRun:
+    """Return the run that the tasks of an array are together: their widths over time."""
+    held = [(task.began_s, task.began_s + one.seconds, one.width)
+            for task in tasks for one in task.stretches]  # fmt: skip
+    names = sorted({name for task in tasks for name in task.bundle})
+    bundle = {name: max(task.bundle.get(name, 0) for task in tasks) for name in names}
+    began_s = min(task.began_s for task in tasks)
+    return replace(tasks[0], began_s=began_s, stretches=stretches_of(held), bundle=bundle)
 
 
 def _why_not(row: Mapping[str, str]) -> str | None:

@@ -11,9 +11,11 @@ DAY_S = 86_400
 MONDAY_S = 1_767_571_200
 
 
-def spread_values(count: int, least: float, most: float) -> list[float]:
-    """Return values that fill a range evenly in no order (the golden ratio's multiples)."""
-    return [least + (most - least) * ((place * 0.6180339887498949) % 1) for place in range(count)]
+def spread_values(
+    count: int, least: float, most: float, turn: float = 0.6180339887498949
+) -> list[float]:
+    """Return values that fill a range evenly in no order: multiples of an irrational turn."""
+    return [least + (most - least) * ((place * turn) % 1) for place in range(count)]
 
 
 def rectangles(lengths: list[float], widths: list[int], gap_s: float = DAY_S) -> list[JobRun]:

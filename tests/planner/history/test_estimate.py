@@ -113,6 +113,15 @@ def test_a_weekly_job_is_asked_for_on_its_day() -> None:
     assert window.start == Offset(1000 * (6 * DAY_S + 7200))
 
 
+def test_a_window_ends_with_its_week() -> None:
+    """Twenty hours every Sunday, and half as much again: the week ends at the begin of the next."""
+    runs = [run for day, run in enumerate(daily_runs(70, lambda _: 72_000.0)) if day % 7 == 6]
+    every = _checked(estimate(runs, 0.8, FORM)).expression
+    assert isinstance(every, Every)
+    assert isinstance(every.of, Window)
+    assert (every.of.start, every.of.end) == (Offset(6000 * DAY_S), Offset(7000 * DAY_S))
+
+
 def test_a_window_over_midnight_counts_periods_from_the_begin() -> None:
     """A job of 23:00 that may end at 00:30: no zone, the anchor is its begin."""
     runs = [

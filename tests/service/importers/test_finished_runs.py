@@ -98,11 +98,11 @@ def test_swf(read: Callable[..., RunHistory]) -> None:
 
 
 def test_slurm(read: Callable[..., RunHistory]) -> None:
-    """Times of the zone, memory of the whole job, steps left out, tasks of arrays kept."""
+    """Times of the zone, memory of the whole job, steps left out."""
     text = SACCT + (
-        "7_1|etl-2026-11-22|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8|"
+        "7|etl-2026-11-22|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8|"
         "cpu=8,mem=32G,gres/gpu=4|1G|COMPLETED\n"
-        "7_1.batch|batch||2026-11-22T03:00:00|2026-11-22T04:00:00|8|||COMPLETED\n"
+        "7.batch|batch||2026-11-22T03:00:00|2026-11-22T04:00:00|8|||COMPLETED\n"
         "8|etl-2026-11-23|ada|2026-11-23T03:00:00|2026-11-23T04:00:00|8||500Mc|COMPLETED\n"
         "9|etl|ada|2026-11-23T03:00:00|2026-11-23T04:00:00|8|||CANCELLED by 0\n"
     )
@@ -113,6 +113,18 @@ def test_slurm(read: Callable[..., RunHistory]) -> None:
     assert dict(first.bundle) == {"cpu": 1000, "memory": 4096, "gpu": 1}
     assert dict(second.bundle) == {"cpu": 1000, "memory": 500}
     assert [one.why for one in history.skipped] == ["etl is CANCELLED"]
+
+
+def test_tasks_of_an_array_are_one_run(read: Callable[..., RunHistory]) -> None:
+    """Two tasks that overlap for an hour, and one that failed."""
+    text = SACCT + (
+        "7_1|sweep|ada|2026-11-22T03:00:00|2026-11-22T05:00:00|8||1Gc|COMPLETED\n"
+        "7_2|sweep|ada|2026-11-22T04:00:00|2026-11-22T06:00:00|4||2Gc|COMPLETED\n"
+        "7_3|sweep|ada|2026-11-22T04:00:00|2026-11-22T06:00:00|4||2Gc|FAILED\n"
+    )
+    run = _only(read(text))
+    assert _held(run) == [(3600.0, 8), (3600.0, 12), (3600.0, 4)]
+    assert dict(run.bundle) == {"cpu": 1000, "memory": 2048}
 
 
 def test_yarn(read: Callable[..., RunHistory]) -> None:

@@ -51,7 +51,7 @@ def test_a_nightly_job_becomes_a_request_that_rdl_check_accepts(
     header, row = done.stdout.splitlines()[:2]
     assert header.split()[:4] == ["job", "runs", "period", "begins"]
     assert row.split()[:5] == ["ada/etl", "30", "1d", "02:10", "0.90"]
-    assert "1 jobs with fewer than 3 runs are left out" in done.stderr
+    assert "left out: 1 with fewer than 3 runs" in done.stderr
     request = tmp_path / "etl.rdl"
     request.write_text(agenda("estimate", history, "-o", "rdl", "--zone", "Europe/Paris").stdout)
     assert request.read_text() in done.stdout
@@ -156,6 +156,14 @@ def test_histories_with_and_without_a_calendar_do_not_mix(history: Path, tmp_pat
     done = agenda("estimate", history, jobs)
     assert done.exit_code == ERROR
     assert "one file has instants, another counts from the zero of a trace" in done.stderr
+
+
+def test_a_run_in_two_files_counts_once(history: Path, tmp_path: Path) -> None:
+    """Accounting of days that overlap."""
+    more = tmp_path / "more.txt"
+    more.write_text(sacct(35))
+    row = agenda("estimate", history, more).stdout.splitlines()[1]
+    assert row.split()[:3] == ["ada/etl", "35", "1d"]
 
 
 def test_jobs_of_a_simulation_are_estimated(tmp_path: Path) -> None:

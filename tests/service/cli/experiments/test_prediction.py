@@ -1,4 +1,4 @@
-"""`agenda simulate rayon-prediction`: recurring jobs of small traces, predicted from the past."""
+"""`agenda simulate rayon-prediction`: jobs of a small trace, predicted from runs before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_google(folder: Path, runs: int) -> None:
 
 
 def test_tasks_become_runs_of_jobs_by_name(tmp_path: Path) -> None:
-    """Eight runs begin with six tasks and end one by one; what was there before is left out."""
+    """Eight runs of six tasks that end one by one; what was there before is left out."""
     write_google(tmp_path / "google2011", 8)
     jobs = google_jobs(tmp_path / "google2011", 10)
     assert {job: len(runs) for job, runs in jobs.items()} == {"u/indexer": 8}
