@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -197,7 +199,13 @@ def test_the_library_needs_the_standard_library_alone() -> None:
         "names = {one.partition('.')[0] for one in sys.modules}; "
         "print(json.dumps(sorted(names - set(sys.stdlib_module_names))))"
     )
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    folder = Path(agenda.__file__).parents[1]  # -S finds no installed package
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+    )
     assert done.returncode == 0, done.stderr
     foreign = [one for one in json.loads(done.stdout) if not one.startswith("_")]
     assert foreign == ["agenda"]
