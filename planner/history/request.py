@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -203,9 +203,12 @@ def _of_days(
 
 
 def _has_summer_time(zone: ZoneInfo, day: datetime) -> bool:
-    """Return whether clocks change in the year of a day: then no one offset holds for all runs."""
-    offsets = {datetime(day.year, month, 1, tzinfo=zone).utcoffset() for month in (1, 4, 7, 10)}
-    return len(offsets) > 1
+    """Return whether clocks change in the year after a day: then no one offset holds for all runs.
+
+    Asked week by week: in Morocco they change for a month alone.
+    """
+    weeks = (datetime.combine(day.date() + timedelta(weeks=k), time(), zone) for k in range(54))
+    return len({one.utcoffset() for one in weeks}) > 1
 
 
 def _floored(seconds: int, step_s: int) -> int:

@@ -135,6 +135,14 @@ def test_a_window_over_midnight_counts_periods_from_the_begin() -> None:
     )
 
 
+def test_clocks_that_change_for_a_month_alone_leave_each_run_free() -> None:
+    """In Morocco they go back for Ramadan: one offset for all runs would be refused."""
+    form = RequestForm(60, zone=ZoneInfo("Africa/Casablanca"))
+    every = _checked(estimate(list(daily_runs(20, lambda _: 600.0)), 0.9, form)).expression
+    assert isinstance(every, Every)
+    assert (every.zone, every.same_offset) == ("Africa/Casablanca", False)
+
+
 def test_a_job_of_every_two_hours_begins_where_its_runs_do() -> None:
     """Five minutes past even hours."""
     runs = [JobRun("poll", MONDAY_S + k * 7200 + 300, (Stretch(240, 2),)) for k in range(30)]
