@@ -70,7 +70,7 @@ def _of_event(event: str) -> list[str]:
     ValueError
         If it comes again by a rule, or one of its dates is none.
     """
-    bounds = dict(_BOUND.findall(event))
+    bounds: dict[str, str] = dict(_BOUND.findall(event))
     if "DTSTART" not in bounds:
         return []
     if _REPEATED.search(event):

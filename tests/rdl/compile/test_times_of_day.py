@@ -211,6 +211,15 @@ def test_what_cannot_be_says_what_would_be_right(text: str, message: str) -> Non
     assert message in str(caught.value)
 
 
+def test_a_calendar_of_a_cluster_without_any_says_where_it_belongs() -> None:
+    """There is no near name to offer."""
+    context = CompileContext(TimeGrid(60_000, 30 * 1440, JUNE))
+    with pytest.raises(RdlError, match=r"'de'; name it under \[calendars\] of the cluster file"):
+        compile_source(
+            'every(1d, atom(<1 cpu>, 1, 1, 1m, 1m), holidays=de, times=1, zone="UTC")', context
+        )
+
+
 def test_a_calendar_becomes_dates_in_the_request() -> None:
     """What is compiled names no calendar, and leaves dates out that were long over."""
     calendars = (("de", (date(2025, 12, 25), date(2026, 6, 3))),)
