@@ -135,6 +135,20 @@ def test_a_window_over_midnight_counts_periods_from_the_begin() -> None:
     )
 
 
+@pytest.mark.parametrize("slack", [0.0, 0.5])
+def test_a_window_at_the_hour_that_clocks_skip_is_long_enough_that_night(slack: float) -> None:
+    """Runs of 45 minutes from 02:10: on 29 March the window has an hour less on the clock."""
+    runs = [
+        JobRun(
+            "night",
+            datetime(2026, 3, day, 2, 10, tzinfo=PARIS).timestamp(),
+            (Stretch(2700, 8),),
+        )
+        for day in range(1, 25)
+    ]
+    _checked(estimate(runs, 0.9, RequestForm(60, slack, zone=PARIS)))
+
+
 def test_clocks_that_change_for_a_month_alone_leave_each_run_free() -> None:
     """In Morocco they go back for Ramadan: one offset for all runs would be refused."""
     form = RequestForm(60, zone=ZoneInfo("Africa/Casablanca"))
