@@ -31,8 +31,6 @@ from rdl.resources import Resources
 
 _WEEK_S: Final = 7 * DAY_S
 _YEAR_DAYS: Final = 371
-#: A window made longer may end where clocks skip; once more is enough.
-_MOST_LONGER: Final = 3
 _UTC: Final = ZoneInfo("UTC")
 
 
@@ -188,23 +186,13 @@ def _window_s(profile: WidthProfile, form: RequestForm, begin_s: int, first_day:
     that, the window ends later.
     """
     wanted = form.window_s(profile)
-    days = _days_of_change(form.zone, first_day.date())
-    if not days:
-        return wanted
-    for _ in range(_MOST_LONGER):
-        least = min(_real_s(day, begin_s, begin_s + wanted, form.zone) for day in days)
-        short = profile.length_s - least
-        if short <= 0:
-            break
-        wanted -= int(-short // form.step_s) * form.step_s
+    for day in _days_of_change(form.zone, first_day.date()):
+        midnight = datetime.combine(day, time())  # naive: what the clock shows
+        begin = first_instant(midnight + timedelta(seconds=begin_s), form.zone)
+        end = (begin + timedelta(seconds=profile.length_s)).astimezone(form.zone)
+        shown = (end.replace(tzinfo=None) - midnight).total_seconds() - begin_s
+        wanted = max(wanted, -int(-shown // form.step_s) * form.step_s)
     return wanted
-
-
-def _real_s(day: date, begin_s: int, end_s: int, zone: ZoneInfo) -> float:
-    """Return the seconds between two times on the clock of a day, in seconds from its midnight."""
-    midnight = datetime.combine(day, time())
-    begin, end = (first_instant(midnight + timedelta(seconds=s), zone) for s in (begin_s, end_s))
-    return (end - begin).total_seconds()
 
 
 def _of_days(
