@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from enum import StrEnum, auto
@@ -409,8 +409,13 @@ def missing_arguments(operator: str, given: Mapping[str, object]) -> str | None:
     return f"{operator} needs {' and '.join(missing)}" if missing else None
 
 
-def usage(operator: str) -> str:
-    """Return how an operator is written, with its required arguments."""
+def usage(operator: str, given: Collection[str] = ()) -> str:
+    """Return how an operator is written, with its required arguments.
+
+    Of an atom for which `given` says tasks, that way to say it.
+    """
+    if operator == "atom" and any(name in given for name in TASKS):
+        return "atom(bundle, tasks=100, each=5m)"
     if operator in VARIADIC:
         return f"{operator}(e1, e2)"
     if operator == "graph":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,11 @@ from planner.files.errors import FileError, FileProblem
 
 #: Bytes of a file of dates; far above what 4,000 dates take.
 _LARGEST: Final = 4_000_000
-_ICS_START: Final = re.compile(r"DTSTART(?:;[^:\n]*)?:(\d{4})(\d\d)(\d\d)(?![\dT])")
+_EVENT: Final = re.compile(r"BEGIN:VEVENT\r?\n(.*?)END:VEVENT", re.DOTALL)
+#: Of whole days: an instant has a T and a time behind its date.
+_BOUND: Final = re.compile(r"^(DTSTART|DTEND)(?:;[^:\n]*)?:(\d{8})\r?$", re.MULTILINE)
+_REPEATED: Final = re.compile(r"^(?:RRULE|RDATE)[;:]", re.MULTILINE)
+_DAY: Final = timedelta(days=1)
 
 
 def with_calendar_files(document: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -21,7 +26,7 @@ def with_calendar_files(document: dict[str, Any], path: Path) -> dict[str, Any]:
     Raises
     ------
     FileError
-        If a file cannot be read.
+        If a file cannot be read, or has no dates.
     """
     calendars = document.get("calendars")
     if not isinstance(calendars, dict):
@@ -41,7 +46,12 @@ def _dates(name: str, file: Path, cluster: Path) -> list[str]:
         problem = FileProblem(message, f"/calendars/{name}", fix="write a file of dates beside it")
         raise FileError(str(cluster), (problem,)) from error
     if "BEGIN:VCALENDAR" in text:
-        found = [f"{year}-{month}-{day}" for year, month, day in _ICS_START.findall(text)]
+        try:
+            found = [said for event in _EVENT.findall(text) for said in _of_event(event)]
+        except ValueError as error:
+            message = f"the file {file.name}: {error}"
+            problem = FileProblem(message, f"/calendars/{name}", fix="write each date for itself")
+            raise FileError(str(cluster), (problem,)) from error
     else:
         lines = (line.partition("#")[0].strip() for line in text.splitlines())
         found = [line for line in lines if line]
@@ -50,3 +60,21 @@ def _dates(name: str, file: Path, cluster: Path) -> list[str]:
         problem = FileProblem(message, f"/calendars/{name}", fix="write such as 2026-12-25")
         raise FileError(str(cluster), (problem,))
     return found
+
+
+def _of_event(event: str) -> list[str]:
+    """Return the days of an event of whole days as a date or a range; none of another.
+
+    Raises
+    ------
+    ValueError
+        If it comes again by a rule, or one of its dates is none.
+    """
+    bounds: dict[str, str] = dict(_BOUND.findall(event))
+    if "DTSTART" not in bounds:
+        return []
+    if _REPEATED.search(event):
+        raise ValueError(f"the event of {bounds['DTSTART']} repeats by a rule, which is not read")
+    first = date.fromisoformat(bounds["DTSTART"])
+    last = date.fromisoformat(bounds.get("DTEND", bounds["DTSTART"])) - _DAY  # the day after it
+    return [f"{first}..{last}" if last > first else str(first)]

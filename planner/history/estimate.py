@@ -171,7 +171,7 @@ def _of_days(
         monday = _midnight(first.date() + timedelta(days=-first.weekday() % 7), form)
         expression = weekly(profiles, bundle, form, begin_s, monday)
         notes.append(f"its weeks begin on Mondays, the first one on {monday.date().isoformat()}")
-    if longest_s <= DAY_S and crosses_midnight(profiles, form, begin_s) and days == _WEEK:
+    if longest_s <= DAY_S and crosses_midnight(profiles, form, begin_s, first) and days == _WEEK:
         notes.append(
             "a window goes on after midnight: periods are counted from the usual begin, which "
             "summer time does not move"

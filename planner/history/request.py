@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from planner.history.period import DAY_S, JobPeriod
 from planner.history.profile import WidthProfile
+from rdl.compile.civil_time import first_instant
 from rdl.durations import instant_of_epoch_ms
 from rdl.expressions import (
     Absolute,
@@ -27,6 +30,7 @@ from rdl.expressions import (
 from rdl.resources import Resources
 
 _WEEK_S: Final = 7 * DAY_S
+_YEAR_DAYS: Final = 371
 _UTC: Final = ZoneInfo("UTC")
 
 
@@ -133,7 +137,7 @@ def daily(
         Midnight of the first day, in the zone.
     """
     begin = _floored(begin_s, form.step_s)
-    length = min(form.window_s(profile), DAY_S)
+    length = min(_window_s(profile, form, begin, first_day), DAY_S)
     run = run_expression(profile, bundle, form)
     return _of_days(DAY_S, run, ((begin, length),), form, begin, first_day)
 
@@ -158,17 +162,37 @@ def weekly(
     """
     begin = _floored(begin_s, form.step_s)
     places = tuple(
-        (day * DAY_S + begin, min(form.window_s(profiles[day]), _WEEK_S))
+        (day * DAY_S + begin, min(_window_s(profiles[day], form, begin, first_day), _WEEK_S))
         for day in sorted(profiles)
     )
     runs = tuple(run_expression(profiles[day], bundle, form) for day in sorted(profiles))
     return _of_days(_WEEK_S, runs, places, form, begin, first_day)
 
 
-def crosses_midnight(profiles: Mapping[int, WidthProfile], form: RequestForm, begin_s: int) -> bool:
+def crosses_midnight(
+    profiles: Mapping[int, WidthProfile], form: RequestForm, begin_s: int, first_day: datetime
+) -> bool:
     """Return whether the window of a run goes on after midnight."""
     begin = _floored(begin_s, form.step_s)
-    return any(begin + form.window_s(profile) > DAY_S for profile in profiles.values())
+    return any(
+        begin + _window_s(profile, form, begin, first_day) > DAY_S for profile in profiles.values()
+    )
+
+
+def _window_s(profile: WidthProfile, form: RequestForm, begin_s: int, first_day: datetime) -> int:
+    """Return the length of a window on the clock, in which a run fits on each day of a year.
+
+    Clocks that go forward in it take up to an hour of it; where the slack does not make up for
+    that, the window ends later.
+    """
+    wanted = form.window_s(profile)
+    for day in _days_of_change(form.zone, first_day.date()):
+        midnight = datetime.combine(day, time())  # naive: what the clock shows
+        begin = first_instant(midnight + timedelta(seconds=begin_s), form.zone)
+        end = (begin + timedelta(seconds=profile.length_s)).astimezone(form.zone)
+        shown = (end.replace(tzinfo=None) - midnight).total_seconds() - begin_s
+        wanted = max(wanted, -int(-shown // form.step_s) * form.step_s)
+    return wanted
 
 
 def _of_days(
@@ -198,14 +222,20 @@ def _of_days(
     anchor = Absolute(first_day + timedelta(seconds=moved))
     if not within:
         return Every(1000 * period_s, of, anchor=anchor)
-    fixed = not _has_summer_time(form.zone, first_day)
+    fixed = not _days_of_change(form.zone, first_day.date())
     return Every(1000 * period_s, of, anchor=anchor, zone=form.zone.key, same_offset=fixed)
 
 
-def _has_summer_time(zone: ZoneInfo, day: datetime) -> bool:
-    """Return whether clocks change in the year of a day: then no one offset holds for all runs."""
-    offsets = {datetime(day.year, month, 1, tzinfo=zone).utcoffset() for month in (1, 4, 7, 10)}
-    return len(offsets) > 1
+@lru_cache(maxsize=64)
+def _days_of_change(zone: ZoneInfo, first: date) -> tuple[date, ...]:
+    """Return the days of a year on which clocks of a zone change, and those before them.
+
+    Where there are any, no one offset holds for all runs.
+    """
+    days = [first + timedelta(days=place) for place in range(_YEAR_DAYS)]
+    offsets = [datetime.combine(day, time(), zone).utcoffset() for day in days]
+    changed = [place for place, pair in enumerate(pairwise(offsets)) if pair[0] != pair[1]]
+    return tuple(days[place] for place in sorted({max(0, p - k) for p in changed for k in (0, 1)}))
 
 
 def _floored(seconds: int, step_s: int) -> int:

@@ -70,7 +70,9 @@ class _Writer:
         dates = self._calendars.get(every.holidays)
         if dates is None:
             message = f"the cluster has no calendar {quoted(every.holidays)}"
-            fix = did_you_mean(every.holidays, self._calendars)
+            fix = "name it under [calendars] of the cluster file"
+            if self._calendars:
+                fix = did_you_mean(every.holidays, self._calendars)
             self.unknown.append(Finding(every, path, MALFORMED, message, fix))
             return every
         kept = {day for day in dates if day >= self._first}

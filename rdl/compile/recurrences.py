@@ -177,10 +177,11 @@ def anchor_ms(
 def passed_over(every: Every, period: Period, grid: TimeGrid, submitted_ms: int) -> bool:
     """Return whether a period does not count, since its window is over before the submission.
 
-    Only where days or times of day say when: `of` is a window then.
+    Only where days or times of day say when: `of` is a window then. A period that begins at the
+    submission or later counts always: a window that is over even then is a mistake.
     """
     window = every.of
-    if not isinstance(window, Window):
+    if not isinstance(window, Window) or period.start_ms >= max(submitted_ms, 0):
         return False
     if every.days is None and not isinstance(window.end, TimeOfDay):
         return False
@@ -225,8 +226,12 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
     elif every.times is None:
         until = grid.horizon_ms
     kept: list[Period] = []
+    passed = 0
     for period in periods(every, row.anchor_ms, grid):
         if not kept and passed_over(every, period, grid, context.submitted_ms):
+            passed += 1
+            if passed > context.limits.max_occurrences:
+                raise _over_before(context)
             continue
         if len(kept) == every.times or (until is not None and period.end_ms > until):
             break
@@ -242,8 +247,7 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
             fix = f"write times={len(kept)}, or the rest later" if kept else "reserve it later"
             raise RecurrenceError(BEYOND_HORIZON, message, fix)
         if period.end_ms <= max(context.submitted_ms, 0):
-            message = f"its first period is over before {context.beginning}"
-            raise RecurrenceError(UNSATISFIABLE, message, "give a later anchor=")
+            raise _over_before(context)
         kept.append(period)
         if len(kept) > row.most:
             break
@@ -252,6 +256,11 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
         code = UNSATISFIABLE if every.until is not None else BEYOND_HORIZON
         raise RecurrenceError(code, f"no whole period lies before {limit}")
     return kept
+
+
+def _over_before(context: CompileContext) -> RecurrenceError:
+    message = f"its first period is over before {context.beginning}"
+    return RecurrenceError(UNSATISFIABLE, message, "give a later anchor=")
 
 
 def _own_shifts(rows: list[list[Period]], grid: TimeGrid) -> tuple[int, ...]:

@@ -1,20 +1,18 @@
-"""What one run of a request asks, from its expression alone: its work, what it holds at once."""
+"""What one run of a compiled request asks: its work, and what it holds at once."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from rdl.expressions import (
-    AllOf,
-    AnyOf,
-    Atom,
-    Every,
-    Expression,
-    Graph,
-    Order,
-    Void,
-    Window,
-)
+from rdl.compile.shapes import heights_of
+from rdl.expressions import AnyOf, Atom, Expression, Graph, Order, children_of
+from rdl.work_graph import SATISFIABLE, SHIFT_COUNT, WorkGraph
+
+#: The number of an occurrence in a path.
+_OCCURRENCE: Final = re.compile(r"@\d*")
 
 #: Resources by name, and amounts; of work, times ms.
 Amounts = dict[str, int]
@@ -28,36 +26,61 @@ class RunDemand:
     at_once: Amounts
 
 
-def demand_of(here: Expression) -> tuple[RunDemand, RunDemand]:
-    """Return the least and the most that one run asks."""
-    match here:
-        case Atom():
-            work = {name: amount * here.work_ms for name, amount in here.bundle.items_}
-            held = {name: amount * here.minimum for name, amount in here.bundle.items_}
-            most = {name: amount * here.maximum for name, amount in here.bundle.items_}
-            return RunDemand(work, held), RunDemand(work, most)
-        case Void():
-            return RunDemand({}, {}), RunDemand({}, {})
-        case Window(of=of) | Every(of=of):
-            return demand_of(of)
-        case AnyOf(options=options):
-            parts = [demand_of(option) for option in options]
-            least = RunDemand(
-                _least([low.work for low, _ in parts]), _least([low.at_once for low, _ in parts])
-            )
-            return least, RunDemand(
-                _most([high.work for _, high in parts]), _most([high.at_once for _, high in parts])
-            )
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            parts = [demand_of(child) for child in children]
-            lows, highs = [low for low, _ in parts], [high for _, high in parts]
-            together = _most if _one_by_one(here) else _sum
-            return (
-                RunDemand(_sum([one.work for one in lows]), _most([one.at_once for one in lows])),
-                RunDemand(
-                    _sum([one.work for one in highs]), together([one.at_once for one in highs])
-                ),
-            )
+def demand_of(graph: WorkGraph, runs: int) -> tuple[RunDemand, RunDemand]:
+    """Return the least and the most that one of `runs` runs asks.
+
+    Options that are left out of every plan do not count; what a recurrence inside a run repeats
+    counts as often as it comes.
+    """
+    found = _demand(graph.expression, "", _counts(graph, runs))
+    return found or (RunDemand({}, {}), RunDemand({}, {}))
+
+
+def _counts(graph: WorkGraph, runs: int) -> dict[str, int]:
+    """Return how often each atom comes in a run, by its path without occurrences."""
+    counts: dict[str, int] = {}
+    kept: set[str] = set()
+    for vertex in graph.atoms.tolist():
+        path = _OCCURRENCE.sub("", graph.paths[vertex])
+        counts[path] = counts.get(path, 0) + int(graph.vertices[vertex, SHIFT_COUNT])
+        if graph.vertices[vertex, SATISFIABLE]:
+            kept.add(path)
+    return {path: max(1, counts[path] // runs) for path in kept}
+
+
+def _demand(
+    here: Expression, path: str, counts: Mapping[str, int]
+) -> tuple[RunDemand, RunDemand] | None:
+    """Return the least and the most of an expression; None of one that is left out."""
+    if isinstance(here, Atom):
+        return _demand_of_atom(here, counts[path]) if path in counts else None
+    found = [
+        _demand(child, f"{path}.{index}" if path else str(index), counts)
+        for index, child in enumerate(children_of(here))
+    ]
+    parts = [part for part in found if part is not None]
+    lows, highs = [low for low, _ in parts], [high for _, high in parts]
+    if isinstance(here, AnyOf):
+        least = RunDemand(_least([one.work for one in lows]), _least([one.at_once for one in lows]))
+        most = RunDemand(_most([one.work for one in highs]), _most([one.at_once for one in highs]))
+        return (least, most) if parts else None
+    if len(parts) < len(found):
+        return None
+    together = _most if _one_by_one(here) else _sum
+    return (
+        RunDemand(_sum([one.work for one in lows]), _most([one.at_once for one in lows])),
+        RunDemand(_sum([one.work for one in highs]), together([one.at_once for one in highs])),
+    )
+
+
+def _demand_of_atom(atom: Atom, count: int) -> tuple[RunDemand, RunDemand]:
+    """Return the least and the most of an atom that comes so often, in whole gangs."""
+    low, high = heights_of(atom.minimum, atom.maximum, atom.multiple)
+    items = atom.bundle.items_
+    work = {name: amount * atom.work_ms * count for name, amount in items}
+    held = {name: amount * low * atom.multiple for name, amount in items}
+    most = {name: amount * high * atom.multiple for name, amount in items}
+    return RunDemand(work, held), RunDemand(work, most)
 
 
 def _one_by_one(here: Expression) -> bool:

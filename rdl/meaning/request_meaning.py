@@ -25,6 +25,7 @@ from rdl.work_graph import (
     EVERY,
     KIND,
     PARENT,
+    SATISFIABLE,
     SHIFT_COUNT,
     SHIFT_FIRST,
     SHORTEST,
@@ -89,7 +90,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
     runs = _runs(graph)
     grid = graph.grid
     windows = [RunWindow(grid.ms(start), grid.ms(end)) for start, end in runs]
-    least, most = demand_of(graph.expression)
+    least, most = demand_of(graph, len(runs))
     return Meaning(
         _zone(graph.expression),
         _often(every, len(runs)),
@@ -179,6 +180,8 @@ def _runs(graph: WorkGraph) -> list[tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     for vertex in graph.atoms.tolist():
         row = graph.vertices[vertex].tolist()
+        if not row[SATISFIABLE]:
+            continue  # in an option that is left out of every plan
         first = row[SHIFT_FIRST]
         shifts = graph.shifts[first : first + row[SHIFT_COUNT]].tolist()
         for k, shift in enumerate(shifts):

@@ -138,9 +138,10 @@ def _midnight_before(ms: int, zone: ZoneInfo, grid: TimeGrid) -> datetime:
 def is_over(every: Every, period: Period, grid: TimeGrid, submitted_ms: int) -> bool:
     """Return whether the window that `every` repeats ends before the submission in a period.
 
-    Asked of windows whose days or times of day say when; such periods do not count.
+    Asked of windows whose days or times of day say when; such periods do not count. Those that
+    begin at the submission or later do.
     """
-    if not isinstance(every.of, Window):
+    if not isinstance(every.of, Window) or period.start_ms >= max(0, submitted_ms):
         return False
     if every.days is None and not isinstance(every.of.end, TimeOfDay):
         return False

@@ -181,11 +181,9 @@ def _item_lines(item: _Item) -> list[str]:
     """Return the lines of an item, its comments and separator included."""
     if not item.words:
         return list(item.leading)
-    lines = [*item.leading, *_body_lines(item)]
-    lines[-1] += item.separator
-    if item.trailing:
-        lines[-1] += f"  {item.trailing[0]}"
-        lines += item.trailing[1:]
+    *before, behind = item.trailing or [""]  # one comment stands behind an item
+    lines = [*item.leading, *before, *_body_lines(item)]
+    lines[-1] += item.separator + (behind and f"  {behind}")
     return lines
 
 

@@ -108,6 +108,8 @@ class _Parser:
         self.deepest = 0
         # Expressions that definitions name, and how large each is; None could not be read.
         self.parts: dict[str, tuple[Expression, _Size] | None] = {}
+        # The one whose definition is read.
+        self.defining: str | None = None
         # Read whole, inside something that could not be.
         self.orphans: list[Expression] = []
 
@@ -177,7 +179,11 @@ class _Parser:
         before = self.operators, self.leaves, self.edges
         self.parts.setdefault(name, None)
         self.deepest = 0
-        part = self.expression()
+        self.defining = name
+        try:
+            part = self.expression()
+        finally:
+            self.defining = None
         size = _Size(
             self.operators - before[0],
             self.leaves - before[1],
@@ -234,6 +240,10 @@ class _Parser:
             start, word = tokens.start, self.word()
         if tokens.text == "(":
             operator = word if word in ARGUMENTS else self.unknown_operator(word, start)
+        elif word == self.defining:
+            span = (start, start + len(word))
+            message = f"the definition of {quoted(word)} names itself"
+            raise RuleError(Problem(MALFORMED, message, span, fix="write what it stands for"))
         elif word in self.parts:
             part = self.defined_part(word)
             return part if name is None or part is None else replace(part, name=name)
@@ -350,7 +360,7 @@ class _Parser:
             self.count_leaf(span)
         lacking = None if call.unclear else missing_arguments(operator, call.given)
         if lacking is not None:
-            self.cursor.report(lacking, span, f"write {usage(operator)}")
+            self.cursor.report(lacking, span, f"write {usage(operator, call.given)}")
         if lacking is None and not call.broken and not call.unclear:
             try:
                 return build(operator, call.given, call.children, span)

@@ -188,13 +188,49 @@ _PROBLEM: Final = {
     "description": "Every error has this shape (RFC 9457).",
 }
 
+_RUN_WINDOW: Final = {
+    **_object(
+        {"start": _NUMBER, "end": _NUMBER, "start_at": _TEXT, "end_at": _TEXT}, "start", "end"
+    ),
+    "description": "Where a run may lie: seconds from the origin, RFC 3339 where there is one.",
+}
+
+_RANGES: Final = {
+    "type": "object",
+    "description": "Least and most by resource, in words.",
+    "additionalProperties": {"type": "array", "items": _TEXT, "minItems": 2, "maxItems": 2},
+}
+
+_MEANING: Final = {
+    **_object(
+        {
+            "zone": _or_null("string"),
+            "often": _TEXT,
+            "runs": _COUNT,
+            "first": _RUN_WINDOW,
+            "last": _RUN_WINDOW,
+            "least_time": _NUMBER,
+            "room": _NUMBER,
+            "work": _RANGES,
+            "at_once": _RANGES,
+        }
+    ),
+    "type": ["object", "null"],
+    "description": "What it says, for people; null of a best-effort session.",
+}
+
 _CHECK: Final = _object(
     {
         "valid": {"const": True},
         "canonical": _TEXT,
         "json": {"type": "object", "description": "The same request in the JSON form."},
         "notes": _list(_TEXT),
+        "questions": {
+            **_list({"type": "object"}),
+            "description": "Numbers that may have been meant otherwise, each with its place.",
+        },
         "atoms": _COUNT,
+        "meaning": _MEANING,
     }
 )
 

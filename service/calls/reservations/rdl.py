@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 from rdl.codecs.json_codec import to_json
 from rdl.compile.source import read_source
 from rdl.errors import RdlError
+from rdl.meaning.questions import questions
+from rdl.meaning.request_meaning import meaning_json, meaning_of
 from rdl.text.formatter import format_expression
 from service.problems import problem_of_rdl
 from service.runtime import Runtime
 
 
 def check_rdl(runtime: Runtime, source: object) -> dict[str, object]:
-    """Compile only; return canonical text, JSON form and notes.
+    """Compile only; return canonical text, JSON form, notes, what it means and what is asked.
 
     Raises
     ------
@@ -23,12 +27,17 @@ def check_rdl(runtime: Runtime, source: object) -> dict[str, object]:
         graph = runtime.compile(expression, runtime.now_ms(), text_of(source))
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error
+    meaning = meaning_of(graph)
+    is_json = isinstance(source, str) and source.lstrip().startswith("{")
+    asked = questions(json.loads(str(source)) if is_json else source)
     return {
         "valid": True,
         "canonical": format_expression(expression),
         "json": to_json(expression),
         "notes": list(graph.notes),
+        "questions": [one.to_json() for one in asked],
         "atoms": len(graph.atoms),
+        "meaning": None if meaning is None else meaning_json(meaning, graph.grid),
     }
 
 

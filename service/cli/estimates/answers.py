@@ -14,6 +14,7 @@ from planner.history.estimate import (
     days_text,
     runs_needed,
 )
+from planner.history.prediction import LATEST
 from rdl.codecs.json_codec import to_json
 from rdl.resources import Resources
 from rdl.text.formatter import format_pretty
@@ -60,11 +61,13 @@ def notes_of(estimate: JobEstimate, confidence: float) -> list[str]:
     notes = list(estimate.notes)
     if estimate.confidence < confidence - 1e-9:
         counted = min(part.prediction.runs for part in estimate.parts)
-        notes.insert(
-            0,
-            f"{counted} runs give a confidence of {estimate.confidence:.2f}; {confidence:g} needs "
-            f"{runs_needed(confidence)}",
-        )
+        needed = runs_needed(confidence)
+        wanted = f"{confidence:g} needs {needed}"
+        if needed > LATEST:
+            most = LATEST / (LATEST + 1)
+            wanted = f"the latest {LATEST} count, so {most:.2f} is the most that can be had"
+        said = f"{counted} runs give a confidence of {estimate.confidence:.2f}; {wanted}"
+        notes.insert(0, said)
     return notes
 
 

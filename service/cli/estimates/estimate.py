@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -49,6 +49,7 @@ _RDL = "rdl"
 #: Requests are printed under the table for so many jobs; `-o rdl` and `-o json` print all.
 _SHOWN_REQUESTS = 3
 _DRAWN_JOBS = 6
+_FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(2200, 1, 1)
 
 
 def _zone(value: str | ZoneInfo) -> ZoneInfo:
@@ -74,6 +75,17 @@ def _whole_step(value: str | int) -> int:
     if milliseconds % 1000:
         raise click.BadParameter(f"{value} is not a whole number of seconds")
     return milliseconds // 1000
+
+
+def _day(value: str | date) -> date:
+    """Return a day of a century that plans are made in."""
+    try:
+        day = value if isinstance(value, date) else date.fromisoformat(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value} is no day; write such as 2026-12-01") from error
+    if not _FIRST_DAY <= day <= _LAST_DAY:
+        raise click.BadParameter(f"{value} is not a day from {_FIRST_DAY} to {_LAST_DAY}")
+    return day
 
 
 @click.command("estimate")
@@ -129,7 +141,7 @@ def _whole_step(value: str | int) -> int:
 @click.option(
     "--for",
     "day",
-    type=click.DateTime(["%Y-%m-%d"]),
+    type=_day,
     metavar="DATE",
     help="First day that is asked for.  [default: the day after the last run]",
 )
@@ -154,7 +166,7 @@ def estimate_(
     slack: float,
     gang: bool,
     zone: ZoneInfo,
-    day: datetime | None,
+    day: date | None,
     tested: bool,
     figure: Path | None,
     form: str,
@@ -189,17 +201,16 @@ def _estimates(
     found: JobHistories,
     confidence: float,
     request: RequestForm,
-    day: datetime | None,
+    day: date | None,
     run: CommandProgress,
 ) -> list[JobEstimate]:
     made: list[JobEstimate] = []
-    on = None if day is None else day.date()
     for runs in found.jobs.values():
         run.progress(len(made), len(found.jobs))
         if run.stop():
             click.echo(f"stopped after {len(made)} of {len(found.jobs)} jobs", err=True)
             break
-        made.append(estimate(runs, confidence, request, on, calendar=found.calendar))
+        made.append(estimate(runs, confidence, request, day, calendar=found.calendar))
     return made
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from rdl.resources import AmountError, Resources
+from rdl.resources import Resources
 from service.importers.lines import Skipped, TraceError
 from service.importers.runs.finished_run import FinishedRun, RunHistory, began, held
 
@@ -29,7 +29,9 @@ def read_applications(document: Mapping[str, Any]) -> RunHistory:
     for place, entry in enumerate(entries, start=1):
         try:
             run = _run(entry, place)
-        except (KeyError, TypeError, AttributeError, AmountError) as error:
+        except TraceError:
+            raise
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise TraceError(
                 f"application {place}: this is not what the server lists ({error})"
             ) from error
@@ -72,6 +74,8 @@ def _containers(components: list[Mapping[str, Any]]) -> tuple[int, dict[str, int
     Components alike are containers themselves. Others are taken as containers of one core that
     share the rest.
     """
+    if not components:
+        raise ValueError("it has no components")
     needs = [(int(one["count"]), Resources.from_json(one["resources"])) for one in components]
     if len({need for _, need in needs}) == 1:
         return sum(count for count, _ in needs), dict(needs[0][1])

@@ -73,7 +73,9 @@ def held(seconds: float, width: int, line: int) -> tuple[Stretch, ...]:
     TraceError
         If nobody would believe it.
     """
-    if not (isfinite(seconds) and 0 < seconds <= _LONGEST_S):
+    if seconds <= 0:
+        raise TraceError(f"line {line}: a run ends after it begins; this one lasts {seconds:g} s")
+    if not seconds <= _LONGEST_S:
         raise TraceError(f"line {line}: a run lasts up to {_LONGEST_S} s, not {seconds:g}")
     if not 0 < width <= _MOST_CONTAINERS:
         raise TraceError(f"line {line}: a run holds up to {_MOST_CONTAINERS} cores, not {width}")

@@ -64,6 +64,8 @@ def _form_of(lines: Sequence[str]) -> str:
         If it begins like none.
     """
     first = next((line.strip() for line in lines if line.strip()), "")
+    if not first:
+        raise TraceError("line 1: there is no history here: nothing but blanks")
     if first.startswith("{"):
         document = _document(lines)
         for key, form in (("apps", "yarn"), ("applications", "agenda")):

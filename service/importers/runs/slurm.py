@@ -93,6 +93,8 @@ def _why_not(row: Mapping[str, str]) -> str | None:
 
 def _run(row: Mapping[str, str], line: int, zone: tzinfo) -> FinishedRun:
     start, end = _instant(row, "Start", line, zone), _instant(row, "End", line, zone)
+    if end <= start:  # clocks may have gone back meanwhile: the second of two such times
+        end = _instant(row, "End", line, zone, fold=1)
     tres = _tres(row.get("AllocTRES", ""), line)
     cores = _count(row, line) if row.get("AllocCPUS") else round(tres.get("cpu", 0))
     bundle = mebibytes_a_core(_memory(row, tres, cores, line), cores)
@@ -109,14 +111,14 @@ def _run(row: Mapping[str, str], line: int, zone: tzinfo) -> FinishedRun:
     )
 
 
-def _instant(row: Mapping[str, str], column: str, line: int, zone: tzinfo) -> float:
+def _instant(row: Mapping[str, str], column: str, line: int, zone: tzinfo, fold: int = 0) -> float:
     try:
         found = datetime.fromisoformat(row[column])
     except ValueError as error:
         raise TraceError(
             f"line {line}: {column} is a time such as 2026-11-22T03:00:00, not {row[column]!r}"
         ) from error
-    return (found if found.tzinfo else found.replace(tzinfo=zone)).timestamp()
+    return (found if found.tzinfo else found.replace(tzinfo=zone, fold=fold)).timestamp()
 
 
 def _count(row: Mapping[str, str], line: int) -> int:

@@ -7,10 +7,10 @@ is its width throughout. A request from such a history is a rectangle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, isfinite
+from math import ceil
 from typing import Any
 
-from service.importers.lines import Skipped, TraceError
+from service.importers.lines import LARGEST, Skipped, TraceError
 from service.importers.runs.finished_run import (
     FinishedRun,
     RunHistory,
@@ -70,6 +70,8 @@ def _run(entry: Mapping[str, Any], name: str, place: int) -> FinishedRun | None:
 
 def _number(entry: Mapping[str, Any], key: str, place: int) -> float:
     value = entry.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise TraceError(f"application {place}: {key} is a number, not {str(value)[:40]}")
+    if not abs(value) <= LARGEST:
+        raise TraceError(f"application {place}: {key} is a number up to {LARGEST}")
     return float(value)

@@ -33,7 +33,10 @@ def test_a_calendar_is_a_list_or_a_file_beside_the_cluster(tmp_path: Path) -> No
     (tmp_path / "be.txt").write_text("# Belgium\n2026-07-21  # national day\n\n2026-11-11\n")
     (tmp_path / "fr.ics").write_text(
         "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20260714\nEND:VEVENT\n"
-        "BEGIN:VEVENT\nDTSTART:20260715T090000Z\nEND:VEVENT\nEND:VCALENDAR\n"
+        "BEGIN:VEVENT\nDTSTART:20260715T090000Z\nEND:VEVENT\n"
+        "BEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261224\r\nDTEND;VALUE=DATE:20261227\r\n"
+        "END:VEVENT\r\nBEGIN:VEVENT\nDTSTART:20261231\nDTEND:20270101\nEND:VEVENT\n"
+        "END:VCALENDAR\n"
     )
     lines = 'de = ["2026-12-25", 2026-12-31]\n'
     text = f'{lines}be = "be.txt"\nfr = "fr.ics"\nat = ["2026-10-26..2026-10-28"]\n'
@@ -44,7 +47,11 @@ def test_a_calendar_is_a_list_or_a_file_beside_the_cluster(tmp_path: Path) -> No
         "at": (date(2026, 10, 26), date(2026, 10, 27), date(2026, 10, 28)),
         "be": (date(2026, 7, 21), date(2026, 11, 11)),
         "de": (date(2026, 12, 25), date(2026, 12, 31)),
-        "fr": (date(2026, 7, 14),),
+        "fr": (
+            date(2026, 7, 14),
+            *(date(2026, 12, day) for day in (24, 25, 26)),
+            date(2026, 12, 31),
+        ),
     }
     assert cluster_from_json(cluster_to_json(cluster)) == cluster
 
@@ -56,6 +63,7 @@ def test_a_calendar_is_a_list_or_a_file_beside_the_cluster(tmp_path: Path) -> No
         ('de = ["2026-12-31..2026-12-01"]', "runs backwards"),
         ('de = "none.txt"', "the file none.txt cannot be read"),
         ('de = "empty.txt"', "the file empty.txt has no dates"),
+        ('de = "yearly.ics"', "the event of 20261225 repeats by a rule, which is not read"),
         ("de = []", "/calendars/de"),
         ('de = ["Christmas"]', "/calendars/de/0"),
     ],
@@ -65,6 +73,10 @@ def test_a_calendar_that_cannot_be_read_says_why(
 ) -> None:
     """The problem names the calendar."""
     (tmp_path / "empty.txt").write_text("# nothing\n")
+    (tmp_path / "yearly.ics").write_text(
+        "BEGIN:VCALENDAR\nBEGIN:VEVENT\nDTSTART;VALUE=DATE:20261225\nRRULE:FREQ=YEARLY\n"
+        "END:VEVENT\nEND:VCALENDAR\n"
+    )
     with pytest.raises(FileError) as caught:
         read_cluster(_cluster(tmp_path, calendars))
 

@@ -135,6 +135,40 @@ def test_a_window_over_midnight_counts_periods_from_the_begin() -> None:
     )
 
 
+@pytest.mark.parametrize("slack", [0.0, 0.5])
+def test_a_window_at_the_hour_that_clocks_skip_is_long_enough_that_night(slack: float) -> None:
+    """Runs of 45 minutes from 02:10: on 29 March the window has an hour less on the clock."""
+    runs = [
+        JobRun(
+            "night",
+            datetime(2026, 3, day, 2, 10, tzinfo=PARIS).timestamp(),
+            (Stretch(2700, 8),),
+        )
+        for day in range(1, 25)
+    ]
+    _checked(estimate(runs, 0.9, RequestForm(60, slack, zone=PARIS)))
+
+
+def test_a_window_wholly_within_the_hour_that_clocks_skip_ends_after_it() -> None:
+    """Runs of five minutes from 00:10 in Cairo, where clocks go from 00:00 to 01:00 in April."""
+    zone = ZoneInfo("Africa/Cairo")
+    runs = [
+        JobRun("night", datetime(2026, 3, day, 0, 10, tzinfo=zone).timestamp(), (Stretch(300, 8),))
+        for day in range(1, 31)
+    ]
+    found = _checked(estimate(runs, 0.9, RequestForm(60, 0.0, zone=zone)))
+    request = CompileContext(TimeGrid(60_000, 60 * 1440, datetime(2026, 3, 30, tzinfo=UTC)))
+    assert len(compile_expression(found.expression, request).atoms) > 0
+
+
+def test_clocks_that_change_for_a_month_alone_leave_each_run_free() -> None:
+    """In Morocco they go back for Ramadan: one offset for all runs would be refused."""
+    form = RequestForm(60, zone=ZoneInfo("Africa/Casablanca"))
+    every = _checked(estimate(list(daily_runs(20, lambda _: 600.0)), 0.9, form)).expression
+    assert isinstance(every, Every)
+    assert (every.zone, every.same_offset) == ("Africa/Casablanca", False)
+
+
 def test_a_job_of_every_two_hours_begins_where_its_runs_do() -> None:
     """Five minutes past even hours."""
     runs = [JobRun("poll", MONDAY_S + k * 7200 + 300, (Stretch(240, 2),)) for k in range(30)]

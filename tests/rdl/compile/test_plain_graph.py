@@ -83,6 +83,7 @@ def test_what_is_compiled_in_one_go_is_what_the_compiler_makes(
     [
         "window(atom(<1 cpu>, 1, 8, 40s, 320s), +30s, +900s)",
         "window(atom(<1 cpu>, 2, 2, 1.5s, 90s), 60, 900)",
+        "night: window(train: atom(<1 cpu>, 2, 2, 1.5s, 90s), 60, 900)",
         "window(atom(<1 cpu>, 1, 1, 1m, 1m), 2026-01-05T00:01:00Z, 2026-01-05T00:09:00Z)",
     ],
 )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rdl.compile import recurrences
+from rdl.compile.civil_time import Period, periods
 from rdl.compile.compiler import compile_expression, compile_source
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 from rdl.expressions import Atom, Every, Expression, TimeOfDay, Window
+from rdl.limits import SourceLimits
 from rdl.oracle.satisfaction import Violation, check
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
@@ -207,6 +211,15 @@ def test_what_cannot_be_says_what_would_be_right(text: str, message: str) -> Non
     assert message in str(caught.value)
 
 
+def test_a_calendar_of_a_cluster_without_any_says_where_it_belongs() -> None:
+    """There is no near name to offer."""
+    context = CompileContext(TimeGrid(60_000, 30 * 1440, JUNE))
+    with pytest.raises(RdlError, match=r"'de'; name it under \[calendars\] of the cluster file"):
+        compile_source(
+            'every(1d, atom(<1 cpu>, 1, 1, 1m, 1m), holidays=de, times=1, zone="UTC")', context
+        )
+
+
 def test_a_calendar_becomes_dates_in_the_request() -> None:
     """What is compiled names no calendar, and leaves dates out that were long over."""
     calendars = (("de", (date(2025, 12, 25), date(2026, 6, 3))),)
@@ -218,3 +231,34 @@ def test_a_calendar_becomes_dates_in_the_request() -> None:
     assert isinstance(graph.expression, Every)
     assert (graph.expression.holidays, graph.expression.without) == (None, (date(2026, 6, 3),))
     assert graph.shifts.tolist() == [0, 0, 1440, 3 * 1440]
+
+
+@pytest.mark.parametrize(
+    ("window", "anchor", "message"),
+    [
+        ("0, 2020-01-01T00:00:00Z", "00:00", "no whole step"),
+        ("0, +0", "00:00", "no whole step"),
+        ("22:00, 23:00", "0001-01-03T00:00:00Z", "its first period is over before"),
+    ],
+)
+def test_days_that_never_count_are_not_counted_to_the_end_of_the_calendar(
+    window: str, anchor: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A window that is over in every period, or periods from long ago, are refused early."""
+    text = f"every(1d, window(atom(<1 cpu>, 1, 1, 1m, 1m), {window}), times=2, days=[mon..fri],"
+    limits = SourceLimits(max_occurrences=100)
+    context = CompileContext(TimeGrid(60_000, 4 * 1440, ORIGINS[0]), 0, limits=limits)
+    asked: list[Period] = []
+    monkeypatch.setattr(recurrences, "periods", lambda *said: _kept(periods(*said), asked))
+
+    with pytest.raises(RdlError, match=message):
+        compile_source(f'{text} anchor={anchor}, zone="Europe/Berlin")', context)
+
+    assert len(asked) <= 102
+
+
+def _kept(found: Iterator[Period], asked: list[Period]) -> Iterator[Period]:
+    """Yield what is found, and keep what was asked for."""
+    for one in found:
+        asked.append(one)
+        yield one

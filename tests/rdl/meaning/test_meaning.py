@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
 from rdl.meaning.questions import questions
@@ -54,6 +56,39 @@ def test_one_run_without_a_calendar_counts_from_the_origin() -> None:
         "work": "1 cpu-hours",
         "at once": "1 cpu",
     }
+
+
+HOUR = "atom(<1 cpu>, 1, 1, 1h, 1h)"
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "said"),
+    [
+        (f"all(every(1d, {HOUR}, times=5), {HOUR})", "work", "6 cpu-hours"),
+        (f"every(1w, every(1d, {HOUR}, times=5), times=2)", "work", "5 cpu-hours a run"),
+        (
+            f'every(1w, every(1d, {HOUR}, times=5), times=2, same_offset=false, zone="UTC")',
+            "work",
+            "5 cpu-hours a run",
+        ),
+        (f"any(every(1d, {HOUR}, times=3), {HOUR})", "work", "1 cpu-hours to 3 cpu-hours"),
+        (
+            f"any(window(atom(<9 cpu>, 1, 1, 1h, 1h), 0, 30m), window({HOUR}, 5h, 6h))",
+            "at once",
+            "1 cpu",
+        ),
+        (
+            f"any(window({HOUR}, 0, 30m), window({HOUR}, 5h, 6h))",
+            "first",
+            "between Mon 2026-06-01 05:00 and Mon 2026-06-01 06:00 (UTC)",
+        ),
+        ("atom(<1 cpu>, 2, 9, 1h, 40h, multiple=4)", "at once", "4 cpu to 8 cpu"),
+        (f"all({HOUR}, void(<5 cpu>, 3))", "at once", "1 cpu"),
+    ],
+)
+def test_what_comes_is_counted_and_what_cannot_come_is_not(text: str, what: str, said: str) -> None:
+    """Recurrences inside a run, options that are left out, gangs of a multiple."""
+    assert _said(text)[what] == said
 
 
 def test_occurrences_that_are_free_are_counted_too() -> None:

@@ -56,6 +56,13 @@ def test_comments_keep_their_places() -> None:
     assert lay_out_text(MESSY) == NEAT
 
 
+def test_comments_on_both_sides_of_a_semicolon_stay_put_when_laid_out_twice() -> None:
+    """One stands behind the definition, what was before it goes above: twice is once."""
+    laid = lay_out_text("x = all()  # one\n;  # two\n\nx")
+    assert laid == "# one\nx = all();  # two\n\nx\n"
+    assert lay_out_text(laid) == laid
+
+
 def _tokens(text: str) -> list[str]:
     tokens = Tokenizer(text)
     found = []

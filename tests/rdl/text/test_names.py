@@ -93,6 +93,7 @@ def test_a_text_without_names_is_not_even_read() -> None:
         (f"a = {A}; a(1)", "'a' is an expression and takes no arguments; write a alone"),
         (f"atom = {A}; atom", "'atom' is an operator, and cannot be defined"),
         (f"a = {A}; a = {A}; a", "'a' is defined twice"),
+        ("a = all(a); a", "the definition of 'a' names itself; write what it stands for"),
     ],
 )
 def test_what_cannot_be_named_says_what_would_be_right(text: str, message: str) -> None:

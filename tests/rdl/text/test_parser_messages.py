@@ -120,6 +120,14 @@ A = "atom(<1 cpu>, 1, 2, 3, 4)"
             """,
         ),
         (
+            "atom(<1 cpu>, tasks=9)",
+            """
+            line 1, column 1: atom needs each; write atom(bundle, tasks=100, each=5m)
+                atom(<1 cpu>, tasks=9)
+                ^^^^^^^^^^^^^^^^^^^^^^
+            """,
+        ),
+        (
             "all(atom(<1 cpu>, 1, 2, 3, 4, by=rack), atom(<1 cpu>, 1, 2, 3, 4, spread=0, by=7))",
             """
             line 1, column 34: by says in what bundles are spread, and there is no spread; write spread=1 too, or leave by out

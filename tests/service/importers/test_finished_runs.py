@@ -186,7 +186,9 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: this begins like no history of runs (jobs-csv: jobs.csv of agenda simulate; "
+        ("\n", "line 1: there is no history here: nothing but blanks"),
+        ("what\n",
+         "line 1: this begins like no history of runs (jobs-csv: jobs.csv of agenda simulate; "
          "swf: Standard Workload Format; slurm: sacct --parsable2 with its header; yarn: apps of "
          "YARN's ResourceManager, JSON; agenda: applications of a server, JSON); say which by "
          "--format"),
@@ -213,17 +215,28 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
          "line 2: ReqMem is such as 8G, 4Gn or 500Mc, not 'lots'"),
         (SACCT + GOOD.replace("||", "|cpu|"),
          "line 2: AllocTRES is such as cpu=4,mem=8G, not 'cpu'"),
-        (SACCT + GOOD.replace("T04", "T02"), "line 2: a run lasts up to 100000000 s, not -3600"),
+        (SACCT + GOOD.replace("T04", "T02"),
+         "line 2: a run ends after it begins; this one lasts -3600 s"),
         ('{"apps": {"app": 3}}',
          '"apps" is {"app": [...]}, as the ResourceManager lists applications'),
         ('{"apps": {"app": [3]}}', "application 1: an object is needed, not 3"),
         (json.dumps({"apps": {"app": [app(vcoreSeconds="9")]}}),
          "application 1: vcoreSeconds is a number, not 9"),
+        (json.dumps({"apps": {"app": [app(finishedTime=10**400)]}}),
+         "application 1: finishedTime is a number up to 1000000000000000"),
         ('{"applications": {}}', '"applications" is a list, as GET /v1/applications answers'),
         ('{"applications": [{}]}',
          "application 1: this is not what the server lists ('started')"),
         (json.dumps({"applications": [execution(submitted_at="now")]}),
          "application 1: submitted_at is an instant, not 'now'"),
+        (json.dumps({"applications": [execution(submitted=10**400)]}),
+         "application 1: this is not what the server lists (int too large to convert to float)"),
+        (json.dumps({"applications": [execution(application={"components": []})]}),
+         "application 1: this is not what the server lists (it has no components)"),
+        (json.dumps({"applications": [execution(application={"components": [
+            {"count": "many", "resources": {"cpu": 1}}]})]}),
+         "application 1: this is not what the server lists (invalid literal for int() with base "
+         "10: 'many')"),
     ],
 )  # fmt: skip
 def test_bad_histories_say_where_and_what_would_be_right(
@@ -233,6 +246,18 @@ def test_bad_histories_say_where_and_what_would_be_right(
     with pytest.raises(TraceError) as caught:
         read(text)
     assert str(caught.value) == message
+
+
+def test_a_run_over_the_hour_that_clocks_show_twice_is_as_long_as_it_was(
+    read: Callable[..., RunHistory],
+) -> None:
+    """From 02:50 in summer time to 02:10 in winter time, twenty minutes later."""
+    night = GOOD.replace("2026-11-22T03:00:00", "2026-10-25T02:50:00")
+    night = night.replace("2026-11-22T04:00:00", "2026-10-25T02:10:00")
+
+    (run,) = read(SACCT + night, zone="Europe/Paris").runs
+
+    assert [one.seconds for one in run.stretches] == [1200.0]
 
 
 def test_json_that_breaks_off_names_its_line(read: Callable[..., RunHistory]) -> None:

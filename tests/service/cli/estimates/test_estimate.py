@@ -93,6 +93,15 @@ def test_too_few_runs_say_how_many_are_needed(tmp_path: Path) -> None:
     assert "# 5 runs give a confidence of 0.83; 0.95 needs 19" in done.stdout
 
 
+def test_a_confidence_that_no_number_of_runs_gives_says_so(history: Path) -> None:
+    """More of the history would not help: the latest 60 runs count."""
+    done = agenda("estimate", history, "--confidence", 0.99)
+    assert (
+        "# 30 runs give a confidence of 0.97; the latest 60 count, so 0.98 is the most that can be "
+        "had\n"
+    ) in done.stdout
+
+
 def test_slack_gang_and_day_shape_the_request(history: Path) -> None:
     """No slack: the window is as long as the run; a gang has as many at least as at most."""
     done = agenda("estimate", history, "--slack", 0, "--gang", "--for", "2026-12-01", "-o", "json")
@@ -133,7 +142,8 @@ def test_keys_join_or_part_jobs(history: Path) -> None:
         (("--key", "usr"), USAGE, "there is no key 'usr'; write user"),
         (("--step", "500ms"), USAGE, "500ms"),
         (("--step", "1.5s"), USAGE, "1.5s is not a whole number of seconds"),
-        (("--for", "tomorrow"), USAGE, "'tomorrow' does not match the format '%Y-%m-%d'"),
+        (("--for", "tomorrow"), USAGE, "tomorrow is no day; write such as 2026-12-01"),
+        (("--for", "9999-12-31"), USAGE, "9999-12-31 is not a day from 1970-01-01 to 2200-01-01"),
         (("--format", "swf"), ERROR, "line 1: 18 columns, not 1\n"),
         (("--figure", "x.txt"), ERROR, "x.txt"),
     ],
