@@ -96,9 +96,9 @@ def _span(
         first_ms, end_ms = max(0, now_ms - _duration(last, "--last")), now_ms
     else:
         first_ms = now_ms if start is None else _moment(start, "--from", now_ms, grid)
-        end_ms = (
-            first_ms + described.horizon_ms if end is None else _moment(end, "--to", now_ms, grid)
-        )
+        first_ms = max(0, first_ms)  # there is no Plan before its origin
+        until_ms = now_ms + described.horizon_ms
+        end_ms = until_ms if end is None else _moment(end, "--to", now_ms, grid)
     span = grid.floor(first_ms), grid.ceil(end_ms)
     if span[0] >= span[1]:
         raise click.UsageError(

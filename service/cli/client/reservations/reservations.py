@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from agenda.errors import REFUSAL_CODES
 from service.cli.client.reservations.tables import (
     ALLOCATION_COLUMNS,
     COLUMNS,
@@ -35,14 +36,6 @@ from service.cli.terminal.output import (
 )
 
 PATH: Final = "/v1/reservations"
-
-#: Problem codes that answer "no" to a request that could be read.
-REFUSALS: Final = frozenset(
-    {
-        "capacity", "capacity_over_time", "quota", "window_limit", "lead_time", "count_limit",
-        "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
-    }
-)  # fmt: skip
 
 
 @click.command()
@@ -161,7 +154,7 @@ def _object(text: str) -> dict[str, Any] | None:
 def _code_of(reply: ServerReply) -> int:
     if reply.ok:
         return DONE
-    return REFUSED if _member(reply, "code") in REFUSALS else ERROR
+    return REFUSED if _member(reply, "code") in REFUSAL_CODES else ERROR
 
 
 def _member(reply: ServerReply, name: str) -> Any:

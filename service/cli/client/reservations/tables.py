@@ -11,6 +11,7 @@ from rdl.errors import Problem, render
 from service.cli.client.server import ServerReply
 from service.cli.forms.layout import ListColumn
 from service.cli.plans.plan_tables import extent
+from service.cli.terminal.errors import CliError
 from service.cli.terminal.output import moved_text
 
 COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
@@ -36,7 +37,14 @@ def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
     ----------
     calendar
         Times as instants, else as seconds from the Plan's origin, which only programs know.
+
+    Raises
+    ------
+    CliError
+        If it is neither.
     """
+    if "id" not in entry:
+        raise CliError("the answer holds no reservation; is --server an Agenda server?")
     start, end = extent(entry) if "atoms" in entry else (None, None)
     times = {"start": start, "end": end}
     if calendar:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from service.cli.client.reservations.reservations import PATH, REFUSALS, bodies_in
+from agenda.errors import REFUSAL_CODES
+from service.cli.client.reservations.reservations import PATH, bodies_in
 from service.cli.client.reservations.tables import COLUMNS, row_of, why_not
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.plans.plan_tables import offer_lines
@@ -77,7 +78,7 @@ def _tell_refusal(id_: str, body: dict[str, Any], reply: ServerReply, form: str)
         If it is none.
     """
     problem = reply.body if isinstance(reply.body, dict) else {}
-    if problem.get("code") not in REFUSALS:
+    if problem.get("code") not in REFUSAL_CODES:
         raise CliError(why_not(body, reply))
     if form != JSON:
         click.echo(f"{id_} stays as it is: {why_not(body, reply)}", err=True)
