@@ -82,7 +82,7 @@ def usage(
         "usage": [dict(zip(names, row, strict=True)) for row in rows],
     }  # fmt: skip
     header = (ListColumn("name", by), *_columns(capacity))
-    title = f"{instants[0]} to {instants[1]}: {_total(rows, capacity)}"
+    title = f"{instants[0]} to {instants[1]}\n{_total(rows, capacity)}"
     print_listing(document, header, rows, form, "nothing is reserved in that time", title)
     return DONE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from agenda.retries import Retries
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.service.cli.command_line import agenda
+from tests.service.cli.terminal import on_terminal
 from tests.service.client.stand_in import FixedAnswer, answering
 
 OTHER_JSON = FixedAnswer(body=b'{"hello": 1}', headers={"Content-Type": "application/json"})
@@ -68,3 +70,22 @@ def test_events_are_yaml_documents(address: str) -> None:
     assert done.output.startswith("---\n")
     first = next(iter(yaml.safe_load_all(done.output)))
     assert first["kind"] == "start"
+
+
+def test_answers_keep_their_times_on_a_terminal_of_80_columns(address: str, tmp_path: Path) -> None:
+    """Columns that do not fit give way; the instants stand whole, and no line is longer."""
+    file = tmp_path / "job.rdl"
+    file.write_text("window(atom(<1 cpu>, 1, 1, 60, 60), +10m, +30m)")
+    submit = ("submit", str(file), "--id", "narrow-terminal", "--server", address)
+    code, written = on_terminal("reservations", *submit, columns=80)
+    assert code == DONE
+    assert len(re.findall(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", written)) == 2
+    assert all(len(line) <= 80 for line in written.splitlines())
+    agenda("cancel", "narrow-terminal", "--server", address)
+
+
+def test_first_lines_of_usage_and_helps_of_verbs_fit_80_columns(address: str) -> None:
+    """Neither a title nor the list of verbs is cut or wrapped."""
+    usage = agenda("usage", "--server", address).output.splitlines()
+    assert all(len(line) <= 80 for line in usage[:2])
+    assert "..." not in agenda("cluster", "--help").output.partition("Commands:")[2]

@@ -10,10 +10,10 @@ import click
 from agenda.errors import REFUSAL_CODES
 from service.cli.client.reservations.tables import (
     ALLOCATION_COLUMNS,
-    COLUMNS,
     LISTED,
     SLOT_COLUMNS,
     allocation_rows,
+    print_reservations,
     row_of,
     slot_rows,
     title_of,
@@ -171,7 +171,7 @@ def _print_replies(
         return
     kept = [row_of(reply.body, calendar=True) for reply in replies if reply.ok]
     if kept:
-        print_table(COLUMNS, kept)
+        print_reservations(kept)
     for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
         if not reply.ok:
             unnamed = f"request {number}: " if len(bodies) > 1 else ""
@@ -237,7 +237,7 @@ def show(id_: str, server: Server, form: str) -> int:
     if form == JSON:
         print_json(body)
         return DONE
-    print_table(COLUMNS, [row_of(body, calendar=True)])
+    print_reservations([row_of(body, calendar=True)])
     click.echo(f"\n{body['expression']}")
     if "code" in body:
         click.echo(f"\nrefused ({body['code']}): {body['detail']}")
@@ -278,5 +278,5 @@ def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
     if form == JSON:
         print_json(body)
     else:
-        print_table(COLUMNS, [row_of(body, calendar=True)])
+        print_reservations([row_of(body, calendar=True)])
     return DONE
