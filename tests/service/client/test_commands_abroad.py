@@ -9,6 +9,7 @@ import pytest
 
 from agenda.retries import Retries
 from service.cli.client.server import Server, ServerReply
+from service.cli.terminal.errors import CliError
 from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.service.cli.command_line import agenda
 from tests.service.cli.terminal import on_terminal
@@ -89,3 +90,22 @@ def test_first_lines_of_usage_and_helps_of_verbs_fit_80_columns(address: str) ->
     usage = agenda("usage", "--server", address).output.splitlines()
     assert all(len(line) <= 80 for line in usage[:2])
     assert "..." not in agenda("cluster", "--help").output.partition("Commands:")[2]
+
+
+def test_a_list_that_is_watched_outlasts_a_server_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It tells what is wrong and looks again, if it was there at first."""
+    page = ServerReply(200, {"reservations": [], "next": None})
+    answers = iter((page, CliError("no answer"), page))
+
+    def call(*_: object, **__: object) -> ServerReply:
+        answer = next(answers, KeyboardInterrupt())
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Server, "call", call)
+    done = agenda("list", "--watch", "0.1")
+    assert done.stdout.splitlines() == ["no reservations"] * 2
+    assert "no answer" in done.stderr
