@@ -185,6 +185,8 @@ class Server:
     ) -> list[dict[str, Any]]:
         """Return what a server lists under `key`, page after page, at most `limit` entries.
 
+        Where there are more it says so on standard error.
+
         Raises
         ------
         CliError
@@ -195,10 +197,13 @@ class Server:
         while limit is None or len(entries) < limit:
             page = _PAGE if limit is None else min(_PAGE, limit - len(entries))
             body = self.call("GET", path, query={**query, "cursor": cursor, "limit": page}).good()
+            if not isinstance(body, dict) or key not in body:
+                raise CliError(f"{self.url} lists no {key}; is it an Agenda server?")
             entries += body[key]
             cursor = body["next"]
             if cursor is None:
-                break
+                return entries
+        click.echo(f"these are the first {limit:,}; there are more: see --limit", err=True)
         return entries
 
 

@@ -34,7 +34,7 @@ def cluster() -> None:
     """Check a cluster file, show a cluster, and ask what another one would change."""
 
 
-@cluster.command()
+@cluster.command(short_help="Say what a cluster file holds, or all that is wrong with it.")
 @click.argument("file", type=READABLE)
 @listing_options()
 @reports_errors
@@ -43,7 +43,7 @@ def check(file: Path, form: str) -> int:
     return _print_cluster(read_cluster(file), form)
 
 
-@cluster.command()
+@cluster.command(short_help="Show the cluster that a server plans on.")
 @client_options
 @listing_options()
 @reports_errors
@@ -54,7 +54,7 @@ def show(server: Server, form: str) -> int:
         return _print_cluster(cluster_from_json(body, server.url), form)
 
 
-@cluster.command("what-if")
+@cluster.command("what-if", short_help="Show who would be affected by another cluster.")
 @click.argument("file", type=READABLE)
 @client_options
 @listing_options()

@@ -82,7 +82,7 @@ def usage(
         "usage": [dict(zip(names, row, strict=True)) for row in rows],
     }  # fmt: skip
     header = (ListColumn("name", by), *_columns(capacity))
-    title = f"{instants[0]} to {instants[1]}: {_total(rows, capacity)}"
+    title = f"{instants[0]} to {instants[1]}\n{_total(rows, capacity)}"
     print_listing(document, header, rows, form, "nothing is reserved in that time", title)
     return DONE
 
@@ -96,9 +96,9 @@ def _span(
         first_ms, end_ms = max(0, now_ms - _duration(last, "--last")), now_ms
     else:
         first_ms = now_ms if start is None else _moment(start, "--from", now_ms, grid)
-        end_ms = (
-            first_ms + described.horizon_ms if end is None else _moment(end, "--to", now_ms, grid)
-        )
+        first_ms = max(0, first_ms)  # there is no Plan before its origin
+        until_ms = now_ms + described.horizon_ms
+        end_ms = until_ms if end is None else _moment(end, "--to", now_ms, grid)
     span = grid.floor(first_ms), grid.ceil(end_ms)
     if span[0] >= span[1]:
         raise click.UsageError(

@@ -26,6 +26,7 @@ from service.cli.forms.layout import (
 )
 from service.cli.forms.table_text import table_text
 from service.cli.forms.yaml_text import yaml_text
+from service.cli.terminal.errors import CliError
 from service.cli.terminal.options import names
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -119,13 +120,23 @@ _LISTING_OPTIONS: Final = (
 
 
 def _again_and_again(show: Callable[[], Any], pause_s: float) -> Any:
-    """Show something until ^C; a terminal shows the last answer alone."""
+    """Show something until ^C; a terminal shows the last answer alone.
+
+    What fails at first ends it; later it is told, and tried again: servers are restarted.
+    """
     code = None
+    begun = False
     try:
         while True:
             if sys.stdout.isatty():
                 click.clear()
-            code = show()
+            try:
+                code = show()
+                begun = True
+            except CliError as error:
+                if not begun:
+                    raise
+                error.show()
             sys.stdout.flush()
             time.sleep(pause_s)
     except KeyboardInterrupt:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from agenda.client import Client, ListFilter, Rdl, Until, has_reached
 from agenda.connection import DEFAULT_TIMEOUT_S
-from agenda.errors import ProblemError, WaitTimeoutError
+from agenda.errors import ProblemError, ServerAwayError, WaitTimeoutError
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
 from agenda.retries import Retries
 
 T = TypeVar("T")
 
-#: Calls and streams of one client that are open at a time; more wait.
+#: Calls of one client that are open at a time; more wait.
 _THREADS: Final = 32
+
+#: Of the call that a thread is at: whether its task was cancelled.
+_GIVEN_UP: Final[ContextVar[threading.Event]] = ContextVar("given_up")
 
 
 class AsyncClient:
     """The same server for programs of asyncio; the methods are those of `Client`.
 
-    Each call has a thread while it is open (32 at most), so that the loop never waits. Use it with
+    Each call has a thread while it is open (32 at most), so that the loop never waits; each watch
+    has one of its own. A call whose task is cancelled is not sent again. Use it with
     ``async with``, which ends its threads.
     """
 
@@ -35,7 +43,9 @@ class AsyncClient:
         retries: Retries | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
-        self._client = Client(url, token, retries=retries, timeout_s=timeout_s)
+        asked = retries or Retries()
+        patient = replace(asked, pause=partial(_pause, asked.pause))
+        self._client = Client(url, token, retries=patient, timeout_s=timeout_s)
         self._threads = ThreadPoolExecutor(_THREADS, "agenda")
 
     async def __aenter__(self) -> Self:
@@ -165,11 +175,14 @@ class AsyncClient:
         """Yield what happens, as it happens, each once and none missed."""
         stream = self._client.event_stream(tenant, reservation, kinds, after, timeout_s)
         events = iter(stream)
+        # One that waits long must not keep a thread from the calls.
+        thread = ThreadPoolExecutor(1, "agenda-watch")
         try:
-            while (event := await self._run(partial(next, events, None))) is not None:
+            while (event := await _run_in(thread, partial(next, events, None))) is not None:
                 yield event
         finally:
             stream.close()
+            thread.shutdown(wait=False, cancel_futures=True)
 
     async def offers(
         self, rdl: Rdl, *, most: int | None = None, **fields: Unpack[RequestFields]
@@ -201,4 +214,33 @@ class AsyncClient:
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Run a call in a thread of this client's."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return await _run_in(self._threads, work)
+
+
+async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """Run a call in a thread; who is cancelled meanwhile has it end before its next sending."""
+    given_up = threading.Event()
+    context = copy_context()
+    context.run(_GIVEN_UP.set, given_up)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, context.run, work)
+    except asyncio.CancelledError:
+        given_up.set()
+        raise
+
+
+def _pause(pause: Callable[[float], object], seconds: float) -> None:
+    """Wait before a call is sent again, unless nobody waits for its answer any more.
+
+    Raises
+    ------
+    ServerAwayError
+        If nobody does.
+    """
+    given_up = _GIVEN_UP.get()
+    if pause is time.sleep:
+        given_up.wait(seconds)
+    else:
+        pause(seconds)
+    if given_up.is_set():
+        raise ServerAwayError("the call was cancelled", sent=True)

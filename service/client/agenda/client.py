@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias, Unpack
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack
 from uuid import uuid4
 
 from agenda.connection import DEFAULT_TIMEOUT_S, Reply, entry_path
-from agenda.errors import ProblemError, SettingError, WaitTimeoutError, problem_of
+from agenda.errors import (
+    ForeignAnswerError,
+    ProblemError,
+    SettingError,
+    WaitTimeoutError,
+    problem_of,
+)
 from agenda.event_stream import EventStream
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
 from agenda.retries import Repeatable, Retries
@@ -20,6 +26,8 @@ Rdl: TypeAlias = str | Mapping[str, Any] | Offer
 
 #: What is waited for: that it runs, or that nothing more will become of it.
 Until: TypeAlias = Literal["begun", "ended"]
+
+T = TypeVar("T")
 
 _RESERVATIONS: Final = "/v1/reservations"
 _HOLDS: Final = "/v1/holds"
@@ -133,7 +141,7 @@ class Client:
         """
         query = {"dry_run": "true" if dry_run else None, "offers": offers}
         body = {**_asked(rdl), **fields}
-        return Reservation.of(self._posted(_RESERVATIONS, body, query, key))
+        return _read(Reservation.of, self._posted(_RESERVATIONS, body, query, key))
 
     def submit_batch(
         self,
@@ -168,12 +176,12 @@ class Client:
             "atomic": "true" if atomic else None,
             "offers": offers,
         }
-        body = self._posted(f"{_RESERVATIONS}:batch", [dict(one) for one in requests], query, key)
-        return [_result(one["status"], one["body"]) for one in body["results"]]
+        asked = [dict(one) for one in requests]
+        return _read(_results, self._posted(f"{_RESERVATIONS}:batch", asked, query, key))
 
     def get(self, id_: str) -> Reservation:
         """Return one reservation, or refusal, as it is now."""
-        return Reservation.of(self.call("GET", entry_path(_RESERVATIONS, id_)))
+        return _read(Reservation.of, self.call("GET", entry_path(_RESERVATIONS, id_)))
 
     def list(
         self, filter_: ListFilter | None = None, *, limit: int | None = None
@@ -181,7 +189,7 @@ class Client:
         """Yield reservations by admission, then refusals, page after page."""
         query = (filter_ or ListFilter()).query()
         for entry in self.entries(_RESERVATIONS, "reservations", query, limit):
-            yield Reservation.of(entry)
+            yield _read(Reservation.of, entry)
 
     def update(
         self,
@@ -210,17 +218,17 @@ class Client:
         body = {name: one for name, one in _asked(rdl).items() if name not in ("id", "tenant")}
         query = {"dry_run": "true" if dry_run else None}
         path = entry_path(_RESERVATIONS, id_)
-        return Reservation.of(self.call("PUT", path, {**body, **fields}, query, headers))
+        return _read(Reservation.of, self.call("PUT", path, {**body, **fields}, query, headers))
 
     def cancel(self, id_: str, *, revision: int | None = None) -> Reservation:
         """Give a reservation up: its future is released, its past kept."""
         headers = {} if revision is None else {"If-Match": f'"{revision}"'}
         path = entry_path(_RESERVATIONS, id_)
-        return Reservation.of(self.call("DELETE", path, headers=headers))
+        return _read(Reservation.of, self.call("DELETE", path, headers=headers))
 
     def close(self, id_: str) -> Reservation:
         """End a reservation as completed, and release the rest."""
-        return Reservation.of(self.call("POST", f"{entry_path(_RESERVATIONS, id_)}/close"))
+        return _read(Reservation.of, self.call("POST", f"{entry_path(_RESERVATIONS, id_)}/close"))
 
     def explain(self, id_: str) -> Mapping[str, Any]:
         """Return why it stands where it does, or who holds what it needed."""
@@ -295,7 +303,7 @@ class Client:
         if most is not None:
             body["most"] = most
         reply = self._sent("POST", "/v1/offers", body, None, None, Repeatable.HARMLESS)
-        return OfferAnswer.of(reply.body)
+        return _read(OfferAnswer.of, reply.body)
 
     def accept(self, offer: Offer, *, key: str | None = None) -> Reservation:
         """Submit what an offer holds; it takes the place of the refusal that it was made for."""
@@ -308,19 +316,19 @@ class Client:
         body: dict[str, Any] = {**_asked(rdl), **fields}
         if time_s is not None:
             body["time"] = time_s
-        return Hold.of(self.call("POST", _HOLDS, body))
+        return _read(Hold.of, self.call("POST", _HOLDS, body))
 
     def holds(self) -> Sequence[Hold]:
         """Return what is held for this client's tenants, the first to end first."""
-        return [Hold.of(one) for one in self.call("GET", _HOLDS)["holds"]]
+        return _read(lambda body: [Hold.of(one) for one in body["holds"]], self.call("GET", _HOLDS))
 
     def accept_hold(self, id_: str) -> Reservation:
         """Keep what is held: it is a reservation like others from now on."""
-        return Reservation.of(self.call("POST", f"{entry_path(_HOLDS, id_)}/accept"))
+        return _read(Reservation.of, self.call("POST", f"{entry_path(_HOLDS, id_)}/accept"))
 
     def release_hold(self, id_: str) -> Reservation:
         """Give back what is held."""
-        return Reservation.of(self.call("DELETE", entry_path(_HOLDS, id_)))
+        return _read(Reservation.of, self.call("DELETE", entry_path(_HOLDS, id_)))
 
     def entries(
         self,
@@ -335,9 +343,9 @@ class Client:
         while left is None or left > 0:
             page = _PAGE if left is None else min(_PAGE, left)
             body = self.call("GET", path, query={**(query or {}), "cursor": cursor, "limit": page})
-            yield from body[key]
-            left = None if left is None else left - len(body[key])
-            cursor = body["next"]
+            listed, cursor = _read(lambda page: (page[key], page["next"]), body)
+            yield from listed
+            left = None if left is None else left - len(listed)
             if cursor is None:
                 return
 
@@ -405,5 +413,26 @@ def _moment(value: datetime | str | float | None) -> str | None:
     return None if value is None else str(value)
 
 
+def _results(body: Mapping[str, Any]) -> Sequence[Reservation | ProblemError]:
+    return [_result(one["status"], one["body"]) for one in body["results"]]
+
+
 def _result(status: int, body: Mapping[str, Any]) -> Reservation | ProblemError:
     return Reservation.of(body) if status < 400 else problem_of(status, body)
+
+
+def _read(read: Callable[[Any], T], body: object) -> T:
+    """Return what an answer says.
+
+    Raises
+    ------
+    ForeignAnswerError
+        If it lacks what Agenda servers say.
+    """
+    try:
+        return read(body)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ForeignAnswerError(
+            "the answer is not that of an Agenda server; is the URL right, and is this library as "
+            "new as the server?"
+        ) from error

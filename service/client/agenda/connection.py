@@ -17,6 +17,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import (
     HTTPHandler,
+    HTTPRedirectHandler,
     HTTPSHandler,
     OpenerDirector,
     ProxyHandler,
@@ -30,6 +31,16 @@ DEFAULT_URL: Final = "http://127.0.0.1:8080"
 
 #: Seconds for an answer, if nothing else is said.
 DEFAULT_TIMEOUT_S: Final = 120.0
+
+#: Answers that a proxy may give in the server's place, in its own words.
+_OF_PROXIES: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,8 @@ class Connection:
         ------
         ServerAwayError
             If nothing answers.
+        ForeignAnswerError
+            If what answers is no Agenda server.
         """
         sent = {"Accept": "text/event-stream", **headers}
         request = self._request("GET", path, None, query, sent)
@@ -137,11 +150,17 @@ class Connection:
             _KeptHTTPSHandler(partial(_KeptHTTPS, sockets)),
         )
         try:
-            return OpenStream(opener.open(request, timeout=silence_s), sockets)
+            response = opener.open(request, timeout=silence_s)
         except HTTPError as error:
             return self._reply(request.full_url, error.code, error.read(), error.headers)
         except (URLError, OSError, HTTPException) as error:
             raise self._away(error) from error
+        if response.headers.get_content_type() != "text/event-stream":
+            response.close()
+            raise ForeignAnswerError(
+                f"{request.full_url} did not answer with events; is it an Agenda server?"
+            )
+        return OpenStream(response, sockets)
 
     def _request(
         self,
@@ -164,7 +183,8 @@ class Connection:
     def _opener(self, *handlers: HTTPHandler | HTTPSHandler) -> OpenerDirector:
         """Return what opens a URL; this machine is asked directly, past any proxy."""
         here = _is_loopback(urlsplit(self.url).hostname or "")
-        return build_opener(*([ProxyHandler({})] if here else []), *handlers)
+        direct = [ProxyHandler({})] if here else []
+        return build_opener(*direct, _ReadsRedirected(), *handlers)
 
     def _answered(self, request: Request) -> Reply:
         try:
@@ -178,7 +198,18 @@ class Connection:
         return self._reply(request.full_url, status, raw, headers)
 
     def _reply(self, url: str, status: int, raw: bytes, headers: Message) -> Reply:
-        return Reply(status, _json(raw, url), headers.get("ETag"), _seconds(headers))
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+            where = headers.get("Location") or "elsewhere"
+            raise ForeignAnswerError(
+                f"{url} sends on to {where}; give the URL of the server itself"
+            )
+        try:
+            body = _json(raw, url)
+        except ForeignAnswerError:
+            if status not in _OF_PROXIES:
+                raise
+            body = None
+        return Reply(status, body, headers.get("ETag"), _seconds(headers))
 
     def _away(self, error: Exception) -> ServerAwayError | ForeignAnswerError:
         if isinstance(error, IncompleteRead):
@@ -221,6 +252,14 @@ class OpenStream:
         for one in self._sockets:
             with suppress(OSError):
                 socket.socket.shutdown(one, socket.SHUT_RDWR)
+
+
+class _ReadsRedirected(HTTPRedirectHandler):
+    """Follows with reads alone: a change that is sent on would come out as a read."""
+
+    def redirect_request(self, req: Request, *where: Any) -> Request | None:
+        """Return the next request, or None to leave the answer as it is."""
+        return super().redirect_request(req, *where) if req.get_method() == "GET" else None
 
 
 class _KeptHTTP(HTTPConnection):

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 from agenda.connection import Connection, OpenStream, Reply
-from agenda.errors import ProblemError, ServerAwayError, problem_of
+from agenda.errors import ForeignAnswerError, ProblemError, ServerAwayError, problem_of
 from agenda.records import Event
+from agenda.retries import LATER
 
 #: Seconds without a word after which a server counts as gone: it says something every 15.
 SILENCE_S: Final = 45.0
 
 #: Pause before a stream is opened again, seconds.
 PAUSE_S: Final = 1.0
-
-_LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
 class EventStream:
@@ -62,16 +60,18 @@ class EventStream:
             If the server is not there at first.
         ProblemError
             If it refuses.
+        ForeignAnswerError
+            If it is no Agenda server.
         """
         while not self._is_over():
             try:
                 yield from self._told(self._opened())
-            except (ServerAwayError, _FullError) as error:
-                if self._last is None:
+            except (ServerAwayError, ProblemError) as error:
+                if self._last is None or not _is_passing(error):
                     raise
                 self._notice(f"{error}; trying again")
             except OSError:
-                if not self._closed:
+                if not self._is_over():
                     self._notice("the stream broke off; going on behind the last event")
             if not self._is_over():
                 self._pause(PAUSE_S)
@@ -90,31 +90,45 @@ class EventStream:
         if self._until is not None:
             query["wait"] = f"{max(0.001, self._until - time.monotonic()):.3f}"
         sent = {} if self._last is None else {"Last-Event-ID": self._last}
-        answer = self._connection.open_stream("/v1/events", query, sent, SILENCE_S)
+        answer = self._connection.open_stream("/v1/events", query, sent, self._silence_s())
         if isinstance(answer, Reply):
-            if answer.status in _LATER:
-                raise _FullError(answer.status, answer.body)
             raise problem_of(answer.status, answer.body)
         self._open = answer
         if self._closed:
             answer.close()
         return answer
 
+    def _silence_s(self) -> float:
+        """Return how long a server may be silent; not past the end of the stream for long."""
+        if self._until is None:
+            return SILENCE_S
+        return min(SILENCE_S, max(0.0, self._until - time.monotonic()) + PAUSE_S)
+
     def _told(self, lines: Iterable[bytes]) -> Iterator[Event]:
         """Read fields up to each empty line (WHATWG HTML, 9.2.6)."""
         fields: dict[str, str] = {}
         for raw in lines:
-            line = raw.decode().rstrip("\r\n")
+            line = raw.decode(errors="replace").rstrip("\r\n")
             if line:
                 name, _, value = line.partition(":")
                 fields[name] = value.removeprefix(" ")
                 continue
             self._last = fields.get("id", self._last)
             if "data" in fields:
-                data: dict[str, Any] = json.loads(fields["data"])
-                yield Event.of(fields.get("event", "message"), data)
+                yield Event.of(fields.get("event", "message"), _data_in(fields["data"]))
             fields = {}
 
 
-class _FullError(ProblemError):
-    """The server takes no more streams now."""
+def _data_in(text: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise ForeignAnswerError("an event came that is not of an Agenda server")
+    return data
+
+
+def _is_passing(error: ServerAwayError | ProblemError) -> bool:
+    """Return whether the server may answer otherwise soon."""
+    return isinstance(error, ServerAwayError) or error.status in LATER

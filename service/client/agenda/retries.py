@@ -13,8 +13,15 @@ from typing import Final
 from agenda.connection import Reply
 from agenda.errors import ServerAwayError
 
-#: Answers of a server that comes up, stops or is full.
-_LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+#: Answers of a server that comes up, stops or is full, or of a proxy before it.
+LATER: Final = frozenset(
+    {
+        HTTPStatus.TOO_MANY_REQUESTS,
+        HTTPStatus.BAD_GATEWAY,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        HTTPStatus.GATEWAY_TIMEOUT,
+    }
+)
 
 #: Longest that a server is obeyed which asks to be asked later, seconds.
 _LONGEST_S: Final = 60.0
@@ -58,7 +65,7 @@ class Retries:
         Returns
         -------
         Reply
-            The last one; it may still be 429 or 503.
+            The last one; it may still be one of LATER.
 
         Raises
         ------
@@ -93,7 +100,7 @@ class Retries:
 
 
 def _is_later(reply: Reply, repeatable: Repeatable) -> bool:
-    """Return whether to ask again; 503 leaves open whether a change was made."""
+    """Return whether to ask again; 5xx leaves open whether a change was made."""
     if repeatable is Repeatable.UNKNOWN:
         return reply.status == HTTPStatus.TOO_MANY_REQUESTS
-    return reply.status in _LATER
+    return reply.status in LATER

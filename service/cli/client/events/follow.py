@@ -11,11 +11,12 @@ from agenda.errors import UnauthenticatedError, WaitTimeoutError
 from agenda.records import Reservation
 from agenda.retries import Retries
 from service.cli.client.events.watch import print_events, seconds_in
-from service.cli.client.reservations.tables import COLUMNS, row_of
-from service.cli.client.server import Server, as_messages, client_options
+from service.cli.client.reservations.reservations import PATH
+from service.cli.client.reservations.tables import print_reservations, row_of
+from service.cli.client.server import Server, as_messages, client_options, entry_path
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
 #: States in which a reservation cannot give what it promised.
 _LOST = frozenset({"cancelled", "failed"})
@@ -44,17 +45,18 @@ def wait(id_: str, server: Server, until: str, timeout: str | None, form: str) -
     if form == JSON:
         print_json(found.raw)
     else:
-        print_table(COLUMNS, [row_of(found.raw, calendar=True)])
+        print_reservations([row_of(found.raw, calendar=True)])
     if found.state == "refused":
         return REFUSED
     return ERROR if found.state in _LOST else DONE
 
 
 def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> Reservation:
+    # An id or a server that is not there is an error at once.
+    server.call("GET", entry_path(PATH, id_)).good()
     client = Client(server.url, server.token, retries=Retries())
     with as_messages():
         try:
-            client.get(id_)  # an id that is not there is an error at once
             return client.wait(id_, until, timeout_s=timeout_s)
         except UnauthenticatedError as error:
             raise CliError(server.no_entry(error.body)) from error

@@ -10,8 +10,11 @@ import click
 
 from agenda.errors import UnauthenticatedError
 from agenda.event_stream import EventStream
+from agenda.records import Event
 from rdl.durations import TimeTextError, parse_duration
 from service.cli.client.server import Server, as_messages, client_options
+from service.cli.forms.layout import present_layout
+from service.cli.forms.yaml_text import yaml_text
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import JSON, TABLE, format_option
@@ -61,10 +64,19 @@ def print_events(
     with as_messages():
         try:
             for event in EventStream(server.connection(), query, timeout_s, _tell):
-                data = dict(event.data)
-                click.echo(json.dumps(data) if form == JSON else event_line(event.kind, data))
+                click.echo(_event_text(event, form))
         except UnauthenticatedError as error:
             raise CliError(server.no_entry(error.body)) from error
+
+
+def _event_text(event: Event, form: str) -> str:
+    """Return an event as a line, or as one of many YAML documents."""
+    data = dict(event.data)
+    if present_layout().yaml:
+        return f"---\n{yaml_text(data)}".rstrip("\n")
+    if form == JSON:
+        return json.dumps(data, ensure_ascii=False)
+    return event_line(event.kind, data)
 
 
 def _tell(sentence: str) -> None:

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import click
 
+from agenda.errors import REFUSAL_CODES
 from service.cli.client.reservations.tables import (
     ALLOCATION_COLUMNS,
-    COLUMNS,
     LISTED,
     SLOT_COLUMNS,
     allocation_rows,
+    print_reservations,
     row_of,
     slot_rows,
     title_of,
@@ -35,14 +36,6 @@ from service.cli.terminal.output import (
 )
 
 PATH: Final = "/v1/reservations"
-
-#: Problem codes that answer "no" to a request that could be read.
-REFUSALS: Final = frozenset(
-    {
-        "capacity", "capacity_over_time", "quota", "window_limit", "lead_time", "count_limit",
-        "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
-    }
-)  # fmt: skip
 
 
 @click.command()
@@ -161,7 +154,7 @@ def _object(text: str) -> dict[str, Any] | None:
 def _code_of(reply: ServerReply) -> int:
     if reply.ok:
         return DONE
-    return REFUSED if _member(reply, "code") in REFUSALS else ERROR
+    return REFUSED if _member(reply, "code") in REFUSAL_CODES else ERROR
 
 
 def _member(reply: ServerReply, name: str) -> Any:
@@ -178,7 +171,7 @@ def _print_replies(
         return
     kept = [row_of(reply.body, calendar=True) for reply in replies if reply.ok]
     if kept:
-        print_table(COLUMNS, kept)
+        print_reservations(kept)
     for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
         if not reply.ok:
             unnamed = f"request {number}: " if len(bodies) > 1 else ""
@@ -244,7 +237,7 @@ def show(id_: str, server: Server, form: str) -> int:
     if form == JSON:
         print_json(body)
         return DONE
-    print_table(COLUMNS, [row_of(body, calendar=True)])
+    print_reservations([row_of(body, calendar=True)])
     click.echo(f"\n{body['expression']}")
     if "code" in body:
         click.echo(f"\nrefused ({body['code']}): {body['detail']}")
@@ -285,5 +278,5 @@ def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
     if form == JSON:
         print_json(body)
     else:
-        print_table(COLUMNS, [row_of(body, calendar=True)])
+        print_reservations([row_of(body, calendar=True)])
     return DONE

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from rdl.errors import Problem, render
 from service.cli.client.server import ServerReply
-from service.cli.forms.layout import ListColumn
+from service.cli.forms.layout import ListColumn, present_layout, shown_places, terminal_width
+from service.cli.forms.table_text import table_text
 from service.cli.plans.plan_tables import extent
-from service.cli.terminal.output import moved_text
+from service.cli.terminal.errors import CliError
+from service.cli.terminal.output import moved_text, print_table
 
 COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
 #: The same as a list: what no terminal of 80 columns holds is wide.
@@ -36,13 +38,34 @@ def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
     ----------
     calendar
         Times as instants, else as seconds from the Plan's origin, which only programs know.
+
+    Raises
+    ------
+    CliError
+        If it is neither.
     """
+    if "id" not in entry:
+        raise CliError("the answer holds no reservation; is --server an Agenda server?")
     start, end = extent(entry) if "atoms" in entry else (None, None)
     times = {"start": start, "end": end}
     if calendar:
         times = {name: instant_text(entry, seconds) for name, seconds in times.items()}
     values = {**entry, **times}
     return [values.get(name) for name in COLUMNS]
+
+
+def print_reservations(rows: Sequence[Sequence[object]]) -> None:
+    """Print rows of `COLUMNS`; where a terminal does not hold them all, as a list has them.
+
+    Times are what the answer is about: they are not cut for the sake of other columns.
+    """
+    width = terminal_width()
+    text = table_text(COLUMNS, rows)
+    fits = width is None or max(len(line) for line in text.splitlines()) <= width
+    places = shown_places(LISTED, present_layout(), all_columns=fits)
+    print_table(
+        [COLUMNS[place] for place in places], [[row[place] for place in places] for row in rows]
+    )
 
 
 def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
-from service.cli.client.reservations.reservations import PATH, REFUSALS, bodies_in
-from service.cli.client.reservations.tables import COLUMNS, row_of, why_not
+from agenda.errors import REFUSAL_CODES
+from service.cli.client.reservations.reservations import PATH, bodies_in
+from service.cli.client.reservations.tables import print_reservations, row_of, why_not
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, REFUSED
 from service.cli.terminal.options import READABLE_OR_STDIN, finite
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
 
 @click.command()
@@ -56,7 +57,7 @@ def update(
     if form == JSON:
         print_json(reply.body)
     elif reply.ok:
-        print_table(COLUMNS, [row_of(reply.body, calendar=True)])
+        print_reservations([row_of(reply.body, calendar=True)])
     return DONE if reply.ok else _tell_refusal(id_, body, reply, form)
 
 
@@ -77,7 +78,7 @@ def _tell_refusal(id_: str, body: dict[str, Any], reply: ServerReply, form: str)
         If it is none.
     """
     problem = reply.body if isinstance(reply.body, dict) else {}
-    if problem.get("code") not in REFUSALS:
+    if problem.get("code") not in REFUSAL_CODES:
         raise CliError(why_not(body, reply))
     if form != JSON:
         click.echo(f"{id_} stays as it is: {why_not(body, reply)}", err=True)

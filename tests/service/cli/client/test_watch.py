@@ -40,6 +40,7 @@ class Broken(BaseHTTPRequestHandler):
             self.wfile.write(raw)
             return
         self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         first = 0 if last is None else int(last.partition(".")[2]) + 1
         self.wfile.write(b":\n\n" + told(first) + told(first + 1) + told(first + 2)[:20])
