@@ -175,11 +175,9 @@ class Runner:
             return
         row = self.rows.get(id_, self._clock.now_ms())
         died = f"its process was ended by signal {-code}"
-        if row is None or row.state != RUNNING:
-            return
-        if row.unwanted:
-            self.rows.lose(id_, self._clock.now_ms(), f"{died}; ask again")
-        elif not self._closing.is_set():  # else whoever serves next goes on with what it has kept
+        # One that was to stop goes on too, and ends with the best that was kept. While this server
+        # ends, whoever serves next goes on.
+        if row is not None and row.state == RUNNING and not self._closing.is_set():
             self._go_on(row, died)
 
     def close(self) -> None:

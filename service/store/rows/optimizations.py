@@ -162,13 +162,14 @@ class OptimizationRows:
         """Return the newest that was interrupted or fell silent, for the caller to go on with.
 
         None while another whose id begins with `prefix` runs, or where there is none. That is
-        decided for all servers at once. The row returned is as it was before.
+        decided for all servers at once. The row returned is as it was before. One that fell silent
+        when it was to stop is among them: it ends with what it has kept.
         """
         table = optimizations.c
         alike, running = table.id.startswith(prefix), table.state == RUNNING
         heard = table.alive_ms > now_ms - SILENCE_MS
-        over = sa.or_(table.state == INTERRUPTED, sa.and_(running, sa.not_(heard)))
-        left = sa.and_(alike, table.unwanted.is_(False), over)
+        waits = sa.and_(table.state == INTERRUPTED, table.unwanted.is_(False))
+        left = sa.and_(alike, sa.or_(waits, sa.and_(running, sa.not_(heard))))
         with self._reading() as connection:  # most of the time there is none: no write lock then
             if connection.execute(sa.select(table.id).where(left)).first() is None:
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from typing import Any
 
 import msgspec
@@ -198,10 +199,11 @@ def test_another_process_knows_of_it_and_applies_it_once(
 
 
 def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> None:
-    """Where no server goes on with it, as it was to stop; there is nothing to apply."""
+    """Where no server goes on with it, as another one runs; there is nothing to apply."""
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
     silent_ms = now_ms - LOST_MS
-    rows.add(OptimizationRow("p-1", silent_ms, b"{}", silent_ms, unwanted=True), most=9)
+    rows.add(OptimizationRow("p-other", now_ms, b"{}", now_ms + 600_000), most=9)
+    rows.add(OptimizationRow("p-1", silent_ms, b"{}", silent_ms), most=9)
     body = service.client.get(f"{_PATH}/p-1").get_json()
     assert (body["state"], body["result"]) == ("lost", None)
     assert "ask again" in body["reason"]
@@ -210,7 +212,8 @@ def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> Non
     gone = service.client.delete(f"{_PATH}/p-1")
     assert (gone.status_code, gone.get_data()) == (204, b"")
     assert service.client.get(f"{_PATH}/p-1").status_code == 404
-    assert service.client.get(_PATH).get_json() == {"optimizations": []}
+    shown = service.client.get(_PATH).get_json()["optimizations"]
+    assert [one["id"] for one in shown] == ["p-other"]
 
 
 @pytest.mark.parametrize(
@@ -296,6 +299,26 @@ def test_one_whose_process_and_server_were_killed_at_once_goes_on(service: Servi
     _wait_for_process(service, "p-1")
     assert _shown(service, "p-1")["progress"]["deaths"] == 1
     service.client.delete(f"{_PATH}/p-1")
+
+
+def test_one_that_is_killed_when_it_was_to_stop_ends_with_the_best_so_far(service: Service) -> None:
+    """What it had kept is its result, as it is of one that stops in peace."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+    rows = service.runtime.optimizations.rows
+
+    def kept() -> bytes:
+        row = rows.get(id_, service.runtime.optimizations.now_ms())
+        return b"" if row is None else row.result
+
+    eventually(kept, lambda state: b'"id"' in state)
+    process = service.runtime.optimizations.process(id_)
+    process.send_signal(signal.SIGSTOP)  # it does not hear of the stop
+    service.client.post(f"{_PATH}/{id_}/stop")
+    process.kill()
+    done = _wait(service, id_)
+    assert (done["state"], done["result"]["admitted"]) == ("stopped", 1)
 
 
 def _wait_for_process(service: Service, id_: str) -> None:

@@ -114,12 +114,15 @@ def test_what_a_server_left_is_taken_over_by_one(store: Store) -> None:
     assert (now.state, now.reason, now.ended_ms) == ("running", "", 0)
 
 
-def test_one_that_somebody_stopped_is_not_taken_over(store: Store) -> None:
-    """Neither one that was told to stop and fell silent, nor one stopped after its server ended."""
+def test_of_what_somebody_stopped_only_what_fell_silent_is_taken_over(store: Store) -> None:
+    """It ends with what it has kept; one that was stopped after its server ended is over."""
     rows = store.optimizations
     rows.add(_row("p-1"), most=9)
     rows.stop("p-1")
-    assert rows.take_over("p-", _NOW + SILENCE_MS) is None
+    found = rows.take_over("p-", _NOW + SILENCE_MS)
+    assert found is not None
+    assert (found.id, found.unwanted) == ("p-1", True)
+    rows.delete("p-1")
     rows.add(_row("p-2"), most=9)
     assert rows.end(replace(_row("p-2"), state="interrupted"))
     rows.stop("p-2")
