@@ -414,6 +414,17 @@ def test_a_file_that_holds_something_else_is_left_alone(
     assert file.read_text() == text
 
 
+def test_a_file_is_written_by_one_command_at_a_time(tmp_path: Path) -> None:
+    """A second one would cut off what the first writes; the file is free once that is through."""
+    file = tmp_path / "points.jsonl"
+    with closing(PointsFile(file, "omega")) as points:
+        with pytest.raises(CliError, match="another command keeps its points there"):
+            PointsFile(file, "omega")
+        points.keep("a()", 1)
+    with closing(PointsFile(file, "omega")) as points:
+        assert points.done == {"a()": 1}
+
+
 def test_workers_and_a_cluster_are_not_both_taken() -> None:
     """Usage, exit code 2; and an address that is none says how one is written."""
     done = simulate("omega", "--workers", 2, "--dask", "tcp://127.0.0.1:1")
