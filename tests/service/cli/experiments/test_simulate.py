@@ -308,7 +308,7 @@ def test_one_seed_has_no_spread(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_experiment_runs_small_and_is_drawn(name: str, tmp_path: Path) -> None:
     """Each prints a table and draws a picture, PNG this time."""
-    if name in ("lotes-trace", "lotes-drift") and not TRACES:
+    if name in ("lotes-trace", "lotes-drift", "rayon-prediction") and not TRACES:
         pytest.skip("AGENDA_TRACES is not set")
     picture = tmp_path / "x.png"
     done = simulate(name, "--small", "--picture", picture)
