@@ -24,12 +24,13 @@ class DaskCluster:
     ----------
     address
         Of its scheduler.
-    workers
+    scheduler, workers
         Their processes.
     """
 
     address: str
     folder: Path
+    scheduler: subprocess.Popen[bytes]
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def add_worker(self, *options: str) -> subprocess.Popen[bytes]:
@@ -61,7 +62,7 @@ def dask_cluster(folder: Path) -> Iterator[DaskCluster]:
     scheduler = _started(
         folder, "scheduler", "dask_scheduler", *options, "--scheduler-file", str(facts)
     )
-    cluster = DaskCluster("", folder)
+    cluster = DaskCluster("", folder, scheduler)
     try:
         written = eventually(lambda: facts.read_text() if facts.exists() else "", bool)
         cluster.address = json.loads(written)["address"]

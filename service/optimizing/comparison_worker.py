@@ -9,6 +9,7 @@ import base64
 import pickle
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version as release
 from typing import Any
 
 import msgspec
@@ -52,14 +53,21 @@ def _compare(call: JobCall) -> None:
 
 def written_runs(runs: Mapping[str, AgentRun], based_on: int | None) -> str:
     """Return runs as a text for `kept_runs`; `based_on` is the version of the Plan they are of."""
-    return base64.b64encode(pickle.dumps((based_on, dict(runs)))).decode()
+    raw = base64.b64encode(pickle.dumps((based_on, dict(runs)))).decode()
+    return f"{release('cluster-agenda')} {raw}"
 
 
 def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
-    """Return the runs that an earlier process has kept, if they are of the same requests."""
+    """Return the runs that an earlier process has kept.
+
+    None of them where they are of other requests, or of another version of Agenda.
+    """
     if not kept or (written := msgspec.json.decode(kept).get("runs")) is None:
         return {}
-    version, runs = read_data(base64.b64decode(written))
+    made_by, _, raw = written.rpartition(" ")
+    if made_by != release("cluster-agenda"):
+        return {}
+    version, runs = read_data(base64.b64decode(raw))
     return dict(runs) if version == based_on else {}
 
 

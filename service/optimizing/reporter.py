@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 import msgspec
-from sqlalchemy.exc import OperationalError
 
 from planner.optimization.result import OptimizeProgress
 from service.store import OptimizationRow, Store
+from service.store.database.driver import UNAVAILABLE
 from service.store.database.host_clock import HostClock
 from service.store.rows.optimizations import INTERRUPTED
 
@@ -28,6 +28,9 @@ _NEWS_S: Final = 1.0
 
 #: Seconds after which a process that was asked to stop and has not is ended.
 _PATIENCE_S: Final = 60.0
+
+#: Seconds for which a process tries to write down how it ended: for less it is not silent.
+_END_S: Final = 15.0
 
 #: Most points of value and bound over time that are told; beyond that every second one goes.
 _POINTS: Final = 200
@@ -103,10 +106,21 @@ class Reporter:
         row = replace(
             self._row, state=state, reason=reason, result=result, progress=self._progress_body()
         )
-        with self._store.turn():
-            kept = self._store.optimizations.end(replace(row, ended_ms=at_ms, alive_ms=at_ms))
-        if not kept:
+        if not self._write_end(replace(row, ended_ms=at_ms, alive_ms=at_ms)):
             logger.warning("optimisation %s was forgotten or given up before it ended", row.id)
+
+    def _write_end(self, row: OptimizationRow) -> bool:
+        """Write down how it ended, again and again for a while where the database is away."""
+        until = time.monotonic() + _END_S
+        while True:
+            try:
+                with self._store.turn():
+                    return self._store.optimizations.end(row)
+            except UNAVAILABLE as error:
+                if time.monotonic() > until:
+                    raise
+                logger.warning("job %s could not tell how it ended: %s", row.id, error)
+                time.sleep(_NEWS_S)
 
     def _progress_body(self) -> bytes:
         with self._lock:
@@ -128,7 +142,7 @@ class Reporter:
             due = quiet >= _WORD_S or (self._news and quiet >= _NEWS_S)
             try:
                 wanted = self._say() if due else self._store.optimizations.wanted(self._row.id)
-            except OperationalError as error:  # the next word may come through
+            except UNAVAILABLE as error:  # the next word may come through
                 logger.warning("optimisation %s could not tell: %s", self._row.id, error)
                 continue
             if due:

@@ -12,13 +12,13 @@ import time
 from typing import Final
 
 import msgspec
-from sqlalchemy.exc import OperationalError
 
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
 from service.store import AuditRow, OptimizationRow, Store
+from service.store.database.driver import UNAVAILABLE
 from service.store.rows.optimizations import LOST, RUNNING
 
 logger = logging.getLogger("agenda.optimizing")
@@ -90,13 +90,13 @@ class Runner:
 
     def resume(self) -> None:
         """Go on with what a server that ended has left, now and whenever another one ends."""
-        self._take_over(silent=True)
+        self._take_over()
         self._heir.start()
 
-    def _take_over(self, *, silent: bool = False) -> None:
+    def _take_over(self) -> None:
         for prefix in _MODULES:
-            row = self.rows.take_over(prefix, self.now_ms(), silent=silent)
-            if row is not None:
+            row = self.rows.take_over(prefix, self.now_ms())
+            if row is not None and row.id not in self._processes:  # one of ours speaks again
                 died = "its process fell silent" if row.state == RUNNING else ""
                 self._go_on(row, died)
 
@@ -104,7 +104,7 @@ class Runner:
         while not self._closing.wait(_INHERIT_S):
             try:
                 self._take_over()
-            except OperationalError as error:  # the next look may come through
+            except UNAVAILABLE as error:  # the next look may come through
                 logger.warning("jobs of servers that ended could not be looked at: %s", error)
 
     def _go_on(self, row: OptimizationRow, died: str = "") -> None:
@@ -160,15 +160,24 @@ class Runner:
         """Go on at once with a job whose process was killed, instead of after its silence."""
         code = process.wait()
         self._processes.pop(id_, None)
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        try:
+            self._follow(id_, code)
+        except UNAVAILABLE as error:  # it has fallen silent, and is gone on with for that
+            logger.warning("how job %s ended could not be looked at: %s", id_, error)
+
+    def _follow(self, id_: str, code: int) -> None:
         if code > 0:
             self.rows.lose(id_, self._clock.now_ms(), LOST)
         if code >= 0:
             return
         row = self.rows.get(id_, self._clock.now_ms())
         died = f"its process was ended by signal {-code}"
-        if row is None or row.state != RUNNING or row.unwanted or self._closing.is_set():
-            self.rows.lose(id_, self._clock.now_ms(), f"{died}; ask again")
-        else:
+        # One that was to stop goes on too, and ends with the best that was kept. While this server
+        # ends, whoever serves next goes on.
+        if row is not None and row.state == RUNNING and not self._closing.is_set():
             self._go_on(row, died)
 
     def close(self) -> None:

@@ -122,8 +122,9 @@ class _DaskRun:
         left, stopped, silent_since = len(self._tasks), False, None
         while left:
             if not stopped and self._watch.stop():
-                self._event.set()
-                stopped = True
+                with contextlib.suppress(OSError):  # lost on the way: again at the next look
+                    self._event.set()
+                    stopped = True
             silent_since = self._silence(silent_since)
             try:
                 index, what, body = self._heard.get(timeout=_LOOK_S)
@@ -172,7 +173,7 @@ class _DaskRun:
         from distributed import Variable
 
         shelf = Variable(f"{self._session}-{index}", client=self._client)
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(OSError):  # the scheduler is away: `_silence` says for how long
             self._watch.kept(index, pickle.loads(shelf.get(timeout=_CONNECT_S)))
 
     def _answer(self, index: int, future: Future) -> bytes | None:

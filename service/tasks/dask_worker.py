@@ -72,11 +72,18 @@ class _DaskLink:
     def watch(self) -> None:
         """Look now and then whether the task is still wanted."""
         while not self._over.wait(_LOOK_S):
-            known = self._worker.state.tasks.get(self._key)
-            gone = known is None or known.state in _UNWANTED
-            if gone or self._event.is_set():
+            if not self._is_wanted():
                 self._stopped.set()
                 return
+
+    def _is_wanted(self) -> bool:
+        known = self._worker.state.tasks.get(self._key)
+        if known is None or known.state in _UNWANTED:
+            return False
+        try:
+            return not self._event.is_set()
+        except Exception:  # noqa: BLE001 - whatever Dask says of a scheduler that is gone
+            return False  # a task of it has nobody left to answer to
 
     def end(self) -> None:
         """Watch no longer."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import json
 import pickle
 from collections.abc import Callable
@@ -45,15 +46,21 @@ class PointsFile:
     Raises
     ------
     CliError
-        If the file holds something else, or points of another experiment or version.
+        If the file holds something else, or points of another experiment or version, or another
+        command keeps its points there now.
     """
 
     def __init__(self, path: Path, experiment: str) -> None:
         self._path = path
         self._head = {"experiment": experiment, "agenda": version("cluster-agenda")}
         self.done: dict[str, Any] = {}
-        whole = self._read() if path.exists() else 0
         self._file = path.open("ab")
+        try:
+            self._hold()
+            whole = self._read()
+        except CliError:
+            self._file.close()
+            raise
         self._file.truncate(whole)
         if not whole:
             self._write(self._head)
@@ -67,6 +74,16 @@ class PointsFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def _hold(self) -> None:
+        """Keep other commands away; the system lets them in when this process ends."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CliError(
+                f"{self._path}: another command keeps its points there; wait for it, or name "
+                "another file"
+            ) from error
 
     def _write(self, line: dict[str, str]) -> None:
         self._file.write(json.dumps(line).encode() + b"\n")

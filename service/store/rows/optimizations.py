@@ -4,13 +4,14 @@ The first two characters of an id tell them apart; each kind has its own bound o
 
 The process that optimises writes its own row and says now and then that it lives; any server
 process takes requests, answers reads and asks it to stop. A row that says it runs and whose process
-has been silent for too long is lost: whoever looks next writes that down.
+has been silent for too long is gone on with; where no server does that it is lost: whoever looks
+next writes that down.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -24,8 +25,13 @@ RUNNING: Final = "running"
 #: State of one whose server ended: what it has is kept, and the next server goes on with it.
 INTERRUPTED: Final = "interrupted"
 
-#: Milliseconds of silence after which a running optimisation is lost.
+#: State of one that ended with the best so far because somebody asked it to.
+STOPPED: Final = "stopped"
+
+#: Milliseconds of silence after which a server goes on with a running optimisation, and after which
+#: it is lost because none did.
 SILENCE_MS: Final = 20_000
+LOST_MS: Final = 30_000
 
 #: Most optimisations that are remembered; the oldest that are over are forgotten first.
 MOST_KEPT: Final = 100
@@ -142,49 +148,43 @@ class OptimizationRows:
     def stop(self, id_: str, audited: AuditRow | None = None) -> None:
         """Note that somebody wants it to end with the best so far; again, or later, is nothing."""
         table = optimizations.c
-        wanted = sa.and_(table.id == id_, table.state == RUNNING, sa.not_(table.unwanted))
+        waits = table.state == INTERRUPTED
+        open_ = sa.or_(waits, sa.and_(table.state == RUNNING, sa.not_(table.unwanted)))
+        state = sa.case((waits, STOPPED), else_=table.state)
+        # One statement: between two a server could take over what it was that the first looked for.
+        change = sa.update(optimizations).where(table.id == id_, open_)
         with self._engine.begin() as connection:
-            done = connection.execute(sa.update(optimizations).where(wanted).values(unwanted=True))
-            waits = sa.and_(optimizations.c.id == id_, optimizations.c.state == INTERRUPTED)
-            waited = sa.update(optimizations).where(waits).values(state="stopped")
-            changed = done.rowcount + connection.execute(waited).rowcount
-            if changed and audited is not None:
+            done = connection.execute(change.values(unwanted=True, state=state))
+            if done.rowcount and audited is not None:
                 write_audit(connection, audited)
 
-    def take_over(
-        self, prefix: str, now_ms: int, *, silent: bool = False
-    ) -> OptimizationRow | None:
-        """Return the newest that was interrupted, for the caller to go on with.
+    def take_over(self, prefix: str, now_ms: int) -> OptimizationRow | None:
+        """Return the newest that was interrupted or fell silent, for the caller to go on with.
 
         None while another whose id begins with `prefix` runs, or where there is none. That is
-        decided for all servers at once.
-
-        Parameters
-        ----------
-        silent
-            Whether one whose process fell silent counts as interrupted.
+        decided for all servers at once. The row returned is as it was before. One that fell silent
+        when it was to stop is among them: it ends with what it has kept.
         """
         table = optimizations.c
         alike, running = table.id.startswith(prefix), table.state == RUNNING
-        alive = sa.and_(alike, running, table.alive_ms > now_ms - SILENCE_MS)
-        left = sa.and_(alike, table.unwanted.is_(False), table.state == INTERRUPTED)
-        if silent:
-            fell_silent = sa.and_(running, table.alive_ms <= now_ms - SILENCE_MS)
-            over = sa.or_(table.state == INTERRUPTED, fell_silent)
-            left = sa.and_(alike, table.unwanted.is_(False), over)
+        heard = table.alive_ms > now_ms - SILENCE_MS
+        waits = sa.and_(table.state == INTERRUPTED, table.unwanted.is_(False))
+        left = sa.and_(alike, sa.or_(waits, sa.and_(running, sa.not_(heard))))
         with self._reading() as connection:  # most of the time there is none: no write lock then
             if connection.execute(sa.select(table.id).where(left)).first() is None:
                 return None
         newest = sa.select(optimizations).where(left).order_by(table.created_ms.desc()).limit(1)
+        alive = sa.select(table.id).where(alike, running, heard)
+        values = {"state": RUNNING, "reason": "", "ended_ms": 0, "alive_ms": now_ms}
         with self._engine.begin() as connection:
             hold_lock(connection, _LOCK)
             found = connection.execute(newest).mappings().one_or_none()
-            busy = connection.execute(sa.select(table.id).where(alive)).first() is not None
-            if found is None or busy:
+            if found is None or connection.execute(alive).first() is not None:
                 return None
-            values = {"state": RUNNING, "reason": "", "ended_ms": 0, "alive_ms": now_ms}
-            change = sa.update(optimizations).where(table.id == found["id"])
-            connection.execute(change.values(values))
+            # Somebody may have stopped or forgotten it since it was read.
+            change = sa.update(optimizations).where(table.id == found["id"], left).values(values)
+            if not connection.execute(change).rowcount:
+                return None
         return OptimizationRow(**{str(name): found[name] for name in found})
 
     def beat(
@@ -216,9 +216,15 @@ class OptimizationRows:
         return found is not None and found.state == RUNNING and not found.unwanted
 
     def end(self, row: OptimizationRow) -> bool:
-        """Write down how one that runs ended; False where it is not running any more."""
+        """Write down how one that runs ended; False where it is not running any more.
+
+        One that was to stop anyway when its server ended is not gone on with: it is stopped.
+        """
         names = ("state", "reason", "progress", "result", "ended_ms", "alive_ms")
-        return self._write(row.id, {name: getattr(row, name) for name in names})
+        values = {name: getattr(row, name) for name in names}
+        if row.state == INTERRUPTED:
+            values["state"] = sa.case((optimizations.c.unwanted, STOPPED), else_=INTERRUPTED)
+        return self._write(row.id, values)
 
     def lose(self, id_: str, at_ms: int, reason: str) -> None:
         """Note that its process is gone without a word."""
@@ -242,7 +248,7 @@ class OptimizationRows:
 
     def _note_lost(self, now_ms: int) -> None:
         table = optimizations.c
-        silent = sa.and_(table.state == RUNNING, table.alive_ms <= now_ms - SILENCE_MS)
+        silent = sa.and_(table.state == RUNNING, table.alive_ms <= now_ms - LOST_MS)
         with self._reading() as connection:  # most of the time there is none: no write lock then
             ids = list(connection.execute(sa.select(table.id).where(silent)).scalars())
         for id_ in ids:
@@ -253,7 +259,7 @@ class OptimizationRows:
                     .values(state="lost", ended_ms=now_ms, reason=LOST)
                 )
 
-    def _write(self, id_: str, values: dict[str, object]) -> bool:
+    def _write(self, id_: str, values: dict[str, Any]) -> bool:
         """Change one that runs; return whether it did."""
         table = optimizations.c
         mine = sa.and_(table.id == id_, table.state == RUNNING)

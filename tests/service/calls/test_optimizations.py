@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from typing import Any
 
 import msgspec
 import pytest
 
 from service.calls.jobs.optimization_events import events
+from service.optimizing.job import OptimizationJob
 from service.optimizing.runner import Runner
 from service.problems import CODES
 from service.store import OptimizationRow
-from service.store.rows.optimizations import SILENCE_MS
+from service.store.rows.optimizations import LOST_MS, SILENCE_MS
 from tests.patience import eventually
 from tests.service.better_plan import found as _found
 from tests.service.better_plan import two_in_the_way as _two_in_the_way
@@ -196,9 +199,11 @@ def test_another_process_knows_of_it_and_applies_it_once(
 
 
 def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> None:
-    """After a crash nothing is said to run that does not; there is nothing to apply."""
+    """Where no server goes on with it, as another one runs; there is nothing to apply."""
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
-    rows.add(OptimizationRow("p-1", now_ms - SILENCE_MS, b"{}", now_ms - SILENCE_MS), most=9)
+    silent_ms = now_ms - LOST_MS
+    rows.add(OptimizationRow("p-other", now_ms, b"{}", now_ms + 600_000), most=9)
+    rows.add(OptimizationRow("p-1", silent_ms, b"{}", silent_ms), most=9)
     body = service.client.get(f"{_PATH}/p-1").get_json()
     assert (body["state"], body["result"]) == ("lost", None)
     assert "ask again" in body["reason"]
@@ -207,7 +212,8 @@ def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> Non
     gone = service.client.delete(f"{_PATH}/p-1")
     assert (gone.status_code, gone.get_data()) == (204, b"")
     assert service.client.get(f"{_PATH}/p-1").status_code == 404
-    assert service.client.get(_PATH).get_json() == {"optimizations": []}
+    shown = service.client.get(_PATH).get_json()["optimizations"]
+    assert [one["id"] for one in shown] == ["p-other"]
 
 
 @pytest.mark.parametrize(
@@ -278,10 +284,50 @@ def test_a_process_that_dies_is_followed_by_another_not_for_ever(service: Servic
             lambda deaths=deaths: _shown(service, id_)["progress"].get("deaths", 0),
             lambda known, deaths=deaths: known == deaths,
         )
+        _wait_for_process(service, id_)
         runner.process(id_).kill()
     body = _wait(service, id_, limit_s=SILENCE_MS / 2000)
     assert body["state"] == "lost"
     assert "signal 9, as 2 times before" in body["reason"]
+
+
+def test_one_whose_process_and_server_were_killed_at_once_goes_on(service: Service) -> None:
+    """As with a container: the server is back before the silence is noticed, and goes on then."""
+    rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
+    document = msgspec.json.encode(OptimizationJob(0, time_s=600.0, solver="").to_json())
+    rows.add(OptimizationRow("p-1", now_ms, document, now_ms - SILENCE_MS + 1_000), most=9)
+    _wait_for_process(service, "p-1")
+    assert _shown(service, "p-1")["progress"]["deaths"] == 1
+    service.client.delete(f"{_PATH}/p-1")
+
+
+def test_one_that_is_killed_when_it_was_to_stop_ends_with_the_best_so_far(service: Service) -> None:
+    """What it had kept is its result, as it is of one that stops in peace."""
+    _two_in_the_way(service)
+    asked = {"time_limit": 600, "admit_refused": True, "frozen_until": "+0", "solver": "none"}
+    id_ = service.client.post(_PATH, json=asked).get_json()["id"]
+    rows = service.runtime.optimizations.rows
+
+    def kept() -> bytes:
+        row = rows.get(id_, service.runtime.optimizations.now_ms())
+        return b"" if row is None else row.result
+
+    eventually(kept, lambda state: b'"id"' in state)
+    process = service.runtime.optimizations.process(id_)
+    process.send_signal(signal.SIGSTOP)  # it does not hear of the stop
+    service.client.post(f"{_PATH}/{id_}/stop")
+    process.kill()
+    done = _wait(service, id_)
+    assert (done["state"], done["result"]["admitted"]) == ("stopped", 1)
+
+
+def _wait_for_process(service: Service, id_: str) -> None:
+    def known() -> bool:
+        with contextlib.suppress(KeyError):
+            return service.runtime.optimizations.process(id_).poll() is None
+        return False
+
+    eventually(known, bool)
 
 
 def test_one_that_is_forgotten_while_it_runs_ends(service: Service) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from service.store import OptimizationRow, Store, TooManyError
-from service.store.rows.optimizations import MOST_KEPT, SILENCE_MS
+from service.access.actor import SERVER
+from service.store import AuditRow, OptimizationRow, Store, TooManyError
+from service.store.rows.optimizations import LOST_MS, MOST_KEPT, SILENCE_MS
+from tests.databases import empty_database
 
 _NOW = 1_000_000
 
@@ -30,9 +35,12 @@ def test_no_more_run_at_once_than_may(store: Store) -> None:
     with pytest.raises(TooManyError):
         rows.add(_row("b", _NOW + 1), most=1)
     rows.add(_row("b", _NOW + SILENCE_MS), most=1)
-    found = rows.get("a", _NOW + SILENCE_MS)
+    found = rows.get("a", _NOW + LOST_MS - 1)
     assert found is not None
-    assert (found.state, found.ended_ms) == ("lost", _NOW + SILENCE_MS)
+    assert found.state == "running", "a server may still go on with it"
+    found = rows.get("a", _NOW + LOST_MS)
+    assert found is not None
+    assert (found.state, found.ended_ms) == ("lost", _NOW + LOST_MS)
     assert "ask again" in found.reason
 
 
@@ -41,7 +49,7 @@ def test_a_beat_keeps_it_alive_and_says_whether_it_is_wanted(store: Store) -> No
     rows = store.optimizations
     rows.add(_row("a"), most=1)
     assert rows.beat("a", _NOW + SILENCE_MS - 1, b'{"value":3}')
-    found = rows.get("a", _NOW + SILENCE_MS)
+    found = rows.get("a", _NOW + LOST_MS)
     assert found is not None
     assert (found.state, found.progress) == ("running", b'{"value":3}')
     rows.stop("a")
@@ -84,15 +92,14 @@ def test_the_oldest_that_are_over_are_forgotten(store: Store) -> None:
 
 
 def test_what_a_server_left_is_taken_over_by_one(store: Store) -> None:
-    """Interrupted, or silent where that counts; by one server only, and by none while one runs."""
+    """Interrupted or silent; by one server only, and by none while one runs."""
     rows = store.optimizations
     rows.add(_row("p-1"), most=9)
-    assert rows.take_over("p-", _NOW + SILENCE_MS) is None
-    assert rows.take_over("p-", _NOW + SILENCE_MS - 1, silent=True) is None
-    found = rows.take_over("p-", _NOW + SILENCE_MS, silent=True)
+    assert rows.take_over("p-", _NOW + SILENCE_MS - 1) is None
+    found = rows.take_over("p-", _NOW + SILENCE_MS)
     assert found is not None
     assert (found.id, found.state) == ("p-1", "running")
-    assert rows.take_over("p-", _NOW + SILENCE_MS, silent=True) is None
+    assert rows.take_over("p-", _NOW + SILENCE_MS) is None
     done = replace(_row("p-1"), state="interrupted", result=b"{}", ended_ms=_NOW + 5)
     assert rows.end(done)
     assert rows.take_over("c-", _NOW + 9) is None
@@ -107,13 +114,83 @@ def test_what_a_server_left_is_taken_over_by_one(store: Store) -> None:
     assert (now.state, now.reason, now.ended_ms) == ("running", "", 0)
 
 
-def test_one_that_somebody_stopped_is_not_taken_over(store: Store) -> None:
-    """Neither one that was told to stop and fell silent, nor one stopped after its server ended."""
+def test_of_what_somebody_stopped_only_what_fell_silent_is_taken_over(store: Store) -> None:
+    """It ends with what it has kept; one that was stopped after its server ended is over."""
     rows = store.optimizations
     rows.add(_row("p-1"), most=9)
     rows.stop("p-1")
-    assert rows.take_over("p-", _NOW + SILENCE_MS, silent=True) is None
+    found = rows.take_over("p-", _NOW + SILENCE_MS)
+    assert found is not None
+    assert (found.id, found.unwanted) == ("p-1", True)
+    rows.delete("p-1")
     rows.add(_row("p-2"), most=9)
     assert rows.end(replace(_row("p-2"), state="interrupted"))
     rows.stop("p-2")
-    assert rows.take_over("p-", _NOW + SILENCE_MS, silent=True) is None
+    assert rows.take_over("p-", _NOW + SILENCE_MS) is None
+
+
+def test_one_that_was_to_stop_when_its_server_ended_is_stopped(store: Store) -> None:
+    """Nobody goes on with it, so it must not say that somebody will."""
+    rows = store.optimizations
+    rows.add(_row("p-1"), most=9)
+    rows.stop("p-1")
+    assert rows.end(replace(_row("p-1"), state="interrupted", result=b"{}"))
+    found = rows.get("p-1", _NOW)
+    assert found is not None
+    assert (found.state, found.result) == ("stopped", b"{}")
+
+
+def _stops_told(store: Store) -> list[str]:
+    with store._engine.connect() as connection:
+        return list(connection.exec_driver_sql("SELECT about FROM audit").scalars())
+
+
+@pytest.mark.parametrize("before", ["running", "interrupted", "finished"])
+def test_a_stop_is_told_once(store: Store, before: str) -> None:
+    """Of one that runs or waits; neither asked again, nor of one that is over."""
+    rows = store.optimizations
+    rows.add(_row("p-1"), most=9)
+    if before != "running":
+        assert rows.end(replace(_row("p-1"), state=before))
+    for _ in range(3):
+        rows.stop("p-1", AuditRow(SERVER, _NOW, "stop_optimization", "p-1"))
+    rows.end(replace(_row("p-1"), state="interrupted"))
+    rows.stop("p-1", AuditRow(SERVER, _NOW, "stop_optimization", "p-1"))
+    assert _stops_told(store) == ([] if before == "finished" else ["p-1"])
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("first", ["stop", "take_over"])
+def test_a_stop_beside_a_takeover_is_heard(tmp_path: Path, first: str) -> None:
+    """Whichever statement waits for the other: what was stopped is not at work as if it was not."""
+    with empty_database("postgresql", tmp_path) as url:
+        one = Store(url)
+        one.optimizations.add(_row("p-1"), most=9)
+        one.optimizations.end(replace(_row("p-1"), state="interrupted", result=b"{}"))
+        calls: dict[str, Callable[[], object]] = {
+            "stop": lambda: one.optimizations.stop(
+                "p-1", AuditRow(SERVER, _NOW, "stop_optimization", "p-1")
+            ),
+            "take_over": lambda: one.optimizations.take_over("p-", _NOW),
+        }
+        late = next(calls[name] for name in calls if name != first)
+
+        changes: list[str] = []
+
+        def cut_in(_connection: object, _cursor: object, text: str, *_: object) -> None:
+            """Let the other call come in front of the last change of the first."""
+            if not text.startswith("UPDATE optimizations"):
+                return
+            changes.append(text)
+            if len(changes) == 1:
+                thread = threading.Thread(target=late)
+                thread.start()
+                thread.join(3.0)
+
+        sa.event.listen(one._engine, "before_cursor_execute", cut_in)
+        calls[first]()
+        found = one.optimizations.get("p-1", _NOW)
+        assert found is not None
+        assert found.state == "stopped" or found.unwanted
+        assert _stops_told(one) == ["p-1"]
+        one.close()

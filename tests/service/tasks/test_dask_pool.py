@@ -165,6 +165,17 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(monkeypatch: pytest.Monke
     assert "no Dask scheduler answers at tcp://127.0.0.1:1 within 0.5 s" in done.stderr
 
 
+def test_a_scheduler_that_dies_is_told_and_its_tasks_end(tmp_path: Path) -> None:
+    """Nobody waits for the command, and no worker goes on for nobody."""
+    with dask_cluster(tmp_path) as own:
+        pool = DaskPool(own.address)
+        watch = PoolWatch(told=lambda index, news: own.scheduler.kill())
+        with pytest.raises(TaskPoolError, match="does not answer any more"):
+            list(pool.run([PoolTask("long", work.until_stopped)], watch))
+        pool.close()
+        eventually(lambda: [one.poll() for one in own.workers], lambda codes: None not in codes)
+
+
 def _shown(service: Service, path: str) -> dict[str, Any]:
     body: dict[str, Any] = service.client.get(path).get_json()
     return body

@@ -1,0 +1,42 @@
+"""What a process that optimises writes down, where the database is away for a moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.clock import SystemClock
+from service.optimizing import reporter as reporting
+from service.optimizing.reporter import Reporter
+from service.store import OptimizationRow, Store
+from service.store.database.driver import UnavailableError
+
+_ROW = OptimizationRow("p-1", 1_000, b"{}", 1_000)
+
+
+def test_a_result_outlives_a_database_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written as soon as the database is back; once, though an answer was lost."""
+    monkeypatch.setattr(reporting, "_NEWS_S", 0.0)
+    store = Store(f"sqlite:///{tmp_path / 'agenda.db'}")
+    rows = store.optimizations
+    rows.add(_ROW, most=1)
+    write, faults = rows.end, iter(["before it was written", "after it was written"])
+
+    def end(row: OptimizationRow) -> bool:
+        fault = next(faults, None)
+        if fault == "before it was written":
+            raise UnavailableError(fault)
+        done = write(row)
+        if fault is not None:
+            raise UnavailableError(fault)
+        return done
+
+    monkeypatch.setattr(rows, "end", end)
+    Reporter(store, _ROW, store.host_clock(SystemClock())).ended("finished", result=b"[1]")
+    found = rows.get("p-1", 1_000)
+    assert found is not None
+    assert (found.state, found.result) == ("finished", b"[1]")
+    store.close()
