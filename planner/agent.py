@@ -144,6 +144,10 @@ class Ending(StrEnum):
     """It was not begun, for want of memory."""
 
 
+class BoundError(RuntimeError):
+    """A bound lies below a plan that was checked: one of the two is wrong, so nothing is proven."""
+
+
 @dataclass(frozen=True, slots=True)
 class SolverReport:
     """What a solver agent knows besides its plan.

@@ -72,7 +72,7 @@ class Metrics:
     value
         Sum over the accepted of weight x size x worth.
     bound
-        Upper bound on the value of any plan, where an agent proves one.
+        Upper bound on the value of any plan of the same requests: a solver's own, else a quick one.
     gap
         (bound - value) / bound, 0 where nothing more can be held, None without a bound.
     status

@@ -18,7 +18,7 @@ import numpy as np
 
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, standing
-from planner.agents.exact.incumbent import BoundError
+from planner.agent import BoundError
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline

@@ -187,10 +187,27 @@ def compare(
 
 
 def comparison_of(runs: Sequence[AgentRun]) -> Comparison:
-    """Return runs on one workload beside each other, wherever each was made."""
+    """Return runs on one workload beside each other, wherever each was made.
+
+    A bound holds for every plan of the workload, so each plan is held against the least of them.
+    """
+    runs = _with_least_bound(runs)
     names = [run.agent for run in runs]
     base = names.index(BASELINE) if BASELINE in names else 0
     return Comparison(names[base], tuple(_beside(run, runs[base]) for run in runs))
+
+
+def _with_least_bound(runs: Sequence[AgentRun]) -> list[AgentRun]:
+    """Return the runs with the least bound of all, and the gaps to it."""
+    known = [one.metrics.bound for one in runs if one.metrics and one.metrics.bound is not None]
+    if not known:
+        return list(runs)
+    return [
+        run
+        if run.metrics is None
+        else replace(run, metrics=run.metrics.with_bound(min(known), run.metrics.status))
+        for run in runs
+    ]
 
 
 def run_without_turn(agent: str) -> AgentRun:

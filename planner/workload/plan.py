@@ -10,10 +10,13 @@ from dataclasses import dataclass, replace
 from planner.agent import (
     VALUE_TOLERANCE,
     Agent,
+    BoundError,
     Limits,
     SolverAgent,
     SolverOutcome,
     SolverReport,
+    is_proven,
+    total_requested_value,
 )
 from planner.cluster.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
@@ -25,7 +28,7 @@ from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.value import prices_of
+from planner.value import prices_of, score_of
 from planner.workload.commit import change_of, commit_workload
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_improvement import AGENT_SHARE, PlacedImprovement, improves
@@ -104,13 +107,14 @@ def plan_from_nothing(
         agent, asked, plan, _agent_limits(limits, agent) if searched else limits
     )
     runtime_ms = (timer() - started) * 1000
+    bound = _bound(report, asked, placed, plan)
     answers = iter(placed)
     pooled = [next(answers) if refused is None else refused for refused in screened]
     improvement = None
     if searched:
-        bound = None if report is None else report.bound
+        proven = None if report is None else report.bound
         left = _time_left(limits, time.monotonic() - began)
-        improvement = PlacedImprovement(workload, agent, left, bound, timer)
+        improvement = PlacedImprovement(workload, agent, left, proven, timer)
     results = commit_workload(plan, workload, pooled, agent, improvement)
     runtime_ms += 0.0 if improvement is None else 1000 * improvement.taken_s
     outcomes = _outcomes(workload, results, cluster)
@@ -120,7 +124,7 @@ def plan_from_nothing(
         cluster.nominal,
         plan.grid.horizon,
         runtime_ms=runtime_ms,
-        bound=None if report is None else report.bound,
+        bound=bound,
         status=_status(results) if report is None else _proven_status(report, loss),
         prices=prices_of(cluster, plan.grid),
     )
@@ -164,6 +168,32 @@ def _outcomes(
     ]
     refused = (RequestOutcome(one.line.weight, 0.0, accepted=False) for one in workload.refusals)
     return [*outcomes, *refused]
+
+
+def _bound(
+    report: SolverReport | None,
+    asked: Sequence[Request],
+    placed: Sequence[PlacementResult],
+    plan: Plan,
+) -> float | None:
+    """Return the bound of the agent; of one that proves none, a quick one of those asked.
+
+    Raises
+    ------
+    BoundError
+        If the quick bound lies below the agent's plan: a fault, never to be hidden.
+    """
+    if report is not None or not asked:
+        return None if report is None else report.bound
+    from planner.agents.exact.bound.quick import quick_bound  # compiled loops: only where used
+
+    view = plan.view()
+    value = score_of(asked, placed, view.nominal)[0]
+    found = quick_bound(asked, view, value)
+    requested = total_requested_value(asked, view.nominal)
+    if found.value < value and not is_proven(found.value, value, requested):
+        raise BoundError(f"the bound {found.value} lies below the plan's value {value}")
+    return max(found.value, value)
 
 
 def _machine_loss(

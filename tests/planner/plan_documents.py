@@ -104,8 +104,8 @@ EXAMPLE_METRICS = {
     "preemption_inner": 0,
     "uniformity": 1.225,
     "value": 48.0,
-    "bound": None,
-    "gap": None,
+    "bound": 48.0,
+    "gap": 0.0,
     "status": "placed",
 }
 EXAMPLE = document(

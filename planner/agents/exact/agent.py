@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from planner.agent import (
+    BoundError,
     Ending,
     Limits,
     MustKeep,
@@ -31,7 +32,7 @@ from planner.agents import agent_named
 from planner.agents.exact.bound.lagrangian import evaluation_s
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import BoundError, Incumbent
+from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.router import route, suits_cp_sat
 from planner.agents.exact.ruin_recreate import MOST_ROWS
@@ -139,7 +140,7 @@ class ExactAgent(SolverAgent):
 
         Raises
         ------
-        planner.agents.exact.incumbent.BoundError
+        planner.agent.BoundError
             If a bound lies below a plan that was checked: a fault, never to be hidden.
         """
         began = self.clock()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from planner.agent import is_proven
+from planner.agent import BoundError, is_proven
 from planner.agents.check import check_plan
 from planner.placement import Code, PlacementResult
 from planner.request import Request
@@ -18,10 +18,6 @@ CP_SAT = "cp-sat"
 
 #: What a plan says of a request that it leaves out, until greedy filling says more.
 LEFT_OUT = PlacementResult(Code.CAPACITY, "other requests are worth more together")
-
-
-class BoundError(RuntimeError):
-    """A bound lies below a plan that was checked: one of the two is wrong, so nothing is proven."""
 
 
 @dataclass(slots=True)

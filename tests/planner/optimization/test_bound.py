@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.agent import Limits
+from planner.agent import BoundError, Limits
 from planner.agents import agent_named
-from planner.agents.exact.incumbent import BoundError
 from planner.optimization import solver_step as solving
 from planner.optimization.neighbourhood import NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost

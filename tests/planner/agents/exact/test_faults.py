@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from planner.agent import Limits, SolverOutcome
+from planner.agent import BoundError, Limits, SolverOutcome
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact import agent as agent_module
@@ -14,7 +14,7 @@ from planner.agents.exact import warm_up as ready
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import BoundError, Incumbent
+from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.value import score_of
 from tests.planner.agents.exact.sets import crowded

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.agent import Limits, total_requested_value
+from planner.agent import BoundError, Limits, total_requested_value
 from planner.agents import agent_named
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT, ExactAgent
 from planner.agents.exact.bound.lagrangian import evaluation_s
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import BoundError, Incumbent
+from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.exact.warm_up import load_loops
 from planner.placement import PlacementResult

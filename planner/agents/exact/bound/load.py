@@ -1,0 +1,151 @@
+"""A bound that costs next to nothing: what fits into intervals of the horizon by amount alone.
+
+Requests whose windows lie inside an interval share what is free there. Of one row of the profile
+they can hold no more than a fractional knapsack of them (Dantzig), each with the least that it
+takes of the row. What the knapsack leaves out is lost to every plan. Losses of intervals that do
+not overlap add up, so the best set of them is found by dynamic programming over their ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.request import Request
+from planner.view import Demand, PlanView
+from rdl.work_graph import (
+    ANY,
+    ATOM,
+    BUNDLE,
+    CHILD_COUNT,
+    CHILD_FIRST,
+    END,
+    KIND,
+    LABEL,
+    SHIFT_COUNT,
+    SHIFT_FIRST,
+    START,
+    WORK,
+    WorkGraph,
+)
+
+F64: TypeAlias = NDArray[np.float64]
+I64: TypeAlias = NDArray[np.int64]
+
+#: Parts of the horizon at whose ends intervals begin and end.
+PARTS: Final = 24
+
+
+def load_bound(requests: Sequence[Request], values: F64, view: PlanView) -> float:
+    """Return the most that any plan can be worth by amounts alone, at most all values.
+
+    Parameters
+    ----------
+    requests
+        Compiled on the view's grid; void ones take nothing.
+    values
+        float64[request]: what each is worth at most.
+    """
+    use = least_use(requests, view)
+    spans = np.array([_span(one.graph, view) for one in requests], dtype=np.int64).reshape(-1, 2)
+    free = np.maximum(view.free, 0)
+    steps = free.shape[1]
+    marks = np.unique(np.linspace(0, steps, PARTS + 1).astype(np.int64))
+    paid = np.concatenate([np.zeros((len(free), 1)), np.cumsum(free, axis=1)], axis=1)[:, marks]
+    lost = np.zeros((len(marks), len(marks)))
+    for row in range(use.shape[1]):
+        if use[:, row].any():
+            np.maximum(lost, _losses(values, use[:, row], spans, marks, paid[row]), out=lost)
+    return float(values.sum()) - _best_sum(lost)
+
+
+def least_use(requests: Sequence[Request], view: PlanView) -> F64:
+    """Return float64[request, row]: the least amount-steps that each takes of a row."""
+    demands = [_demands(one, view) for one in requests]  # first: they may add rows to the view
+    use = np.zeros((len(requests), len(view.row_names)))
+    for own, request, of_atom in zip(use, requests, demands, strict=True):
+        if (request.graph.vertices[:, KIND] == ANY).any():
+            own[:] = _least_of_options(request.graph, of_atom, len(own))
+            continue
+        for row in request.graph.vertices[request.graph.atoms]:
+            demand = of_atom[int(row[BUNDLE]), int(row[LABEL])]
+            work = int(row[WORK]) * int(row[SHIFT_COUNT])
+            for place, amount in zip(demand.rows, demand.amounts, strict=True):
+                own[place] += amount * work
+    return use
+
+
+def _demands(request: Request, view: PlanView) -> dict[tuple[int, int], Demand]:
+    """Return the demand of each (bundle, label) of a request."""
+    graph = request.graph
+    pairs = {(int(a[BUNDLE]), int(a[LABEL])) for a in graph.vertices[graph.atoms]}
+    labels: dict[int, str | None] = {-1: None, **dict(enumerate(graph.labels))}
+    return {
+        (bundle, label): view.demand(
+            graph.bundles[bundle], labels[label], request.tenant, request.queue
+        )
+        for bundle, label in pairs
+    }
+
+
+def _least_of_options(graph: WorkGraph, of_atom: dict[tuple[int, int], Demand], rows: int) -> F64:
+    """Return float64[row]: groups take the sum of their children, an `any` the least."""
+    use = np.zeros((len(graph.vertices), rows))
+    for vertex, row in enumerate(graph.vertices):
+        if row[KIND] == ATOM:
+            demand = of_atom[int(row[BUNDLE]), int(row[LABEL])]
+            work = int(row[WORK]) * int(row[SHIFT_COUNT])
+            use[vertex, list(demand.rows)] = np.array(demand.amounts, dtype=np.float64) * work
+            continue
+        first = int(row[CHILD_FIRST])
+        below = use[graph.children[first : first + int(row[CHILD_COUNT])]]
+        use[vertex] = below.min(axis=0) if row[KIND] == ANY else below.sum(axis=0)
+    return np.asarray(use[-1])
+
+
+def _span(graph: WorkGraph, view: PlanView) -> tuple[int, int]:
+    """Return the columns outside which a request holds nothing; empty for one that is void."""
+    atoms = graph.vertices[graph.atoms]
+    if not len(atoms):
+        return 0, 0
+    last = graph.shifts[atoms[:, SHIFT_FIRST] + atoms[:, SHIFT_COUNT] - 1]
+    begin, end = int(atoms[:, START].min()), int((atoms[:, END] + last).max())
+    steps = view.free.shape[1]
+    return min(max(begin - view.first, 0), steps), min(max(end - view.first, 0), steps)
+
+
+def _losses(values: F64, use: F64, spans: I64, marks: I64, paid: F64) -> F64:
+    """Return float64[mark, mark]: value that does not fit into a row between two marks.
+
+    Parameters
+    ----------
+    paid
+        float64[mark]: what the row has free before each mark.
+    """
+    order = np.argsort(-values / np.maximum(use, 1e-300), kind="stable")
+    value, amount, begin, end = values[order], use[order], spans[order, 0], spans[order, 1]
+    lost = np.zeros((len(marks), len(marks)))
+    for first in range(len(marks) - 1):
+        later = begin >= marks[first]
+        for last in range(first + 1, len(marks)):
+            inside = later & (end <= marks[last])
+            taken = np.cumsum(amount * inside)
+            room = paid[last] - paid[first]
+            if not len(taken) or taken[-1] <= room:
+                continue
+            # The first that does not fit whole: a part of it does, by as much as room is left.
+            cut = int(np.searchsorted(taken, room, side="right"))
+            part = (taken[cut] - room) / amount[cut]
+            lost[first, last] = part * value[cut] + (value * inside)[cut + 1 :].sum()
+    return lost
+
+
+def _best_sum(lost: F64) -> float:
+    """Return the most that intervals which do not overlap lose together."""
+    most = np.zeros(len(lost))
+    for last in range(1, len(lost)):
+        most[last] = max(most[last - 1], (most[:last] + lost[:last, last]).max())
+    return float(most[-1])
