@@ -54,7 +54,8 @@ def test_value_is_recounted(
     held = reservation("r", asked, atoms, **how)
     falls = sum(rows[-1][2] for rows in atoms.values())
     said = EXAMPLE["metrics"] | {
-        "accepted": int(how.get("state") != "degraded"), "preemption": falls, "value": value
+        "accepted": int(how.get("state") != "degraded"), "preemption": falls, "value": value,
+        "bound": None, "gap": None,
     }  # fmt: skip
     wrong = validate(document(held, metrics=said), cluster=cluster())
     assert [v.where for v in wrong] == ["/metrics/uniformity"]
@@ -66,7 +67,13 @@ def test_value_is_recounted(
 def test_a_value_beyond_all_numbers_is_named() -> None:
     """What a document says is near no infinite value: weights have an end, and it is told."""
     held = reservation("r", FIVE, {"": [[0, 10, 5]]}, weight=1e9)
-    said = EXAMPLE["metrics"] | {"preemption": 5, "uniformity": 3.0, "value": 5e9}
+    said = EXAMPLE["metrics"] | {
+        "preemption": 5,
+        "uniformity": 3.0,
+        "value": 5e9,
+        "bound": None,
+        "gap": None,
+    }
     assert validate(document(held, metrics=said), cluster=cluster()) == []
     beyond = document(held | {"weight": 1.7e308}, metrics=said)
     assert faults(beyond) == [("shape", "/reservations/0/weight")]

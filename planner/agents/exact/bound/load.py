@@ -9,7 +9,7 @@ not overlap add up, so the best set of them is found by dynamic programming over
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,24 @@ I64: TypeAlias = NDArray[np.int64]
 PARTS: Final = 24
 
 
+class _Atoms(NamedTuple):
+    """The atoms of all requests, one after the other.
+
+    Attributes
+    ----------
+    owner
+        int64[atom]: its request.
+    rows
+        int64[atom, COLUMNS]: its vertex.
+    end
+        int64[atom]: step past the window of its last occurrence.
+    """
+
+    owner: I64
+    rows: I64
+    end: I64
+
+
 def load_bound(requests: Sequence[Request], values: F64, view: PlanView) -> float:
     """Return the most that any plan can be worth by amounts alone, at most all values.
 
@@ -49,8 +67,11 @@ def load_bound(requests: Sequence[Request], values: F64, view: PlanView) -> floa
     values
         float64[request]: what each is worth at most.
     """
-    use = least_use(requests, view)
-    spans = np.array([_span(one.graph, view) for one in requests], dtype=np.int64).reshape(-1, 2)
+    if not requests:
+        return 0.0
+    atoms = _atoms_of(requests)
+    use = least_use(requests, view, atoms)
+    spans = _spans(atoms, len(requests), view)
     free = np.maximum(view.free, 0)
     steps = free.shape[1]
     marks = np.unique(np.linspace(0, steps, PARTS + 1).astype(np.int64))
@@ -62,20 +83,63 @@ def load_bound(requests: Sequence[Request], values: F64, view: PlanView) -> floa
     return float(values.sum()) - _best_sum(lost)
 
 
-def least_use(requests: Sequence[Request], view: PlanView) -> F64:
+def _atoms_of(requests: Sequence[Request]) -> _Atoms:
+    rows = np.concatenate([one.graph.vertices for one in requests])
+    owner = np.repeat(np.arange(len(requests)), [len(one.graph.vertices) for one in requests])
+    shifts = np.concatenate([one.graph.shifts for one in requests])
+    counts = [len(one.graph.shifts) for one in requests]
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    chosen = rows[:, KIND] == ATOM
+    rows, owner = rows[chosen], owner[chosen]
+    last = shifts[first[owner] + rows[:, SHIFT_FIRST] + rows[:, SHIFT_COUNT] - 1]
+    return _Atoms(owner, rows, rows[:, END] + last)
+
+
+def least_use(requests: Sequence[Request], view: PlanView, atoms: _Atoms | None = None) -> F64:
     """Return float64[request, row]: the least amount-steps that each takes of a row."""
-    demands = [_demands(one, view) for one in requests]  # first: they may add rows to the view
+    atoms = _atoms_of(requests) if atoms is None else atoms
+    book: dict[int, int] = {}
+    demands: list[Demand] = []
+    pairs = zip(
+        atoms.owner.tolist(),
+        atoms.rows[:, BUNDLE].tolist(),
+        atoms.rows[:, LABEL].tolist(),
+        strict=True,
+    )
+    # Demands first: they may add rows to the view.
+    number = np.array([_number(requests[o], b, n, view, book, demands) for o, b, n in pairs])
+    work = (atoms.rows[:, WORK] * atoms.rows[:, SHIFT_COUNT]).astype(np.float64)
     use = np.zeros((len(requests), len(view.row_names)))
-    for own, request, of_atom in zip(use, requests, demands, strict=True):
-        if (request.graph.vertices[:, KIND] == ANY).any():
-            own[:] = _least_of_options(request.graph, of_atom, len(own))
-            continue
-        for row in request.graph.vertices[request.graph.atoms]:
-            demand = of_atom[int(row[BUNDLE]), int(row[LABEL])]
-            work = int(row[WORK]) * int(row[SHIFT_COUNT])
-            for place, amount in zip(demand.rows, demand.amounts, strict=True):
-                own[place] += amount * work
+    for index, demand in enumerate(demands):
+        own = number == index
+        taken = np.bincount(atoms.owner[own], work[own], len(requests))
+        for row, amount in zip(demand.rows, demand.amounts, strict=True):
+            use[:, row] += amount * taken
+    kinds = np.concatenate([one.graph.vertices[:, KIND] for one in requests]) == ANY
+    lengths = np.cumsum([0, *(len(one.graph.vertices) for one in requests)])
+    for place in np.unique(np.searchsorted(lengths, np.flatnonzero(kinds), side="right") - 1):
+        request = requests[place]
+        use[place] = _least_of_options(request.graph, _demands(request, view), use.shape[1])
     return use
+
+
+def _number(
+    request: Request,
+    bundle: int,
+    label: int,
+    view: PlanView,
+    book: dict[int, int],
+    demands: list[Demand],
+) -> int:
+    """Return the number of an atom's demand, a new one for a demand not met before."""
+    graph = request.graph
+    name = graph.labels[label] if label >= 0 else None
+    demand = view.demand(graph.bundles[bundle], name, request.tenant, request.queue)
+    found = book.get(id(demand))
+    if found is None:
+        found = book[id(demand)] = len(demands)
+        demands.append(demand)
+    return found
 
 
 def _demands(request: Request, view: PlanView) -> dict[tuple[int, int], Demand]:
@@ -106,15 +170,13 @@ def _least_of_options(graph: WorkGraph, of_atom: dict[tuple[int, int], Demand], 
     return np.asarray(use[-1])
 
 
-def _span(graph: WorkGraph, view: PlanView) -> tuple[int, int]:
-    """Return the columns outside which a request holds nothing; empty for one that is void."""
-    atoms = graph.vertices[graph.atoms]
-    if not len(atoms):
-        return 0, 0
-    last = graph.shifts[atoms[:, SHIFT_FIRST] + atoms[:, SHIFT_COUNT] - 1]
-    begin, end = int(atoms[:, START].min()), int((atoms[:, END] + last).max())
+def _spans(atoms: _Atoms, requests: int, view: PlanView) -> I64:
+    """Return int64[request, 2]: columns outside which each holds nothing; none for a void one."""
     steps = view.free.shape[1]
-    return min(max(begin - view.first, 0), steps), min(max(end - view.first, 0), steps)
+    begin, end = np.full(requests, steps), np.zeros(requests, dtype=np.int64)
+    np.minimum.at(begin, atoms.owner, atoms.rows[:, START] - view.first)
+    np.maximum.at(end, atoms.owner, atoms.end - view.first)
+    return np.stack([begin.clip(0, steps), end.clip(0, steps)], axis=1)
 
 
 def _losses(values: F64, use: F64, spans: I64, marks: I64, paid: F64) -> F64:
