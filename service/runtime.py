@@ -28,7 +28,9 @@ from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
 from service.monitoring.exposition import PlanExposition
+from service.optimizing.apply import apply_found
 from service.optimizing.runner import Runner
+from service.optimizing.schedule_thread import ScheduleThread
 from service.planning.planner import Planner
 from service.problems import problem
 from service.replication.replay import ReplayError
@@ -87,6 +89,8 @@ class Runtime:
         What the newest commits have changed, as events.
     webhooks
         Tells webhooks what has happened.
+    schedule
+        Starts the optimisations that the cluster file asks for.
     streams
         Feeds who listens to events.
     stream_pieces, present
@@ -132,6 +136,14 @@ class Runtime:
             EventCollector(self.recent, self.calendar),
             read_networks(config.webhook_networks),
         )
+        self.schedule = ScheduleThread(
+            self.optimizations,
+            self.reading,
+            clock,
+            replica.plan_ms,
+            lambda row: apply_found(self.optimizations, self.planner, self.reading, row),
+            self.dispatcher.leads,
+        )
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -152,6 +164,7 @@ class Runtime:
         self.planner.close()
         if self._thread.ident is not None:
             self._thread.join()
+        self.schedule.close()
         self.webhooks.close()
         self.dispatcher.close()
         self.optimizations.close()
@@ -314,6 +327,7 @@ class Runtime:
         self._listener.start()
         self.dispatcher.start()
         self.webhooks.start()
+        self.schedule.start()
         self.planner.serve()
 
     def _hear(self, what: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster.dispatch_policy import DispatchPolicy
+from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import Policy, Quota
 from planner.promise import PromiseLevel
 from rdl.compile.context import CompileContext, MachineShape
@@ -111,6 +112,8 @@ class Cluster:
         How work without a reservation is served.
     calendars
         Dates that requests leave out by name.
+    optimizations
+        When a service looks for a better Plan by itself.
     """
 
     step_ms: int
@@ -126,6 +129,7 @@ class Cluster:
     promise_choices: tuple[PromiseLevel, ...] = ()
     dispatch: DispatchPolicy = field(default=DispatchPolicy())
     calendars: tuple[Calendar, ...] = ()
+    optimizations: tuple[OptimizationSchedule, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that names are unique and known.
@@ -139,6 +143,7 @@ class Cluster:
         _must_be_unique("machine group", names)
         _must_be_unique("queue", [queue.name for queue in self.queues])
         _must_be_unique("policy", [policy.name for policy in self.policies])
+        _must_be_unique("optimization", [one.name for one in self.optimizations])
         for group in self.machines:
             _must_be_unique(f"a domain of {group.name},", [name for name, _ in group.domains])
         if self.horizon_ms < self.step_ms:

@@ -112,10 +112,10 @@ class Quota:
         day = (origin + first_ms * _MS).astimezone(zone).date() - _DAY
         found: list[tuple[int, int]] = []
         while True:
-            start = _instant_ms(day, self.start or time(0), zone, origin)
+            start = local_instant_ms(day, self.start or time(0), zone, origin)
             if start >= end_ms:
                 return found
-            stop = _instant_ms(*self._end_of(day), zone, origin)
+            stop = local_instant_ms(*self._end_of(day), zone, origin)
             low, high = max(start, first_ms), min(stop, end_ms)
             if low < high and (not self.days or day.weekday() in self.days):
                 if found and low <= found[-1][1]:
@@ -130,7 +130,7 @@ class Quota:
         return (day if self.end > self.start else day + _DAY), self.end
 
 
-def _instant_ms(day: date, at: time, zone: ZoneInfo, origin: datetime) -> int:
+def local_instant_ms(day: date, at: time, zone: ZoneInfo, origin: datetime) -> int:
     """Return a local time as ms from `origin`: the first of two, or the end of a gap it is in."""
     local = datetime.combine(day, at, tzinfo=zone)
     instant = local.astimezone(UTC)

@@ -23,6 +23,8 @@ from planner.cluster.cluster import (
 )
 from planner.cluster.cost import MOST_NAMED, excesses
 from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, completed
+from planner.cluster.optimization_schedule import OptimizationSchedule
+from planner.cluster.policy import DAYS
 from planner.files.calendar_files import with_calendar_files
 from planner.files.errors import FileError, FileProblem
 from planner.files.policy_reader import PolicyReader
@@ -184,6 +186,7 @@ class _ClusterReader:
         promise = self._promises(level)
         dispatch = self._dispatch()
         calendars = self._calendars()
+        optimizations = tuple(self._each("optimizations", self._optimization))
         if values.problems:
             return None
         try:
@@ -200,6 +203,7 @@ class _ClusterReader:
                 *promise,
                 dispatch,
                 calendars,
+                optimizations,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -236,6 +240,22 @@ class _ClusterReader:
             except ArgumentError as error:
                 self._values.note(f"{at}/domains", error.message, error.fix)
         return MachineGroup(entry["name"], int(entry["count"]), amounts, labels, domains)
+
+    def _optimization(self, at: str, entry: Mapping[str, Any]) -> OptimizationSchedule:
+        values, zone = self._values, entry.get("zone", "UTC")
+        values.zone(f"{at}/zone", zone)
+        solver = entry.get("solver", "auto")
+        return OptimizationSchedule(
+            entry["name"],
+            time.fromisoformat(entry["at"]),
+            frozenset(DAYS.index(day) for day in entry.get("days", ())),
+            zone,
+            values.duration(f"{at}/time_limit", entry.get("time_limit", 60)),
+            values.duration(f"{at}/frozen", entry.get("frozen", 300)),
+            entry.get("admit_refused", True),
+            {"auto": None, "none": ""}.get(solver, solver),
+            entry.get("apply_below"),
+        )
 
     def _promises(self, level: PromiseLevel) -> tuple[PromiseLevel, tuple[PromiseLevel, ...]]:
         """Return the level of promises, and those that a request may choose."""

@@ -16,6 +16,7 @@ from planner.cluster.cluster import (
     Queue,
 )
 from planner.cluster.dispatch_policy import DispatchPolicy
+from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import (
     DAYS,
     ApplicationQuota,
@@ -62,6 +63,8 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
         document["promises"]["requests_may_choose"] = choices
     if cluster.calendars:
         document["calendars"] = {name: date_words(dates) for name, dates in cluster.calendars}
+    if cluster.optimizations:
+        document["optimizations"] = [_schedule_json(one) for one in cluster.optimizations]
     if cluster.dispatch != DispatchPolicy():
         document["dispatch"] = dispatch_to_json(cluster.dispatch)
     return document
@@ -97,6 +100,25 @@ def _outage_json(outage: Outage, size: int) -> dict[str, Any]:
         "end": seconds_of(outage.end_ms),
     }
     return entry if outage.kind == OUTAGE_KINDS[0] else entry | {"kind": outage.kind}
+
+
+def _schedule_json(one: OptimizationSchedule) -> dict[str, Any]:
+    """Return every word of a schedule that is not as it is without being said."""
+    entry: dict[str, Any] = {
+        "name": one.name,
+        "at": one.at.isoformat("minutes"),
+        "time_limit": duration_text(one.time_limit_ms),
+        "frozen": duration_text(one.frozen_ms),
+        "admit_refused": one.admit_refused,
+        "solver": {None: "auto", "": "none"}.get(one.solver, one.solver),
+    }
+    if one.days:
+        entry["days"] = [DAYS[day] for day in sorted(one.days)]
+    if one.zone != "UTC":
+        entry["zone"] = one.zone
+    if one.apply_below is not None:
+        entry["apply_below"] = one.apply_below
+    return entry
 
 
 def _policy_json(policy: Policy) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from planner.files.errors import FileProblem
 from rdl.durations import TimeTextError, parse_rfc3339, read_duration, read_instant
@@ -46,6 +47,13 @@ class JsonValueReader:
         except TimeTextError as error:
             self.note(pointer, error.message, error.fix)
             return 1
+
+    def zone(self, pointer: str, name: str) -> None:
+        """Check that there is a zone of that name."""
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            self.note(pointer, f"unknown zone {name!r}", "write one such as Europe/Paris")
 
     def instant(self, pointer: str, raw: object) -> int:
         """Return ms from the origin; 0 for what is no instant."""

@@ -291,6 +291,7 @@ class _Optimization:
                 explain_left_out(best.draft, self.too_many, admit_refused=self.scope.admit_refused)
             ),
             machine_loss=1 - value / pooled if value < pooled * (1 - _SAME) else None,
+            held_work=search.scale.work,
         )
 
     def _on_machines(

@@ -97,6 +97,8 @@ class Optimized:
     left_out
         What waited for a place and has none, in the order of the Plan: degraded reservations, and
         refused requests where they may come in.
+    held_work
+        Work held at the start, in steps of the whole cluster: what churn is a part of.
     machine_loss
         Part of the value that the search found and machines do not hold; None where they hold all.
         The bound is one of totals.
@@ -114,6 +116,7 @@ class Optimized:
     conflict: PinConflict | None = None
     left_out: tuple[LeftOut, ...] = ()
     machine_loss: float | None = None
+    held_work: float = 0.0
 
     @property
     def missing(self) -> float:
@@ -137,6 +140,7 @@ class Optimized:
             "trials": self.trials,
             "before": self.before.to_json(),
             "after": self.after.to_json(),
+            "held_work": round(self.held_work, 6),
             "moved": sum(isinstance(one, Update) for one in self.changes),
             "admitted": sum(isinstance(one, Admit) for one in self.changes),
             "conflict": None if self.conflict is None else self.conflict.to_json(),

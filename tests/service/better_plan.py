@@ -25,7 +25,7 @@ def two_in_the_way(service: Service) -> None:
     assert service.ask("b", LEFT_OUT).status_code == 409
 
 
-def found(service: Service, **row: Any) -> str:
+def found(service: Service, id_: str = "p-1", **row: Any) -> str:
     """Keep what an optimisation of the Plan as it is finds, as its process would; return its id."""
     runtime = service.runtime
     with runtime.reading() as plan:
@@ -36,9 +36,10 @@ def found(service: Service, **row: Any) -> str:
             OptimizeOptions(Limits(work=60, seed=1), solver=""),
         )
     changes = [change_to_json(one) for one in better.changes]
-    result = {"based_on": better.based_on, "changes": changes, "found": {}, "diff": {}}
+    result = {"based_on": better.based_on, "changes": changes}
+    result |= {"found": better.to_json(), "diff": {}}
     rows, now_ms = runtime.optimizations.rows, runtime.optimizations.now_ms()
     document = msgspec.json.encode(OptimizationJob(0).to_json())
     kept = {"state": "finished", "result": msgspec.json.encode(result), **row}
-    rows.add(OptimizationRow("p-1", now_ms, document, now_ms, **kept), most=9)
-    return "p-1"
+    rows.add(OptimizationRow(id_, now_ms, document, now_ms, **kept), most=9)
+    return id_

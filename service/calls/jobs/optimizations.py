@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,11 +15,10 @@ from rdl.durations import rfc3339_text
 from rdl.errors import nearest
 from service.calls.jobs.jobs import JobKind
 from service.clock import instant_of
-from service.commits.changes.commands import Answer, Key, OptimizationAnswer
+from service.optimizing.apply import apply_found
 from service.optimizing.job import OptimizationJob
-from service.planning.optimization import applying_of
-from service.problems import ApiError, ProblemDocument, malformed, problem
-from service.response import Response, problem_response
+from service.problems import ApiError, malformed, problem
+from service.response import Response
 from service.store import OptimizationRow, TooManyError
 from service.store.rows.optimizations import INTERRUPTED, RUNNING
 
@@ -42,12 +40,6 @@ _LOOK_S: Final = 0.1
 
 #: Most ids that a wrong pin is compared with.
 _LOOKED_AT: Final = 2_000
-
-#: Most newcomers that are told by name.
-_NAMED: Final = 10
-
-#: Most conflicts that are told one by one.
-_SHOWN: Final = 50
 
 
 def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,21 +136,9 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     if row.state not in _FOUND:
         detail = f"the optimisation {id_!r} is {row.state}; there is nothing to apply"
         raise problem("wrong_state", detail)
-    found = msgspec.json.decode(row.result)
-    # No client can send a key with a space, so none can meet this one.
-    key = Key(f"optimization {id_}", hashlib.sha256(row.result).digest())
-    written = (found["changes"], found["based_on"])
-    frozen = int(msgspec.json.decode(row.document).get("frozen_step", 0)) if partial else None
-    command = applying_of(runtime.reading, written, frozen)
-    ids = [entry["id"] for entry in found["changes"]]
-    response = runtime.planner.respond(command, lambda answers: _render_applied(answers, ids), key)
-    if response.status < 300 and row.state != "applied":
-        told = msgspec.json.decode(response.payload())
-        part = f"{told['changed']} of {len(ids)} changes" if told["left_out"] else "it"
-        note = f"the Plan holds {part} since version {told['version']}"
-        done = OPTIMIZATIONS.audited(runtime, "apply", id_, note)
-        runtime.optimizations.rows.note_applied(id_, note, done)
-    return response
+    runner, planner = runtime.optimizations, runtime.planner
+    runner, planner = runtime.optimizations, runtime.planner
+    return apply_found(runner, planner, runtime.reading, row, partial=partial)
 
 
 def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
@@ -173,54 +153,6 @@ def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
         time.sleep(_LOOK_S)
         row = OPTIMIZATIONS.known(runtime, id_)
     return row
-
-
-def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
-    applied = answers[0]
-    if isinstance(applied, ProblemDocument):
-        return problem_response(applied)
-    assert isinstance(applied, OptimizationAnswer)
-    if applied.version is None:
-        return problem_response(_conflict(applied, ids))
-    left = [
-        {"id": one.id or ids[one.index], "code": one.code, "detail": one.detail}
-        for one in applied.left_out
-    ]
-    body = {
-        "version": applied.version,
-        "merged": applied.merged,
-        "changed": len(ids) - len(left),
-        "left_out": left,
-    }
-    return Response(200, msgspec.json.encode(body))
-
-
-def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocument:
-    """Return what moved since it was found, one entry a change that does not fit any more."""
-    conflicts = applied.conflicts
-    errors = tuple(
-        ApiError(
-            one.detail if one.id is None else f"{one.id}: {one.detail}",
-            one.code,
-            pointer=f"/result/diff/requests/{one.id or ids[one.index]}",
-        )
-        for one in conflicts[:_SHOWN]
-    )
-    detail = (
-        f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
-        f"not fit, the first: {errors[0].message}{_newcomers_text(applied.newcomers)}; "
-        "with partial=true what fits is taken"
-    )
-    return ProblemDocument("conflict", detail, errors)
-
-
-def _newcomers_text(newcomers: Sequence[str]) -> str:
-    """Return who came in meanwhile, for a person."""
-    if not newcomers:
-        return ""
-    more = len(newcomers) - _NAMED
-    rest = f" and {more:,} more" if more > 0 else ""
-    return f"; admitted there meanwhile: {', '.join(newcomers[:_NAMED])}{rest}"
 
 
 def shown(row: OptimizationRow) -> dict[str, Any]:

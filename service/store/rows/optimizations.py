@@ -239,6 +239,12 @@ class OptimizationRows:
             if done.rowcount and audited is not None:
                 write_audit(connection, audited)
 
+    def note(self, id_: str, reason: str) -> None:
+        """Write down what became of one that is over."""
+        mine = sa.update(optimizations).where(optimizations.c.id == id_)
+        with self._engine.begin() as connection:
+            connection.execute(mine.values(reason=reason))
+
     def delete(self, id_: str, audited: AuditRow | None = None) -> None:
         """Forget it; a process that still works on it notices and ends."""
         mine = sa.delete(optimizations).where(optimizations.c.id == id_)
