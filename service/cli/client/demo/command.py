@@ -1,36 +1,29 @@
-"""`agenda demo`: a real server on loopback, the example day posted to it, the result shown."""
+"""`agenda demo`: a real server on loopback, a day posted to it and played, the result shown."""
 
 from __future__ import annotations
 
 import json
 import signal
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from service.cli.client.server import Server, ServerReply
-from service.cli.client.server_process import free_port, run_server
+from service.cli.client.server import Server
+from service.cli.client.server_process import free_port, is_free
 from service.cli.plans.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import WRITABLE
 from service.cli.terminal.output import print_table
-from service.cli.terminal.progress import running
 from service.temporary_folders import hold_folder, remove_left_folders
-
-_ANSWER_WITHIN_S: Final = 600.0
-_DOWN_WITHIN_S: Final = 40.0
-_BUSY: Final = 503
 
 #: How temporary folders are called, and how long one that was made earlier is kept at least.
 _PREFIX: Final = "agenda-demo-"
 _KEPT_S: Final = 86_400.0
+
+#: The port that clients ask where they are told no other.
+_USUAL_PORT: Final = 8080
 
 
 @click.command()
@@ -43,8 +36,9 @@ _KEPT_S: Final = 86_400.0
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=0,
-    help="Port of the server; 0 takes a free one.",
+    default=None,
+    help="Port of the server; 0 takes a free one.  [default: 8080, or a free one where that is "
+    "taken]",
 )
 @click.option(
     "--picture",
@@ -63,12 +57,16 @@ _KEPT_S: Final = 86_400.0
 @reports_errors
 def demo(
     directory: Path | None,
-    port: int,
+    port: int | None,
     picture: Path | None,
     stay: bool,
     write_example: Path | None,
 ) -> int:
-    """Start a server on loopback, submit a day of requests and show what it accepted."""
+    """Serve a cluster on loopback, submit a day of requests, and play a part of that day.
+
+    Time goes some hundred times as fast. Work runs as processes of this machine, a refused request
+    takes an offer, a rack is lost and repaired, and a better Plan is found and applied.
+    """
     from service.example_day import write_example_day
     from service.pictures.paths import check_picture_path
 
@@ -79,16 +77,62 @@ def demo(
     if picture is not None:
         check_picture_path(picture)
     folder = _folder(directory)
-    cluster, workload = write_example_day(folder)
+    _, workload = write_example_day(folder)
     lines = [json.loads(line) for line in workload.read_text(encoding="utf-8").splitlines()]
-    with _serving(folder, cluster, port or free_port()) as server:
-        _show(server, lines, picture or folder / "demo.svg")
-        click.echo(f"\nserver    {server.url}/docs")
-        click.echo(f"database  {folder / 'agenda.db'}")
+    _play(folder, _port(port), lines, picture or folder / "demo.svg", stay=stay)
+    return DONE
+
+
+def _play(
+    folder: Path, port: int, lines: list[dict[str, Any]], picture: Path, *, stay: bool
+) -> None:
+    """Serve, post the day, play the scenes, show the result and what to try next."""
+    from service.cli.client.demo.day_clock import DayClock
+    from service.cli.client.demo.next_commands import next_commands
+    from service.cli.client.demo.posting import post_day
+    from service.cli.client.demo.scenes import play_scenes
+    from service.cli.client.demo.serving import racks, serving
+    from service.cli.client.demo.stage import Stage
+
+    clock = DayClock(folder)
+    with serving(folder, port) as server, racks(server, folder) as found:
+        stage = Stage(server, found, clock)
+        click.echo(f"page      {server.url}/ui/  (the day as it passes)\n")
+        stage.tell(f"{len(lines)} clients ask for reservations of this day")
+        posted = post_day(server, lines)
+        stage.tell(posted.counts())
+        play_scenes(stage)
+        _show_result(server, picture)
+        click.echo(f"\n{posted.pace()}")
+        click.echo(f"picture   {picture}")
+        click.echo(f"page      {server.url}/ui/")
+        click.echo(f"calls     {server.url}/docs")
+        click.echo(f"database  {folder / 'agenda.db'}\n")
+        click.echo(next_commands(folder, server.url if stay else None))
         if stay:
             click.echo("\n^C ends the server; what it promised stays in the database", err=True)
             _wait_for_interrupt()
-    return DONE
+
+
+def _show_result(server: Server, picture: Path) -> None:
+    """Print what the server holds, and draw it."""
+    from service.cli.client.plan.served_plan import served_plan
+    from service.pictures.skyline import write_skyline
+
+    document = served_plan(server)
+    write_skyline(document, [picture])
+    click.echo()
+    columns = [METRIC_COLUMNS.index(name) for name in _SHOWN]
+    rows = [[row[index] for index in columns] for row in metric_rows([document])]
+    print_table(_SHOWN, rows)
+    counts, _ = refusal_rows(document)
+    if counts:
+        click.echo()
+        print_table(("refused", "code"), counts)
+
+
+#: Metrics that say something of a Plan that nobody made in one run.
+_SHOWN: Final = ("agent", "accepted", "requests", "acceptance", "value", "uniformity")
 
 
 def _folder(directory: Path | None) -> Path:
@@ -104,78 +148,10 @@ def _folder(directory: Path | None) -> Path:
     return directory
 
 
-@contextmanager
-def _serving(folder: Path, cluster: Path, port: int) -> Iterator[Server]:
-    """Run `agenda serve` on a database in `folder`, up when the block begins, down after it."""
-    command = [
-        sys.executable, "-m", "service.cli.main", "serve", "--cluster", str(cluster),
-        "--database", f"sqlite:///{folder.resolve() / 'agenda.db'}", "--port", str(port),
-    ]  # fmt: skip
-    with run_server(command, port, folder / "server.log") as process:
-        try:
-            yield Server(f"http://127.0.0.1:{port}")
-        finally:
-            process.stop(_DOWN_WITHIN_S)
-
-
-@dataclass(frozen=True, slots=True)
-class _Posted:
-    """What was said to each request, and the seconds each answer took."""
-
-    replies: list[ServerReply]
-    seconds: list[float]
-
-
-def _show(server: Server, lines: Sequence[dict[str, Any]], picture: Path) -> None:
-    """Post the day, then print what the server holds and draw it."""
-    from service.cli.client.plan.served_plan import served_plan
-    from service.pictures.skyline import write_skyline
-
-    posted = _post_day(server, lines)
-    document = served_plan(server)
-    write_skyline(document, [picture])
-    print_table(METRIC_COLUMNS[:-1], [row[:-1] for row in metric_rows([document])])
-    counts, _ = refusal_rows(document)
-    if counts:
-        click.echo()
-        print_table(("refused", "code"), counts)
-    times = sorted(posted.seconds)
-    middle, slow = times[len(times) // 2], times[len(times) * 99 // 100]
-    click.echo(
-        f"\n{len(times)} requests asked one by one over HTTP, each answer on disk: "
-        f"{len(times) / sum(times):,.0f} a second, median {middle * 1000:.1f} ms, "
-        f"99 % within {slow * 1000:.1f} ms"
-    )
-    click.echo(f"picture   {picture}")
-
-
-def _post_day(server: Server, lines: Sequence[dict[str, Any]]) -> _Posted:
-    """Post each request as a client would; the server's clock is when it is submitted."""
-    posted = _Posted([], [])
-    with running("asking for reservations") as run:
-        for number, line in enumerate(lines, start=1):
-            body = {name: value for name, value in line.items() if name != "submitted"}
-            began = time.perf_counter()
-            reply = _post_until_answered(server, body)
-            posted.seconds.append(time.perf_counter() - began)
-            posted.replies.append(reply)
-            run.progress(number, len(lines))
-            if run.stop():
-                break
-    return posted
-
-
-def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
-    """Post one request until it is answered: a server that still compiles says 503."""
-    deadline = time.monotonic() + _ANSWER_WITHIN_S
-    while True:
-        reply = server.call("POST", "/v1/reservations", body)
-        if reply.status != _BUSY or time.monotonic() > deadline:
-            break
-        time.sleep(0.5)
-    if reply.status not in (200, 201, 409, 422):
-        raise CliError(f"{body['id']}: {reply.problem()}")
-    return reply
+def _port(given: int | None) -> int:
+    if given is None and is_free(_USUAL_PORT):
+        return _USUAL_PORT
+    return given or free_port()
 
 
 def _wait_for_interrupt() -> None:

@@ -9,6 +9,13 @@ from service.cli.client.demo.stage import Stage
 #: How long is looked for it, seconds; nothing moves before that is over.
 _LOOKED_S: Final = 6
 
+#: What may become of a request, as a person reads it.
+_KINDS: Final = {
+    "gained": "that were refused are promised",
+    "restored": "have all again that was promised",
+    "moved": "move",
+}
+
 
 def improve_the_plan(stage: Stage) -> None:
     """Look for a Plan that also takes what was refused; apply it."""
@@ -17,13 +24,18 @@ def improve_the_plan(stage: Stage) -> None:
         "admit_refused": True, "time_limit": f"{_LOOKED_S}s", "solver": "none",
         "frozen_until": "+10m",
     }  # fmt: skip
-    stage.tell(f"a better Plan is looked for, for {_LOOKED_S} s, in which nobody loses anything; "
-               "the clock goes on second by second meanwhile")  # fmt: skip
+    stage.tell(f"a better Plan is looked for, for {_LOOKED_S} s; nobody may lose anything by it")
     id_ = stage.post("/v1/optimizations", asked)["id"]
-    found: dict[str, Any] = stage.seen("a better Plan", lambda: _ended(stage, id_))
-    applied = stage.server.call("POST", f"/v1/optimizations/{id_}/apply", query={"partial": True})
-    result, body = found["result"], applied.good()
-    stage.tell(f"found and applied: {body}  {str(result)[:600]}")
+    job: dict[str, Any] = stage.seen("a better Plan", lambda: _ended(stage, id_))
+    found = job["result"]
+    counts = {} if found is None else found["diff"]["counts"]
+    if not any(counts.values()):
+        stage.tell("none was found in that time")
+        return
+    path = f"/v1/optimizations/{id_}/apply?partial=true"
+    done = stage.server.call("POST", path).good()
+    told = ", ".join(f"{counts[kind]} {said}" for kind, said in _KINDS.items() if counts.get(kind))
+    stage.tell(f"found and applied, version {done['version']} of the Plan: {told}")
 
 
 def _ended(stage: Stage, id_: str) -> dict[str, Any] | None:

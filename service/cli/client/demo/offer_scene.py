@@ -7,13 +7,14 @@ from typing import Any, Final
 from service.cli.client.demo.stage import Stage
 
 #: A gang of twenty whole machines, twice as long as there is room for it before its deadline.
-_WISH: Final = "window(atom(<32 cpu, 64 GiB memory>, min=20, max=20, lease=2h, work=40h), +4h, +10h)"
+_WISH: Final = (
+    "window(atom(<32 cpu, 64 GiB memory>, min=20, max=20, lease=2h, work=40h), +4h, +10h)"
+)
 
 _KINDS: Final = {
     "deadline": "with a later deadline",
     "start": "with an earlier start",
-    "size": "for less work at once",
-    "rate": "with less at once",
+    "option": "of its other options",
 }
 
 
@@ -38,6 +39,8 @@ def take_an_offer(stage: Stage) -> None:
 def _said(offer: dict[str, Any]) -> str:
     """Return what an offer changes, in a few words."""
     change = offer["change"]
+    if change["kind"] == "size":
+        return f"for {change['offered']:.0%} of the work"
     return _KINDS.get(change["kind"], f"with another {change['kind']}")
 
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from service.cli.client.demo.serving import LEASE_S
 from service.cli.client.demo.stage import Stage
 from service.cli.client.demo.work_scene import Work, begin_work, end_work
 
 #: What may happen to a reservation where machines go or come, as a person reads it.
-_FATES: Final = ("relocated", "moved", "degraded", "restored", "regained", "failed")
+_FATES: Final = {
+    "relocated": "keep their times on other machines",
+    "moved": "move in time",
+    "degraded": "get less than was promised",
+    "restored": "have all again",
+    "regained": "have more again",
+    "failed": "are lost",
+}
 
-_SLOW: Final = 60.0
-_FAST: Final = 600.0
+#: Changes that are looked at.
+_MOST: Final = 1000
+
+#: How fast time goes while something is waited for, and afterwards.
+_SLOW: Final = 30.0
+_FAST: Final = 900.0
 
 
 def lose_a_rack(stage: Stage) -> None:
@@ -25,21 +36,24 @@ def lose_a_rack(stage: Stage) -> None:
     stage.tell(f"{work.rack.name} ({len(work.rack.machines)} machines) falls silent; "
                f"the server waits {LEASE_S:g} s for it")  # fmt: skip
     stage.seen("the loss of a rack", lambda: _away(stage, work))
-    stage.tell(f"{work.rack.name} is lost, until it reports again: {_fates(stage, before)}")
-    stage.clock.go(_FAST)
+    found = stage.seen("what becomes of promises", lambda: _fates(stage, before))
+    stage.tell(f"{work.rack.name} is lost: of the promises of the day {_said(found)}")
     elsewhere = stage.seen("the work elsewhere", lambda: _elsewhere(stage, work))
     stage.tell(f"{work.id} begins anew, on {elsewhere}")
     before = stage.version()
     work.rack.start()
     stage.seen("the rack's return", lambda: not _away(stage, work))
-    stage.tell(f"{work.rack.name} is repaired: {_fates(stage, before)}")
+    stage.tell(f"{work.rack.name} is repaired, and its machines can be promised again")
+    stage.clock.go(_FAST)
     end_work(stage, work)
+    if found := _fates(stage, before):
+        stage.tell(f"with the machines that are back, {_said(found)}")
 
 
 def _away(stage: Stage, work: Work) -> bool:
-    """Return whether the Plan has all machines of the work's rack as away."""
-    away = [one for one in stage.get("/v1/machines")["machines"] if not one["up"]]
-    names = {one["name"] for one in away}
+    """Return whether the Plan has machines of the work's rack as away."""
+    outages = stage.get("/v1/cluster/outages")["outages"]
+    names = {name for outage in outages if outage["kind"] == "loss" for name in outage["names"]}
     return bool(names.intersection(work.rack.machines))
 
 
@@ -50,15 +64,12 @@ def _elsewhere(stage: Stage, work: Work) -> str | None:
     return next(iter(sorted(machines.difference(work.rack.machines))), None)
 
 
-def _fates(stage: Stage, before: int) -> str:
-    """Say what has become of reservations since a version, by what happened to them."""
-    changed = stage.get("/v1/plan/changes", since=before)
-    counts = Counter(_last(one, before) for one in changed.get("reservations", []))
-    said = [f"{counts[fate]} promises {fate}" for fate in _FATES if counts[fate]]
-    return ", ".join(said) or "no promise had to change"
+def _fates(stage: Stage, before: int) -> Counter[str]:
+    """Count what has become of reservations since a version."""
+    changes = stage.get("/v1/audit", limit=_MOST)["changes"]
+    newer = [one for one in changes if (one["version"] or 0) > before]
+    return Counter(one["detail"] for one in newer if one["detail"] in _FATES)
 
 
-def _last(reservation: dict[str, Any], before: int) -> str:
-    """Return the last thing that happened to a reservation after a version."""
-    history = [one["what"] for one in reservation.get("history", []) if one["version"] > before]
-    return history[-1] if history else ""
+def _said(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[fate]} {said}" for fate, said in _FATES.items() if counts[fate])

@@ -78,10 +78,11 @@ class Rack:
 
     def start(self) -> None:
         """Start its executor, which takes over what runs there."""
+        machines = (word for name in self.machines for word in ("--machine", name))
         command = [
             sys.executable, "-m", "service.cli.main", "executor", "--server", self._url,
             "--id", self.name, "--state", str(self.state), "--every", "0.2",
-            "--stop-grace", "0.5", *(word for name in self.machines for word in ("--machine", name)),
+            "--stop-grace", "0.5", *machines,
         ]  # fmt: skip
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
