@@ -164,7 +164,9 @@ def _print_list(form: str) -> None:
         for one in EXPERIMENTS.values()
     ]
     print_table(_LISTED, rows)
-    click.echo("traces: folders of AGENDA_TRACES; in brackets, drawn from distributions without", err=True)
+    click.echo(
+        "traces: folders of AGENDA_TRACES; in brackets, drawn from distributions without", err=True
+    )
 
 
 def _refuse_with_all(
