@@ -209,9 +209,8 @@ def _value_label(panel: ExperimentPanel) -> str:
     if not panel.log_y:
         return panel.y_label
     low = any(value <= panel.least for series in panel.series for value in series.y)
-    return (
-        f"{panel.y_label} (log; 0 is drawn at {panel.least:g})" if low else f"{panel.y_label} (log)"
-    )
+    scale = f"(log; 0 is drawn at {panel.least:g})" if low else "(log)"
+    return f"{panel.y_label} {scale}".strip()
 
 
 def _label_log(axis: Axis) -> None:

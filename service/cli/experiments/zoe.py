@@ -115,7 +115,7 @@ def _result_of(table: ZoeTable) -> ExperimentResult:
 
 def _panels(table: ZoeTable) -> list[ExperimentPanel]:
     names = [
-        f"{row.variant.scheduler} {row.variant.ordering}{' +p' if row.variant.preemptive else ''}"
+        f"{row.variant.scheduler} {row.variant.ordering}{' preemptive' if row.variant.preemptive else ''}"
         f"{', ' + row.variant.setting if row.variant.setting else ''}"
         for row in table.rows
     ]
