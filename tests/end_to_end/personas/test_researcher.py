@@ -140,12 +140,15 @@ def test_solvers_show_their_progress_on_a_terminal(folder: Path, agent: str) -> 
         sys.executable, "-m", "service.cli.main", "plan", str(folder / "cluster.toml"),
         str(folder / "day.jsonl"), "--agent", agent, "--time-limit", "5s",
     ]  # fmt: skip
-    with os.fdopen(leader, "rb", buffering=0):
+    with os.fdopen(leader, "rb", buffering=0) as terminal:
         ended = subprocess.run(
             command, stdin=follower, stdout=subprocess.PIPE, stderr=follower, check=False
         )
+        os.write(follower, b"\n")
+        shown = terminal.read(65_536).decode()
         os.close(follower)
     assert ended.returncode == DONE
+    assert "Traceback" not in shown
     assert agent in ended.stdout.decode()
 
 

@@ -15,7 +15,7 @@ from service.cli.client.server_process import run_server
 _DOWN_WITHIN_S: Final = 40.0
 
 #: Silence after which a rack is lost, seconds of the machine's clock.
-LEASE_S: Final = 4.0
+LEASE_S: Final = 6.0
 
 #: So much silence of the one process that dispatches never is: its time goes faster.
 _NEVER_S: Final = 1e9

@@ -50,7 +50,7 @@ class Stage:
         version: int = self.get("/v1/plan", step="1d")["version"]
         return version
 
-    def seen(self, what: str, look: Callable[[], T | None], within_s: float = 60.0) -> T:
+    def seen(self, what: str, look: Callable[[], T | None], within_s: float = 180.0) -> T:
         """Look again and again until something is there, and return it.
 
         Raises

@@ -47,7 +47,8 @@ class Work:
 
 def begin_work(stage: Stage, id_: str) -> Work:
     """Reserve four cores, submit four processes under the reservation, and see them run."""
-    rdl = f"window(atom(<1 cpu, 1 GiB memory>, min={_PROCESSES}, max={_PROCESSES}, lease=80m, work={80 * _PROCESSES}m), +5m, +2h)"  # noqa: E501
+    atom = f"atom(<1 cpu, 1 GiB memory>, {_PROCESSES}, {_PROCESSES}, 80m, {80 * _PROCESSES}m)"
+    rdl = f"window({atom}, +5m, +2h)"
     body = {"id": id_, "tenant": "you", "queue": "batch", "rdl": rdl}
     promised = stage.post("/v1/reservations", body)
     stage.tell(f"you reserve {_PROCESSES} cores as {id_}: promised from "

@@ -106,7 +106,7 @@ def test_what_the_demo_printed_is_what_the_server_lists(demo: tuple[str, str, Pa
     """Accepted and refused requests together are the day, each once, page after page."""
     printed, server, _ = demo
     entries = json.loads(client(server, "list", "--limit", 5000, "-o", "json").stdout)
-    ids = {entry["id"] for entry in entries} - {"mine"}
+    ids = {entry["id"] for entry in entries} - {"mine", "whole"}
     assert len(ids) == 403
     refused = json.loads(client(server, "list", "--state", "refused", "-o", "json").stdout)
     assert re.search(rf"^ *{len(refused)}  capacity", printed, re.MULTILINE)
@@ -119,21 +119,21 @@ def test_a_reservation_is_submitted_shown_and_cancelled(
     _, server, _ = demo
     request = tmp_path / "small.rdl"
     request.write_text("window(atom(<1 cpu>,1,2,60,120),+1h,+23h)")
-    asked = ("submit", request, "--id", "mine", "--tenant", "me", "--queue", "batch")
+    asked = ("submit", request, "--id", "whole", "--tenant", "me", "--queue", "batch")
     assert client(server, *asked, "--dry-run").exit_code == DONE
-    assert client(server, "show", "mine").exit_code == ERROR
+    assert client(server, "show", "whole").exit_code == ERROR
     done = client(server, *asked, "-o", "json")
     assert (done.exit_code, json.loads(done.stdout)["state"]) == (DONE, "accepted")
     assert client(server, *asked).exit_code == DONE
     request.write_text("window(atom(<1 cpu>,1,2,60,180),+1h,+23h)")
     another = client(server, *asked)
     assert another.exit_code == ERROR
-    assert "mine" in another.stderr
-    shown = client(server, "show", "mine").stdout
+    assert "whole" in another.stderr
+    shown = client(server, "show", "whole").stdout
     assert "window(atom(<1 cpu>, 1, 2, 60, 120), +3600, +82800)" in shown
-    stale = client(server, "cancel", "mine", "--revision", 7)
+    stale = client(server, "cancel", "whole", "--revision", 7)
     assert stale.exit_code == ERROR
-    cancelled = client(server, "cancel", "mine", "-o", "json")
+    cancelled = client(server, "cancel", "whole", "-o", "json")
     assert json.loads(cancelled.stdout)["state"] == "cancelled"
 
 
