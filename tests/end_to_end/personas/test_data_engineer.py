@@ -160,8 +160,9 @@ def test_a_refusal_names_part_resource_and_holders(server: str, folder: Path) ->
 def test_an_offer_is_taken(server: str) -> None:
     """A counter-offer is a whole request; sent back, it takes the place of the refused one."""
     mine = client_library.Client(server)
-    offers = mine.offers(TRAINING.format(hours=3), tenant="news", id="train-2").offers
-    assert mine.accept(offers[0]).state == "accepted"
+    with pytest.raises(client_library.RefusedError) as refused:
+        mine.submit(TRAINING.format(hours=3), id="train-2", tenant="news")
+    assert mine.accept(refused.value.offers[0]).state == "accepted"
     assert entry(server, "train-2")["state"] == "accepted"
 
 

@@ -39,7 +39,7 @@ tenant = "lab"
 limit = { cpu = 320 }
 """
 
-WHOLE = "window(atom(<32 cpu>, {count}, {count}, 2h, {work}h), +0, +{hours}h)"
+WHOLE = "window(atom(<32 cpu>, {count}, {count}, 2h, {work}h), +{start}h, +{hours}h)"
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +56,13 @@ def server(folder: Path) -> Iterator[str]:
     settings: dict[str, str] = {"agent": "gree-l", "log_format": "json"}
     with serving(folder / "agenda.db", folder / "cluster.toml", **settings) as running:
         url = f"http://127.0.0.1:{running.port}"
-        asked = (("ads-1", "ads", 100, 3, DONE), ("ml-1", "ml", 90, 3, DONE),
-                 ("ads-2", "ads", 150, 3, REFUSED), ("lab-1", "lab", 20, 12, REFUSED),
-                 ("lab-2", "lab", 5, 12, DONE))  # fmt: skip
-        for id_, tenant, count, hours, code in asked:
+        asked = (("ads-1", "ads", 100, 0, DONE), ("ml-1", "ml", 90, 0, DONE),
+                 ("ads-2", "ads", 150, 0, REFUSED), ("lab-1", "lab", 20, 9, REFUSED),
+                 ("lab-2", "lab", 5, 9, DONE))  # fmt: skip
+        for id_, tenant, count, start, code in asked:
             path = folder / f"{id_}.rdl"
-            path.write_text(WHOLE.format(count=count, work=2 * count, hours=hours))
+            wish = WHOLE.format(count=count, work=2 * count, start=start, hours=start + 3)
+            path.write_text(wish)
             options = ("--id", id_, "--tenant", tenant, "--queue", "batch", "--server", url)
             assert agenda("submit", path, *options).exit_code == code, id_
         yield url

@@ -64,9 +64,10 @@ def begin_work(stage: Stage, id_: str) -> Work:
 def end_work(stage: Stage, work: Work) -> None:
     """Wait until the work is done, and say what it found."""
     stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
-    ended = [run for run in _runs(stage, work.id) if run["state"] == "exited"]
-    numbers = [_number(stage.rack_of(run["machine"]).written(run["id"])) for run in ended]
-    stage.tell(f"{work.id} is done: {sum(numbers):,} primes below {_PROCESSES * _RANGE:,}; "
+    # Where the application began anew, the last exit of each process is that of this time.
+    ended = {run["index"]: run for run in _runs(stage, work.id) if run["state"] == "exited"}
+    found = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
+    stage.tell(f"{work.id} is done: {sum(map(_number, found)):,} primes below {_PROCESSES * _RANGE:,}; "
                "the rest of its reservation is given back")  # fmt: skip
 
 
