@@ -76,6 +76,14 @@ def warm_dispatcher() -> None:
         placement.set_open(machine, is_open=True)
 
 
+def warm_service_dispatch() -> None:
+    """Load what a server's dispatcher calls, and then what its promises on machines call."""
+    from dispatch.warm_up import load_kernels
+
+    load_kernels()
+    warm_machines()
+
+
 def warm_simulators() -> None:
     """Run the smallest simulation of each kind, after the dispatcher, whose loops they call."""
     from bench.cases.dispatch.lotes_sim import run
@@ -141,7 +149,7 @@ def main() -> None:
     began = time.perf_counter()
     waves = [[warm_planner, warm_dispatcher, warm_machines], [warm_relocation]]
     if "--demo" in sys.argv[1:]:
-        waves = [[warm_planner, warm_dispatcher]]
+        waves = [[warm_planner, warm_service_dispatch]]
     if "--all" in sys.argv[1:]:
         first = [warm_planner, warm_exact_loops, warm_simulators, warm_machines]
         waves = [first, [warm_relocation, warm_exact]]

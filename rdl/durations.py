@@ -178,7 +178,7 @@ def clock_text(ms: int) -> str:
 
 
 def read_instant(value: object) -> Moment:
-    """Return a JSON instant: seconds from the origin as a number, or a string.
+    """Return a JSON instant: seconds from the origin as a number, or a string; ``now`` is ``+0``.
 
     Raises
     ------
@@ -186,7 +186,8 @@ def read_instant(value: object) -> Moment:
         For anything that is not an instant.
     """
     if isinstance(value, str):
-        return parse_instant(value.strip())
+        text = value.strip()
+        return AfterSubmission(0) if text == "now" else parse_instant(text)
     try:
         return Offset(read_duration(value))
     except TimeTextError as error:

@@ -108,6 +108,9 @@ class ServiceConfig:
     dask
         Address of a Dask scheduler on whose workers optimisations and comparisons run; None: they
         run in processes beside the server.
+    clock_file
+        File of a :class:`service.clock.FileClock` that tells the time, for demonstrations; None:
+        the machine does.
     """
 
     database: str = DEFAULT_DATABASE
@@ -148,6 +151,7 @@ class ServiceConfig:
     tenant_waiting: int = 50_000
     webhook_networks: tuple[str, ...] = ()
     dask: str | None = None
+    clock_file: Path | None = None
 
     def __post_init__(self) -> None:
         """Check the ranges.

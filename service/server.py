@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from service.clock import SystemClock
+from service.clock import Clock, FileClock, SystemClock
 from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_access
 from service.processes import end_with_parent, listener_on
 from service.temporary_folders import passing_folder
@@ -59,13 +59,18 @@ def run(config: ServiceConfig) -> None:
 
         begin_log(config.log_format)
         allow_files(config.connections + config.streams + _FILES_BESIDE)
-        store = open_replica(config, SystemClock()).store
+        store = open_replica(config, _given_clock(config) or SystemClock()).store
         try:
             _require_admin(config, store)
         finally:
             store.close()
         _load_code(config)
         _application(config).run()
+
+
+def _given_clock(config: ServiceConfig) -> Clock | None:
+    """Return the clock that a demonstration is told, or None."""
+    return None if config.clock_file is None else FileClock(config.clock_file)
 
 
 def _load_code(config: ServiceConfig) -> None:
@@ -171,7 +176,7 @@ def _application(config: ServiceConfig) -> Any:
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
-            return create_app(config, open_runtime(config, loaded=settle_memory))
+            return create_app(config, open_runtime(config, _given_clock(config), settle_memory))
 
     return Application()
 

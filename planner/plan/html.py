@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster.calendar import calendar_of
-from planner.colours import COLOURS
+from planner.colours import COLOURS, OTHERS
 from planner.plan.table.column_reading import row_columns, scope_column
 from rdl.durations import rfc3339_text
 from rdl.resources import format_amount
@@ -27,7 +27,8 @@ _Ints = NDArray[np.int64]
 _WIDTH: Final = 720
 _HEIGHT: Final = 120
 _COLUMNS: Final = 360
-_MOST_LAYERS: Final = len(COLOURS)
+_FILLS: Final = (*COLOURS, OTHERS)
+_MOST_LAYERS: Final = len(_FILLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def _held(plan: PlanState) -> HeldLayers | None:
 def _legend(names: Sequence[str]) -> str:
     words = (
         f'<span style="color: {colour}">&#9632;</span> {escape(name)}'
-        for name, colour in zip(names, COLOURS, strict=False)
+        for name, colour in zip(names, _FILLS, strict=False)
     )
     return f"<p><small>{' &nbsp; '.join(words)}</small></p>"
 
@@ -114,7 +115,7 @@ def _skyline(held: HeldLayers, resource: str) -> str:
     highest = max(1, int(capacity.max()), int(tops[-1].max()))
     x = edges * _WIDTH / edges[-1]
     shapes = [
-        f'<polygon fill="{COLOURS[layer]}" points="{_area(x, tops[layer], highest)}"/>'
+        f'<polygon fill="{_FILLS[layer]}" points="{_area(x, tops[layer], highest)}"/>'
         for layer in reversed(range(len(tops)))
     ]
     line = " ".join(_steps(x, least, highest))

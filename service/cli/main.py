@@ -16,8 +16,8 @@ except KeyboardInterrupt:  # ^C while Python still reads the program
 PARTS = (
     LazyCommand(
         "demo",
-        "service.cli.client.demo:demo",
-        "Serve the example day on loopback and show the result.",
+        "service.cli.client.demo.command:demo",
+        "Serve a cluster on loopback, play a part of a day, show the result.",
     ),
     LazyCommand("rdl", "service.cli.rdl:rdl", "Check requests written in RDL."),
     LazyCommand("plan", "service.cli.plans.plan:plan", "Plan a workload on a cluster."),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from planner.colours import COLOURS
+from planner.colours import COLOURS, colour_of, hatch_of
 from service.pictures.style import FAINT, write_figure
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARKERS = "osD^vP*X"
+
+#: Series -> its place among those of all panels: one look in the whole picture.
+_Slots = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class ExperimentPanel:
         Lines over x, bars side by side, or a row for each name of one series.
     log_y
         Log scale (of the values, in rows too) from `least` up; smaller values, zero too, are drawn
-        at `least`.
+        at `least`, and the axis says so.
     claimed
         Value at which a dashed line stands; None for none.
     """
@@ -87,12 +90,16 @@ def _figure(title: str, panels: Sequence[ExperimentPanel]) -> Figure:
     figure = Figure(figsize=(7.5 * columns, 0.6 + sum(heights)), layout="tight")
     grid = figure.add_gridspec(rows, columns, height_ratios=heights)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    if any(series.spread for panel in panels for series in panel.series):
+        figure.supxlabel("thin bars: standard deviation over seeds", x=0.01, ha="left", fontsize=8)
+    named = dict.fromkeys(series.name for panel in panels for series in panel.series)
+    slots = {name: slot for slot, name in enumerate(named)}
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(grid[index // columns, index % columns])
         if panel.form == "rows":
             _draw_rows(axes, panel)
         else:
-            (_draw_bars if panel.form == "bars" else _draw_lines)(axes, panel)
+            (_draw_bars if panel.form == "bars" else _draw_lines)(axes, panel, slots)
             _finish(axes, panel)
         axes.set_title(panel.title, fontsize=9, loc="left")
     return figure
@@ -126,13 +133,14 @@ def _draw_rows(axes: Axes, panel: ExperimentPanel) -> None:
         axes.set_xlim(left=0)
     if panel.claimed is not None:
         axes.axvline(panel.claimed, color=FAINT, linewidth=0.8, linestyle="--")
-    axes.set_xlabel(panel.y_label)
+    axes.set_xlabel(_value_label(panel))
     axes.grid(axis="x", color="#dddddd", linewidth=0.5)
     axes.margins(x=0.08)
 
 
-def _draw_lines(axes: Axes, panel: ExperimentPanel) -> None:
-    for index, series in enumerate(panel.series):
+def _draw_lines(axes: Axes, panel: ExperimentPanel, slots: _Slots) -> None:
+    for series in panel.series:
+        slot = slots[series.name]
         y = _shown(series.y, panel)
         below = np.minimum(np.array(series.spread or np.zeros(len(y))), y - _floor(panel))
         spread = np.vstack([np.maximum(below, 0), series.spread or np.zeros(len(y))])
@@ -141,8 +149,9 @@ def _draw_lines(axes: Axes, panel: ExperimentPanel) -> None:
             y,
             yerr=spread,
             label=series.name,
-            color=COLOURS[index % len(COLOURS)],
-            marker=_MARKERS[index % len(_MARKERS)] if len(y) <= 30 else None,
+            color=colour_of(slot),
+            linestyle="-" if hatch_of(slot) is None else "--",
+            marker=_MARKERS[slot % len(_MARKERS)] if len(y) <= 30 else None,
             markersize=4,
             linewidth=1.4,
             capsize=2 if series.spread else 0,
@@ -155,7 +164,7 @@ def _draw_lines(axes: Axes, panel: ExperimentPanel) -> None:
         axes.set_xticks([float(x) for x in names], [f"{x:g}" for x in names])
 
 
-def _draw_bars(axes: Axes, panel: ExperimentPanel) -> None:
+def _draw_bars(axes: Axes, panel: ExperimentPanel, slots: _Slots) -> None:
     width = 0.8 / max(1, len(panel.series))
     for index, series in enumerate(panel.series):
         places = np.arange(len(series.x)) + (index - (len(panel.series) - 1) / 2) * width
@@ -165,7 +174,8 @@ def _draw_bars(axes: Axes, panel: ExperimentPanel) -> None:
             width,
             yerr=series.spread or None,
             label=series.name,
-            color=COLOURS[index % len(COLOURS)],
+            color=colour_of(slots[series.name]),
+            hatch=hatch_of(slots[series.name]),
             error_kw={"linewidth": 0.8, "capsize": 2},
         )
     names = [str(name) for name in panel.series[0].x] if panel.series else []
@@ -183,7 +193,7 @@ def _finish(axes: Axes, panel: ExperimentPanel) -> None:
     if panel.claimed is not None:
         axes.axhline(panel.claimed, color=FAINT, linewidth=0.8, linestyle="--")
     axes.set_xlabel(panel.x_label)
-    axes.set_ylabel(panel.y_label)
+    axes.set_ylabel(_value_label(panel))
     axes.grid(axis="y", color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     if len(panel.series) > 1 or (panel.series and panel.series[0].name):
@@ -192,6 +202,15 @@ def _finish(axes: Axes, panel: ExperimentPanel) -> None:
         axes.legend(
             frameon=False, fontsize=8, loc="upper right" if panel.form == "bars" else "best"
         )
+
+
+def _value_label(panel: ExperimentPanel) -> str:
+    """Return what the axis of values is of; on a log scale it says where zero stands."""
+    if not panel.log_y:
+        return panel.y_label
+    low = any(value <= panel.least for series in panel.series for value in series.y)
+    scale = f"(log; 0 is drawn at {panel.least:g})" if low else "(log)"
+    return f"{panel.y_label} {scale}".strip()
 
 
 def _label_log(axis: Axis) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lp.lotes.pipeline import LotesResult
-from planner.colours import COLOURS
+from planner.colours import COLOURS, OTHERS
 from service.pictures.style import FAINT, INK, write_figure
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _SHOWN_BINS = 14
 _SHOWN_GROUPS = 12
-_SHOWN_CLASSES = len(COLOURS) - 1  # the last colour is for all others together
+_FILLS = (*COLOURS, OTHERS)
+_SHOWN_CLASSES = len(COLOURS)
 
 
 def write_lotes(result: LotesResult, own_rate_per_h: float | None, path: Path) -> None:
@@ -98,7 +99,7 @@ def _draw_fill(axes: Axes, result: LotesResult) -> None:
         bars, names = np.column_stack([bars[:, most], rest]), [names[k] for k in most] + ["others"]
     left = np.zeros(len(labels))
     for k, (name, parts) in enumerate(zip(names, bars.T, strict=True)):
-        axes.barh(places, parts, left=left, height=0.7, color=COLOURS[k], label=name)
+        axes.barh(places, parts, left=left, height=0.7, color=_FILLS[k], label=name)
         left += parts
     axes.axvline(1.0, color=FAINT, linewidth=0.8)
     axes.set_yticks(places, labels, fontsize=8)

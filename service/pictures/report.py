@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from service.pictures.skyline import skyline_svg
-from service.pictures.skyline_data import tenant_order
+from service.pictures.skyline_data import common_axes
 from service.pictures.style import cell_text
 
 _STYLE = """
@@ -20,11 +20,20 @@ tr.base { background: #f4f6f8; }
 svg { width: 100%; height: auto; }
 .note { color: #666; }
 .wide { overflow-x: auto; }
-.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(34rem, 100%), 1fr));
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr));
           gap: 1rem; }
 .beside figure { margin: 0; }
 details { margin: .5rem 0; }
 summary { cursor: pointer; font-weight: 600; }
+@media (max-width: 40rem) {
+  body { margin: 1rem auto; }
+  thead { position: absolute; clip-path: inset(50%); }
+  tbody, tr, td { display: block; }
+  tr { border-bottom: 1px solid #bbb; padding: .5rem 0; }
+  td, td.number { display: flex; justify-content: space-between; gap: 1rem; border: 0;
+                  padding: .1rem .5rem; text-align: right; }
+  td::before { content: attr(data-name); color: #555; text-align: left; }
+}
 """
 
 #: Rows of a long table that a page still shows well.
@@ -43,7 +52,8 @@ def table_html(
     lines = [f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>']
     for number, row in enumerate(rows[:MOST_ROWS]):
         cells = "".join(
-            f"<td{k}>{escape(cell_text(value))}</td>" for k, value in zip(kind, row, strict=True)
+            f'<td{k} data-name="{escape(name)}">{escape(cell_text(value))}</td>'
+            for k, name, value in zip(kind, header, row, strict=True)
         )
         lines.append(f'<tr class="base">{cells}</tr>' if number == base else f"<tr>{cells}</tr>")
     lines.append("</tbody></table></div>")
@@ -59,9 +69,9 @@ def list_html(items: Sequence[str]) -> str:
 
 def beside_html(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return the skylines of Plan documents side by side, as many in a row as the page holds."""
-    order = tenant_order(documents)
+    common = common_axes(documents)
     figures = [
-        f"<figure>{_own_ids(skyline_svg(document, beside=order), number)}</figure>"
+        f"<figure>{_own_ids(skyline_svg(document, beside=common), number)}</figure>"
         for number, document in enumerate(documents)
     ]
     return f'<div class="beside">{"".join(figures)}</div>'
@@ -77,6 +87,7 @@ def page_html(title: str, sections: Sequence[tuple[str, str]]) -> str:
     body = "\n".join(f"<h2>{escape(heading)}</h2>\n{html}" for heading, html in sections)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
     )

@@ -9,19 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.colours import COLOURS
+from planner.colours import colour_of, hatch_of
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import duration_text
 from service.pictures.paths import check_picture_path
-from service.pictures.skyline_data import Floats, Panel, SkylineData, skyline_data
+from service.pictures.skyline_data import (
+    CommonAxes,
+    Floats,
+    Layer,
+    Panel,
+    SkylineData,
+    skyline_data,
+)
 from service.pictures.style import FAINT, INK, STYLE, rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
 _DOT = " · "
 _SHOWN_REFUSALS = 24
+_NARROW = 4.6  # inches: letters of 9 points are 10 pixels high on a page 400 wide
 _LEGEND_LINE = 0.19  # inches a line of the legend takes
 _LIST_LINE = 0.16  # inches a line of the refused list takes
 
@@ -41,11 +50,11 @@ def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None
             path.write_bytes(rendered(figure, path.suffix.lower().lstrip(".")))
 
 
-def skyline_svg(document: Mapping[str, object], *, beside: Sequence[str] | None = None) -> str:
+def skyline_svg(document: Mapping[str, object], *, beside: CommonAxes | None = None) -> str:
     """Return the skyline of a Plan document as one ``<svg>`` element for a page.
 
-    To stand beside others it is half as wide, has the legend below and no list of refusals, and
-    stacks the tenants in the order `beside`, so that a colour means the same in all of them.
+    To stand beside others it is narrow, so that a telephone shows its letters large enough, has the
+    legend below and no list of refusals, and the tenants, panels and times of all of them.
     """
     with _drawn(document, beside) as figure:
         text = rendered(figure, "svg").decode("utf-8")
@@ -53,7 +62,7 @@ def skyline_svg(document: Mapping[str, object], *, beside: Sequence[str] | None 
 
 
 @contextmanager
-def _drawn(document: Mapping[str, object], beside: Sequence[str] | None = None) -> Iterator[Figure]:
+def _drawn(document: Mapping[str, object], beside: CommonAxes | None = None) -> Iterator[Figure]:
     """Yield the figure of a document inside the style it is drawn and written in."""
     import matplotlib as mpl
 
@@ -73,7 +82,7 @@ def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
     for row, panel in enumerate(data.panels):
         axes = figure.add_subplot(grid[row, 0], sharex=first)
         first = first or axes
-        _draw_panel(axes, panel, data.edges)
+        _draw_panel(axes, panel, data)
         axes.tick_params(labelbottom=row == len(data.panels) - 1)
     _label_time(figure.axes[-1], document, data)
     _draw_side(figure.add_subplot(grid[:, 1]), data, sum(heights))
@@ -83,23 +92,24 @@ def _figure(document: Mapping[str, object], data: SkylineData) -> Figure:
 def _compact_figure(document: Mapping[str, object], data: SkylineData) -> Figure:
     """Draw the panels alone, narrow, with the tenants below them."""
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
-    heights = [2.6] + [1.5] * (len(data.panels) - 1)
-    figure = Figure(figsize=(7.2, 1.5 + sum(heights)), layout="constrained")
+    heights = [2.2] + [1.4] * (len(data.panels) - 1)
+    below = 0.2 * -(-len(data.layers) // 2)
+    figure = Figure(figsize=(_NARROW, 1.7 + below + sum(heights)), layout="constrained")
     grid = figure.add_gridspec(len(data.panels), 1, height_ratios=heights)
-    _title(figure, document, lines=2)
+    _title(figure, document, lines=3)
     first: Axes | None = None
     for row, panel in enumerate(data.panels):
         axes = figure.add_subplot(grid[row, 0], sharex=first)
         first = first or axes
-        _draw_panel(axes, panel, data.edges)
+        _draw_panel(axes, panel, data)
         axes.tick_params(labelbottom=row == len(data.panels) - 1)
     _label_time(figure.axes[-1], document, data)
-    handles = [Patch(color=COLOURS[index]) for index in range(len(data.layers))]
     names = [f"{_cut(x.name, 16)} {x.accepted:,}/{x.requests:,}" for x in data.layers]
-    if handles:
-        figure.legend(handles, names, loc="outside lower left", ncols=4, frameon=False, fontsize=8)
+    if names:
+        figure.legend(
+            _handles(data), names, loc="outside lower left", ncols=2, frameon=False, fontsize=8
+        )
     return figure
 
 
@@ -133,11 +143,11 @@ def metrics_line(metrics: Mapping[str, Any]) -> str:
     return _DOT.join(parts)
 
 
-def _draw_panel(axes: Axes, panel: Panel, edges: Floats) -> None:
+def _draw_panel(axes: Axes, panel: Panel, data: SkylineData) -> None:
     unit, scale = _unit(panel)
-    hours = edges / _time_unit(edges)[1]
+    hours = data.edges / _time_unit(data.edges)[1]
     lower = np.zeros(panel.capacity.size)
-    for layer, used in enumerate(panel.used):
+    for layer, used in zip(data.layers, panel.used, strict=True):
         upper = lower + used / scale
         at = _changes(lower, upper)
         axes.fill_between(
@@ -145,8 +155,7 @@ def _draw_panel(axes: Axes, panel: Panel, edges: Floats) -> None:
             np.append(lower[at], lower[-1]),
             np.append(upper[at], upper[-1]),
             step="post",
-            linewidth=0,
-            color=COLOURS[layer],
+            **_look(layer),
         )
         lower = upper
     capacity = panel.capacity / scale
@@ -157,6 +166,20 @@ def _draw_panel(axes: Axes, panel: Panel, edges: Floats) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     mean = float(panel.used.sum() / max(1e-9, panel.capacity.sum()))
     axes.set_title(f"{mean:.0%} of {panel.resource} planned", loc="right", fontsize=8, color=FAINT)
+
+
+def _look(layer: Layer) -> dict[str, Any]:
+    """Return how the area of a tenant looks: its colour, hatched where the colours are used up."""
+    hatch = hatch_of(layer.slot)
+    edge = "white" if hatch else "none"
+    return {"facecolor": colour_of(layer.slot), "hatch": hatch, "edgecolor": edge, "linewidth": 0}
+
+
+def _handles(data: SkylineData) -> list[Patch]:
+    """Return what the legend shows of each layer."""
+    from matplotlib.patches import Patch
+
+    return [Patch(**_look(layer)) for layer in data.layers]
 
 
 def _changes(lower: Floats, upper: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -204,7 +227,7 @@ def _draw_side(axes: Axes, data: SkylineData, inches: float) -> None:
     from matplotlib.patches import Patch
 
     axes.set_axis_off()
-    handles = [Patch(color=COLOURS[index]) for index in range(len(data.layers))]
+    handles = _handles(data)
     names = [f"{_cut(x.name, 24)}  {x.accepted:,}/{x.requests:,}" for x in data.layers]
     legend = axes.legend(
         [*handles[::-1], Patch(facecolor="white", edgecolor=INK)],

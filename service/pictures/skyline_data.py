@@ -2,7 +2,7 @@
 
 However many reservations a Plan holds, a picture has at most `LAYERS` layers of at most `COLUMNS`
 columns: tenants beyond the largest share one layer, and steps beyond that many are averaged, which
-keeps areas (work) exact.
+keeps areas (work) exact. Time ends with the last allocation, or before it with the horizon.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from planner.cluster.calendar import calendar_of
 from planner.cluster.cluster import Cluster
+from planner.colours import COLOURS
 from planner.files import cluster_from_json
 from rdl.resources import CPU, Resources
 
 Floats = NDArray[np.float64]
 
 COLUMNS = 360
-LAYERS = 10
+LAYERS = len(COLOURS) + 1
 PANELS = 4
 OTHERS = "others"
 
@@ -48,11 +49,40 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One colour of the picture: a tenant, or all the smaller ones together."""
+    """One colour of the picture: a tenant, or all the smaller ones together.
+
+    Attributes
+    ----------
+    slot
+        Place among the tenants, by who asked first; None for the smaller ones together.
+    """
 
     name: str
     accepted: int
     requests: int
+    slot: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommonAxes:
+    """What pictures that stand beside each other have in common.
+
+    Attributes
+    ----------
+    tenants
+        In the order of the layers: who holds most in all Plans first.
+    slots
+        Of each tenant that asks in any of them: its place, which is its colour.
+    resources
+        In the order of the panels: the most used in all Plans first.
+    end_s
+        The end of the last allocation of all, seconds from the origin; 0 where there is none.
+    """
+
+    tenants: tuple[str, ...]
+    slots: Mapping[str, int]
+    resources: tuple[str, ...]
+    end_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +98,7 @@ class SkylineData:
     layers
         Largest first, at the bottom of the stack.
     panels
-        At most `PANELS` resources, the most used first; those that nobody uses are left out.
+        At most `PANELS` resources that are used, the most used of all Plans first.
     refusals
         The refusals of the document, as they stand there.
     codes
@@ -92,9 +122,11 @@ class _TimeColumns:
     per: int
 
     @classmethod
-    def of(cls, cluster: Cluster) -> _TimeColumns:
+    def of(cls, cluster: Cluster, end_s: float) -> _TimeColumns:
         grid = cluster.grid()
-        return cls(grid.step_ms, grid.horizon, -(-grid.horizon // COLUMNS))
+        steps = -(-round(end_s * 1000) // grid.step_ms)
+        shown = min(grid.horizon, steps) or grid.horizon
+        return cls(grid.step_ms, shown, -(-shown // COLUMNS))
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -112,42 +144,77 @@ class _TimeColumns:
         return np.asarray(sums / lengths)
 
 
-def tenant_order(documents: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the tenants of several Plans of one cluster, whoever holds most in all of them first:
-    the order in which pictures beside each other stack and colour them alike."""
-    total: dict[str, float] = defaultdict(float)
+def common_axes(documents: Sequence[Mapping[str, object]]) -> CommonAxes:
+    """Return what pictures of several Plans of one cluster have in common."""
+    tenants: dict[str, float] = defaultdict(float)
+    resources: dict[str, float] = defaultdict(float)
+    end_s = max((_last_end(document) for document in documents), default=0.0)
     for document in documents:
         cluster = cluster_from_json(document["cluster"])
-        use = _use_by_tenant(_objects(document, "reservations"), cluster, _TimeColumns.of(cluster))
+        columns = _TimeColumns.of(cluster, end_s)
+        use = _use_by_tenant(_objects(document, "reservations"), cluster, columns)
         for tenant, share in _shares(use, cluster).items():
-            total[tenant] += share
-    return sorted(total, key=lambda tenant: (-total[tenant], tenant))
+            tenants[tenant] += share
+        for (_, resource), steps in use.items():
+            whole = cluster.nominal.get(resource, 0)
+            resources[resource] += float(steps.sum()) / whole if whole else 0.0
+    return CommonAxes(
+        tuple(sorted(tenants, key=lambda name: (-tenants[name], name))),
+        _slots(documents),
+        tuple(sorted(resources, key=lambda name: (-resources[name], name))),
+        end_s,
+    )
 
 
-def skyline_data(
-    document: Mapping[str, object], tenants: Sequence[str] | None = None
-) -> SkylineData:
+def _slots(documents: Sequence[Mapping[str, object]]) -> dict[str, int]:
+    """Number the tenants by who asked first, refused or not, so that all Plans number alike."""
+    first: dict[str, float] = {}
+    for document in documents:
+        for key in ("reservations", "refusals"):
+            for entry in _objects(document, key):
+                tenant, at = str(entry["tenant"]), _seconds(entry["submitted"])
+                first[tenant] = min(at, first.get(tenant, at))
+    ordered = sorted(first, key=lambda name: (first[name], name))
+    return {name: slot for slot, name in enumerate(ordered)}
+
+
+def _seconds(value: object) -> float:
+    assert isinstance(value, int | float)
+    return float(value)
+
+
+def _last_end(document: Mapping[str, object]) -> float:
+    """Return the end of the last allocation, seconds from the origin; 0 without any."""
+    last = 0.0
+    for reservation in _objects(document, "reservations"):
+        atoms = reservation["atoms"]
+        assert isinstance(atoms, list)
+        for atom in atoms:
+            last = max(last, *(row[1] for row in atom["allocation"]), 0.0)
+    return last
+
+
+def skyline_data(document: Mapping[str, object], common: CommonAxes | None = None) -> SkylineData:
     """Reduce a Plan document (files.md) to what a skyline shows.
 
     Parameters
     ----------
-    tenants
-        Order of the layers, where it is given from outside; all that hold anything must be in it.
+    common
+        What it has in common with others beside it; they must have been given with it.
 
     Raises
     ------
     planner.files.FileError
         If the cluster inside the document is not one.
     """
+    shared = common or common_axes([document])
     cluster = cluster_from_json(document["cluster"])
-    columns = _TimeColumns.of(cluster)
+    columns = _TimeColumns.of(cluster, shared.end_s)
     reservations = _objects(document, "reservations")
     refusals = _objects(document, "refusals")
     use = _use_by_tenant(reservations, cluster, columns)
-    shares = _shares(use, cluster)
-    order = tenants or sorted(shares, key=lambda tenant: (-shares[tenant], tenant))
-    layers, members = _layers(order, reservations, refusals)
-    panels = _panels(use, members, cluster, columns)
+    layers, members = _layers(shared, reservations, refusals)
+    panels = _panels(use, members, cluster, columns, shared.resources)
     counted = Counter(str(refusal["code"]) for refusal in refusals)
     codes = tuple(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
     return SkylineData(columns.edges, columns.per, layers, panels, tuple(refusals), codes)
@@ -204,23 +271,24 @@ def _shares(use: Mapping[tuple[str, str], NDArray[np.int64]], cluster: Cluster) 
 
 
 def _layers(
-    order: Sequence[str],
+    shared: CommonAxes,
     reservations: Sequence[Mapping[str, object]],
     refusals: Sequence[Mapping[str, object]],
 ) -> tuple[tuple[Layer, ...], tuple[tuple[str, ...], ...]]:
     """Return the layers and the tenants in each; tenants without allocation have no layer."""
     accepted = Counter(str(reservation["tenant"]) for reservation in reservations)
     refused = Counter(str(refusal["tenant"]) for refusal in refusals)
-    alone = order if len(order) <= LAYERS else order[: LAYERS - 1]
-    groups: list[tuple[str, tuple[str, ...]]] = [(tenant, (tenant,)) for tenant in alone]
-    rest = tuple(order[len(alone) :])
+    alone, rest = shared.tenants[: len(COLOURS)], shared.tenants[len(COLOURS) :]
+    groups: list[tuple[str, tuple[str, ...], int | None]] = [
+        (tenant, (tenant,), shared.slots[tenant]) for tenant in alone
+    ]
     if rest:
-        groups.append((f"{OTHERS} ({len(rest)})", rest))
+        groups.append((f"{OTHERS} ({len(rest)})", rest, None))
     layers = []
-    for name, tenants in groups:
+    for name, tenants, slot in groups:
         kept = sum(accepted[tenant] for tenant in tenants)
-        layers.append(Layer(name, kept, kept + sum(refused[tenant] for tenant in tenants)))
-    return tuple(layers), tuple(tenants for _, tenants in groups)
+        layers.append(Layer(name, kept, kept + sum(refused[tenant] for tenant in tenants), slot))
+    return tuple(layers), tuple(tenants for _, tenants, _ in groups)
 
 
 def _panels(
@@ -228,10 +296,11 @@ def _panels(
     members: Sequence[Sequence[str]],
     cluster: Cluster,
     columns: _TimeColumns,
+    order: Sequence[str],
 ) -> tuple[Panel, ...]:
     panels = []
     # A cluster without a single machine still has a picture: empty, under a line at zero.
-    for resource in cluster.resources or (CPU,):
+    for resource in order or cluster.resources or (CPU,):
         capacity = columns.mean(_capacity_steps(cluster, resource, columns.horizon))
         used = np.zeros((len(members), len(capacity)))
         for index, tenants in enumerate(members):
@@ -239,9 +308,7 @@ def _panels(
                 if (tenant, resource) in use:
                     used[index] += columns.mean(use[tenant, resource])
         panels.append(Panel(resource, capacity, used))
-    panels.sort(key=lambda panel: -float(panel.used.sum() / max(1.0, panel.capacity.sum())))
-    used_at_all = [panel for panel in panels if panel.used.any()] or panels
-    return tuple(used_at_all[:PANELS])
+    return tuple(panels[:PANELS])
 
 
 def _capacity_steps(cluster: Cluster, resource: str, horizon: int) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client.demo import _KEPT_S, _folder
+from service.cli.client.demo.command import _KEPT_S, _folder
 from service.temporary_folders import hold_folder, passing_folder, remove_left_folders
 from tests.databases import empty_database
 from tests.end_to_end.served_plan import CLUSTER

@@ -31,6 +31,13 @@ _CHANGING = ("foreign_origin",)
 _WITH_USER = ("unauthenticated", "forbidden")
 _WITH_BODY = ("too_large", "unsupported_media_type")
 
+_ABOUT = (
+    "Ask for machines by a deadline with POST /v1/reservations: the answer is a promise that is on "
+    "disk, or a refusal with its reason and offers. GET /v1/plan shows the Plan that all promises "
+    "stand in. Times are seconds from the Plan's origin, with RFC 3339 beside them; failures are "
+    "problems (RFC 9457)."
+)
+
 _WHO = {Role.USER: "users", Role.OPERATOR: "operators and admins", Role.ADMIN: "admins"}
 
 
@@ -45,6 +52,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
             "title": "Agenda",
             "version": "1",
             "summary": "Plans the future of a shared cluster.",
+            "description": _ABOUT,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

@@ -59,6 +59,15 @@ def free_port() -> int:
         return port
 
 
+def is_free(port: int) -> bool:
+    """Return whether nobody listens on a port of loopback."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def run_server(
     command: Sequence[str], port: int, log: Path, *, ready_s: float = 300.0

@@ -26,6 +26,13 @@ from service.pictures.experiments import ExperimentPanel, PanelSeries
 
 _SEEDS = (1, 2, 3, 4, 5)
 
+#: What varies, as an axis says it.
+_VARIED = {
+    "phi": "phi: how far requests of a class differ",
+    "omega": "omega: how far rates differ by machine",
+    "every_h": "hours between two tables; 0: never renewed",
+}
+
 
 def run_trace(effort: ExperimentEffort) -> ExperimentResult:
     """Run the policies on Google's trace: all its machines, and parts of them."""
@@ -156,8 +163,9 @@ def _setting_panels(table: LotesTable) -> list[ExperimentPanel]:
         waits = [one.wait_mean_s for one in here]
         # A log scale is for waits of different orders; others show their spread better without.
         log = min(waits) * 10 < max(waits)
-        title = f"load {load:g} of lambda*" if load else "mean wait"
-        panels.append(ExperimentPanel(title, key, "mean wait, s", series, log_y=log, least=1e-3))
+        title = f"load {load:g} of what the LP sustains (lambda*)" if load else "mean wait"
+        x = _VARIED.get(key, key)
+        panels.append(ExperimentPanel(title, x, "mean wait, s", series, log_y=log, least=1e-3))
     return panels
 
 

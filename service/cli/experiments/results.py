@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dispatch.simulation.spread import Figure
+from service.cli.experiments.verdicts import verdict
 from service.pictures.experiments import ExperimentPanel, PanelSeries
 
 #: Heads a column of standard deviations over seeds.
@@ -66,9 +67,12 @@ def figure_cells(figures: Mapping[str, Figure], keys: Iterable[str]) -> list[flo
 
 
 def claims_table(name: str, figures: Mapping[str, Figure], claims: Mapping[str, str]) -> Table:
-    """Return figures beside the paper's words on them; `name` heads the first column."""
-    rows = [(key, one.mean, one.deviation, claims[key]) for key, one in figures.items()]
-    return Table.of((name, "mean", SPREAD, "claimed"), rows)
+    """Return figures beside the words on them, and whether those hold; `name` heads the first."""
+    rows = [
+        (key, one.mean, one.deviation, claims[key] or None, verdict(one.mean, claims[key]))
+        for key, one in figures.items()
+    ]
+    return Table.of((name, "mean", SPREAD, "claimed", "it"), rows)
 
 
 def figure_series(name: str, x: Sequence[float | str], figures: Iterable[Figure]) -> PanelSeries:

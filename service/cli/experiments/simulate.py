@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
 from service.cli.experiments.catalogue import EXPERIMENTS, Experiment
 from service.cli.experiments.effort import POLICIES, DrawnSizes, ExperimentEffort
+from service.cli.experiments.everything import ALL, run_all
 from service.cli.experiments.points_file import PointsFile
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
@@ -21,11 +22,15 @@ from service.cli.terminal.progress import running
 
 if TYPE_CHECKING:
     from dispatch.simulation.records import JobsFile
+    from service.cli.experiments.results import ExperimentResult
+
+
+_LISTED: Final = ("experiment", "time", "traces", "claim", "found")
 
 
 def _experiment(value: str) -> str:
     """Return the name of an experiment; the message for another names the nearest, or all."""
-    return known_name("experiment", value, EXPERIMENTS)
+    return known_name("experiment", value, (*EXPERIMENTS, ALL))
 
 
 def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -74,6 +79,8 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
     help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or those of the paper.",
 )
 @click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+              help="With all: the folder for tables, pictures and the page index.md.")  # fmt: skip
 @click.option("--jobs", type=WRITABLE, help="Write every job of every run to this file, CSV.")
 @pool_options("each point (a seed of a setting)")
 @click.option("--resume", type=WRITABLE, metavar="FILE",
@@ -89,13 +96,17 @@ def simulate(
     policies: tuple[str, ...] | None,
     mode: Literal["priced", "paper"] | None,
     picture: Path | None,
+    out: Path | None,
     jobs: Path | None,
     workers: int | None,
     dask: str | None,
     resume: Path | None,
     form: str,
 ) -> int:
-    """Run EXPERIMENT; without a name, list all experiments.
+    """Run EXPERIMENT; without a name, list all: time, traces, claim, whether it holds.
+
+    The name all runs every experiment into the folder --out; the same command goes on where it was
+    stopped, and what has no traces is left out.
 
     Without --small the sizes are those of the papers: some experiments take minutes, and
     lotes-resources and lotes-rates many hours, unless fewer machines or hours are asked for.
@@ -105,8 +116,13 @@ def simulate(
     done so far; the second gives up. With --resume the same command goes on from there.
     """
     if experiment is None:
-        print_table(("experiment", "what"), [(one.name, one.help) for one in EXPERIMENTS.values()])
+        _print_list(form)
         return DONE
+    if (experiment == ALL) != (out is not None):
+        raise click.UsageError("--out DIR goes with the name all, and all needs it")
+    if out is not None:
+        _refuse_with_all(picture, jobs, resume, sizes=DrawnSizes(machines, hours, policies, mode))
+        return _run_all(out, seeds, small=small, workers=workers, dask=dask)
     if picture is not None:
         from service.pictures.paths import check_picture_path
 
@@ -134,6 +150,49 @@ def simulate(
         if index:
             click.echo()
         print_table(table.header, table.rows)
+    return DONE
+
+
+def _print_list(form: str) -> None:
+    """Print what there is to run, in two lines each where it is a table."""
+    if form == JSON:
+        fields = ("name", "help", "time", "traces", "claim", "found")
+        print_json([{name: getattr(one, name) for name in fields} for one in EXPERIMENTS.values()])
+        return
+    rows = [
+        (one.name, one.time, one.traces or "–", one.claim, one.found or "–")
+        for one in EXPERIMENTS.values()
+    ]
+    print_table(_LISTED, rows)
+    click.echo(
+        "traces: folders of AGENDA_TRACES; in brackets, drawn from distributions without", err=True
+    )
+
+
+def _refuse_with_all(
+    picture: Path | None, jobs: Path | None, resume: Path | None, sizes: DrawnSizes
+) -> None:
+    """Refuse options that are for one experiment."""
+    if picture is not None or jobs is not None or resume is not None or sizes.any:
+        raise click.UsageError("all takes --out, --seeds, --small, --workers and --dask only")
+
+
+def _run_all(
+    out: Path, seeds: int | None, *, small: bool, workers: int | None, dask: str | None
+) -> int:
+    """Run every experiment into a folder; points that are done are kept there."""
+    with task_pool(workers, dask) as pool, running(ALL) as run:
+
+        def one(experiment: Experiment, points: Path) -> ExperimentResult:
+            with closing(PointsFile(points, experiment.name)) as kept:
+                effort = ExperimentEffort(seeds, small, run, pool=pool, points=kept)
+                return experiment.run(effort)
+
+        done = run_all(out, one, run.stop)
+    failed = [one.experiment.name for one in done if one.result is None]
+    if failed:
+        click.echo(f"not run: {', '.join(failed)}; index.md says why", err=True)
+    click.echo(out / "index.md")
     return DONE
 
 

@@ -13,6 +13,7 @@ from dispatch.simulation.experiments.zoe.cluster import SEEDS, SERVERS, cluster_
 from dispatch.simulation.experiments.zoe.example import ZoeExample, zoe_example
 from dispatch.simulation.experiments.zoe.runs import (
     ExperimentDesign,
+    Variant,
     ZoeOptions,
     ZoeTable,
     run_seed,
@@ -114,11 +115,7 @@ def _result_of(table: ZoeTable) -> ExperimentResult:
 
 
 def _panels(table: ZoeTable) -> list[ExperimentPanel]:
-    names = [
-        f"{row.variant.scheduler} {row.variant.ordering}{' +p' if row.variant.preemptive else ''}"
-        f"{', ' + row.variant.setting if row.variant.setting else ''}"
-        for row in table.rows
-    ]
+    names = [_name_of(row.variant) for row in table.rows]
     medians = [row.figures["all turnaround median_s"] for row in table.rows]
     turnaround = figure_series("", names, medians)
     ratios = figure_series(
@@ -135,6 +132,11 @@ def _panels(table: ZoeTable) -> list[ExperimentPanel]:
             "ratios", "", "", (ratios,), log_y=True, least=1e-3, form="rows", claimed=1.0
         ),
     ]
+
+
+def _name_of(variant: Variant) -> str:
+    words = f"{variant.scheduler} {variant.ordering}{' preemptive' if variant.preemptive else ''}"
+    return f"{words}, {variant.setting}" if variant.setting else words
 
 
 def _example_result(example: ZoeExample) -> ExperimentResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from service.cli.plans.difference_tables import difference_rows
@@ -30,7 +31,8 @@ def comparison_page(comparison: Comparison, title: str) -> str:
         ("In short", list_html([_sentence(run, comparison) for run in comparison.runs])),
         (
             "Metrics",
-            table_html(METRIC_COLUMNS, run_rows(comparison), base=base) + list_html(_LEGEND),
+            table_html(*_known(METRIC_COLUMNS, run_rows(comparison)), base=base)
+            + list_html(_LEGEND),
         ),
         (
             f"Relative to {comparison.baseline}",
@@ -43,6 +45,14 @@ def comparison_page(comparison: Comparison, title: str) -> str:
     return page_html(title, sections)
 
 
+def _known(
+    header: Sequence[str], rows: Sequence[Sequence[object]]
+) -> tuple[list[str], list[list[object]]]:
+    """Return a table without the columns of which nothing is known."""
+    kept = [at for at in range(len(header)) if any(row[at] is not None for row in rows)]
+    return [header[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
 def _sentence(run: AgentRun, comparison: Comparison) -> str:
     """Return what one agent came to, in a sentence or two."""
     if run.metrics is None:
@@ -53,7 +63,8 @@ def _sentence(run: AgentRun, comparison: Comparison) -> str:
         text += f", {figures.acceptance:.1%} of the value"
     value, falls = run.relative["value"], run.relative["preemption"]
     if run.agent != comparison.baseline and value is not None:
-        text += f" ({value - 1:+.1%} beside {comparison.baseline}"
+        more = "more" if value >= 1 else "less"
+        text += f" ({abs(value - 1):.1%} {more} than {comparison.baseline}"
         text += f", preemption {falls - 1:+.0%})" if falls is not None else ")"
     text += f", in {_duration(figures.runtime_ms)}."
     if figures.gap is not None:

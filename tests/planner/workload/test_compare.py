@@ -170,7 +170,7 @@ def test_a_page_says_what_is_best_and_draws_every_plan() -> None:
         "a &amp; b",
         "In short",
         "proven best",
-        "beside gree",
+        "than gree",
         "<svg",
         "From gree to milp",
     ):

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.colours import COLOURS, OTHERS, colour_of, hatch_of
 from service.pictures.paths import PictureError
 from service.pictures.report import MOST_ROWS, beside_html, page_html, table_html
 from service.pictures.skyline import skyline_svg, write_skyline
-from service.pictures.skyline_data import COLUMNS, LAYERS, skyline_data
+from service.pictures.skyline_data import COLUMNS, LAYERS, common_axes, skyline_data
 
 CLUSTER = {
     "step": "60s",
@@ -35,7 +36,13 @@ def plan(*reservations: dict[str, Any], refusals: int = 0, **cluster: Any) -> di
         "order": "submitted",
         "reservations": list(reservations),
         "refusals": [
-            {"id": f"no{i}", "tenant": "b<c>", "code": "capacity", "binding": {"resource": "cpu"}}
+            {
+                "id": f"no{i}",
+                "tenant": "b<c>",
+                "submitted": 0,
+                "code": "capacity",
+                "binding": {"resource": "cpu"},
+            }
             for i in range(refusals)
         ],
         "metrics": {
@@ -57,7 +64,13 @@ def plan(*reservations: dict[str, Any], refusals: int = 0, **cluster: Any) -> di
 def reservation(tenant: str, *rows: tuple[int, int, int], **more: Any) -> dict[str, Any]:
     """A reservation of <1 cpu, 2 GiB> bundles."""
     atom = {"path": "0", "bundle": {"cpu": 1, "memory": "2 GiB"}, "allocation": list(rows), **more}
-    return {"id": f"{tenant}-{rows}", "tenant": tenant, "state": "accepted", "atoms": [atom]}
+    return {
+        "id": f"{tenant}-{rows}",
+        "tenant": tenant,
+        "submitted": 0,
+        "state": "accepted",
+        "atoms": [atom],
+    }
 
 
 def test_use_and_capacity_stand_where_they_are() -> None:
@@ -65,20 +78,21 @@ def test_use_and_capacity_stand_where_they_are() -> None:
 
     A day of 1,440 steps is drawn in 360 columns of 4; half the machines are away from 2 h to 4 h.
     """
-    data = skyline_data(plan(reservation("a", (3600, 7200, 10))))
+    evening = reservation("b", (86_340, 86_400, 1))
+    data = skyline_data(plan(reservation("a", (3600, 7200, 10)), evening))
     cpu = next(panel for panel in data.panels if panel.resource == "cpu")
     assert data.steps_per_column == 4
     assert data.edges[[0, 15, 30, -1]].tolist() == [0.0, 3600.0, 7200.0, 86_400.0]
     assert cpu.used[0, 15:30].tolist() == [10_000.0] * 15
-    assert cpu.used.sum() == 150_000.0
+    assert cpu.used[0].sum() == 150_000.0
     assert cpu.capacity[[29, 30, 59, 60]].tolist() == [320_000.0, 160_000.0, 160_000.0, 320_000.0]
 
 
 def test_released_rows_are_taken_off() -> None:
     """What was given back stands beside the allocation (files.md) and is not shown."""
     data = skyline_data(plan(reservation("a", (0, 3600, 10), released=[[3600, 7200, 10]])))
-    assert (data.panels[0].used[0, :15] > 0).all()
-    assert not data.panels[0].used[0, 15:].any()
+    assert data.edges[-1] == 3600
+    assert (data.panels[0].used[0] > 0).all()
 
 
 @given(
@@ -108,8 +122,46 @@ def test_many_tenants_share_the_last_layer() -> None:
     data = skyline_data(plan(*held))
     assert len(data.layers) == LAYERS
     assert [layer.name for layer in data.layers[:2]] == ["t29", "t28"]
-    assert data.layers[-1].name == "others (21)"
+    assert data.layers[-1].name == "others (22)"
     assert sum(layer.accepted for layer in data.layers) == 30
+
+
+def test_time_ends_with_the_last_allocation() -> None:
+    """A day held of a week is drawn as a day; a Plan that holds nothing is drawn whole."""
+    week = 7 * 86_400
+    held = plan(reservation("a", (0, 86_400, 1)), horizon=week, outages=[])
+    assert skyline_data(held).edges[-1] == 86_400
+    assert skyline_data(plan(horizon=week, outages=[])).edges[-1] == week
+
+
+def test_pictures_beside_each_other_share_panels_times_and_colours() -> None:
+    """Whatever each Plan holds, all have the resources, the end and the places of all."""
+    small = plan(reservation("b", (0, 600, 1)))
+    large = plan(reservation("a", (0, 7200, 1)), reservation("b", (600, 1200, 1)))
+    common = common_axes([small, large])
+    shown = [skyline_data(document, common) for document in (small, large)]
+    assert shown[0].edges[-1] == shown[1].edges[-1] == 7200
+    assert [[p.resource for p in one.panels] for one in shown] == [list(common.resources)] * 2
+    slots = [{layer.name: layer.slot for layer in one.layers} for one in shown]
+    assert slots[0] == slots[1] == {"a": 0, "b": 1}
+
+
+def test_colours_stay_apart() -> None:
+    """Three times the contrast of each to white, and no two are alike."""
+    for colour in (*COLOURS, OTHERS):
+        assert 1.05 / (luminance(colour) + 0.05) >= 3.0, colour
+    assert len({colour_of(slot) for slot in range(8)}) == 8
+    assert (colour_of(8), hatch_of(8)) == (colour_of(0), "////")
+    assert (colour_of(None), hatch_of(None), hatch_of(7)) == (OTHERS, "////", None)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of ``#rrggbb`` (WCAG 2.2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def test_layers_count_what_was_asked_too() -> None:

@@ -21,6 +21,7 @@ from service.cli.client.reservations.tables import (
 )
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.forms.agents import complete_agent
+from service.cli.forms.layout import ListColumn
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
@@ -215,7 +216,9 @@ def list_(
     query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
     entries = listed(server, query, limit)
     rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
-    print_listing(entries, LISTED, rows, form, "no reservations", title_of(entries))
+    rows = [[*row, entry.get("code")] for row, entry in zip(rows, entries, strict=True)]
+    columns = (*LISTED, ListColumn("code", is_wide=state != "refused"))
+    print_listing(entries, columns, rows, form, "no reservations", title_of(entries))
     return DONE
 
 

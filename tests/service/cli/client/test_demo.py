@@ -45,7 +45,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, P
         printed += line
         if "^C ends the server" in line:
             break
-    address = re.search(r"server +(http://\S+)/docs", printed)
+    address = re.search(r"calls +(http://\S+)/docs", printed)
     assert address is not None, printed
     yield printed, address[1], folder
     process.send_signal(signal.SIGINT)
@@ -58,23 +58,58 @@ def client(server: str, *arguments: object) -> Result:
 
 
 def test_the_demo_shows_what_was_promised(demo: tuple[str, str, Path]) -> None:
-    """All 400 requests were answered, some refused by code, and the skyline is drawn."""
+    """All requests were answered, some refused by code, and the skyline is drawn."""
     printed, _, folder = demo
-    assert re.search(r"^gree-l +3\d\d +400 ", printed, re.MULTILINE), printed
+    assert re.search(r"^gree-l.* +3\d\d +403 ", printed, re.MULTILINE), printed
     assert re.search(r"^ +\d+  capacity$", printed, re.MULTILINE)
     assert "400 requests asked one by one" in printed
     assert "agent gree-l" in (folder / "demo.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"400 clients ask for reservations of this day",
+        r"\d+ promised, \d+ refused",
+        r"you reserve 4 cores as primes: promised from \d\d:\d\d to \d\d:\d\d",
+        r"4 processes count primes, on \w+-\d+",
+        r"refused: .+",
+        r"offered instead, .+: window\(.+",
+        r"taken: campaign holds its machines from \d\d:\d\d to \d\d:\d\d",
+        r"primes is done: 7,837 primes below 80,000; .+",
+        r"rack-\d \(8 machines\) falls silent; .+",
+        r"rack-\d is lost: of the promises of the day .*\d+ \w+.*",
+        r"primes-again begins anew, on \w+-\d+",
+        r"rack-\d is repaired, .+",
+        r"primes-again is done: 7,837 primes below 80,000; .+",
+        r"found and applied, version \d+ of the Plan: .*\d+ that were refused are promised.*",
+    ],
+)
+def test_the_demo_tells_what_happens(demo: tuple[str, str, Path], line: str) -> None:
+    """Every scene was played, each with the time of the day at which it happened."""
+    assert re.search(rf"^\d\d:\d\d  {line}", demo[0], re.MULTILINE), demo[0]
+
+
+def test_the_next_three_commands_run_as_printed(demo: tuple[str, str, Path]) -> None:
+    """What the demo tells to try next is done by a shell, and answered."""
+    printed, _, _ = demo
+    begin = printed.index("next, in another shell:")
+    lines = [one.strip() for one in printed[begin:].splitlines()[1:] if one.startswith("  ")]
+    commands = [one for one in lines if not one.startswith("#")]
+    assert len(commands) == 3, printed
+    for command in commands:
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == DONE, f"{command}\n{done.stdout}{done.stderr}"
 
 
 def test_what_the_demo_printed_is_what_the_server_lists(demo: tuple[str, str, Path]) -> None:
     """Accepted and refused requests together are the day, each once, page after page."""
     printed, server, _ = demo
     entries = json.loads(client(server, "list", "--limit", 5000, "-o", "json").stdout)
-    assert len({entry["id"] for entry in entries}) == len(entries) == 400
-    accepted = sum(entry["state"] != "refused" for entry in entries)
-    assert re.search(rf"^gree-l +{accepted} ", printed, re.MULTILINE)
+    ids = {entry["id"] for entry in entries} - {"mine", "whole"}
+    assert len(ids) == 403
     refused = json.loads(client(server, "list", "--state", "refused", "-o", "json").stdout)
-    assert len(refused) == 400 - accepted
+    assert re.search(rf"^ *{len(refused)}  capacity", printed, re.MULTILINE)
 
 
 def test_a_reservation_is_submitted_shown_and_cancelled(
@@ -84,21 +119,21 @@ def test_a_reservation_is_submitted_shown_and_cancelled(
     _, server, _ = demo
     request = tmp_path / "small.rdl"
     request.write_text("window(atom(<1 cpu>,1,2,60,120),+1h,+23h)")
-    asked = ("submit", request, "--id", "mine", "--tenant", "me", "--queue", "batch")
+    asked = ("submit", request, "--id", "whole", "--tenant", "me", "--queue", "batch")
     assert client(server, *asked, "--dry-run").exit_code == DONE
-    assert client(server, "show", "mine").exit_code == ERROR
+    assert client(server, "show", "whole").exit_code == ERROR
     done = client(server, *asked, "-o", "json")
     assert (done.exit_code, json.loads(done.stdout)["state"]) == (DONE, "accepted")
     assert client(server, *asked).exit_code == DONE
     request.write_text("window(atom(<1 cpu>,1,2,60,180),+1h,+23h)")
     another = client(server, *asked)
     assert another.exit_code == ERROR
-    assert "mine" in another.stderr
-    shown = client(server, "show", "mine").stdout
+    assert "whole" in another.stderr
+    shown = client(server, "show", "whole").stdout
     assert "window(atom(<1 cpu>, 1, 2, 60, 120), +3600, +82800)" in shown
-    stale = client(server, "cancel", "mine", "--revision", 7)
+    stale = client(server, "cancel", "whole", "--revision", 7)
     assert stale.exit_code == ERROR
-    cancelled = client(server, "cancel", "mine", "-o", "json")
+    cancelled = client(server, "cancel", "whole", "-o", "json")
     assert json.loads(cancelled.stdout)["state"] == "cancelled"
 
 

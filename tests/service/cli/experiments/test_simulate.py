@@ -92,7 +92,7 @@ def test_zoe_prints_ratios_beside_the_claims(tmp_path: Path) -> None:
     done = simulate("zoe-cluster", "--small", "--picture", picture)
     assert done.exit_code == DONE, done.output
     assert "flexible   fifo" in done.stdout
-    claimed = [line for line in done.stdout.splitlines() if line.endswith("0.63")]
+    claimed = [line for line in done.stdout.splitlines() if " 0.63 " in line]
     assert len(claimed) == 1
     assert "claimed: 0.63" in picture.read_text()
 
