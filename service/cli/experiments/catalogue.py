@@ -92,6 +92,11 @@ def _lotes(name: str, about: str, traces: str, claim: str, found: str) -> Experi
     return Experiment(name, about, target, time, traces, claim, found, has_sizes=drawn)
 
 
+def _cell(name: str, about: str, claim: str, found: str) -> Experiment:
+    target = "cell:run_sweep"
+    return Experiment(name, about, target, "minutes", "", claim, found, by_name=True)
+
+
 _HOLDS: Final = "holds"
 _PART: Final = "in part"
 _NO: Final = "does not hold"
@@ -101,6 +106,16 @@ _ALL: Final = (
         "omega", "1 to 32 planners on one Plan (Omega 4.3, 5.2)", "omega:run_planners", "minutes",
         "", "coarse conflict checks make more conflicts than fine ones", _HOLDS,
     ),
+    _cell("omega-waits", "architectures on a cell (Omega figures 5 to 7, 12)",
+          "shared state keeps batch jobs from waiting behind service jobs", _HOLDS),
+    _cell("omega-loads", "more batch jobs on shared state (Omega figure 8)",
+          "waits and conflicts rise with the load until it saturates", _HOLDS),
+    _cell("omega-schedulers", "1 to 32 batch schedulers (Omega figures 9, 13)",
+          "three batch schedulers bear decisions three times as long", _HOLDS),
+    _cell("omega-decisions", "busyness by both decision times (Omega figure 10)",
+          "two-level leaves jobs unserved where shared state serves them", _HOLDS),
+    _cell("omega-rules", "rules of transactions on a cell (Omega figure 14)",
+          "all-or-nothing conflicts twice as often, coarse checks 2 to 3 times", _HOLDS),
     _lotes("lotes-trace", "Google's trace by LoTES, Tetris, Greedy (5.3)", _GOOGLE,
            "LoTES never waits longer than Tetris; Greedy is worst by far", _NO),
     _lotes("lotes-resources", "classes of differing requests (5.4.2)", "",

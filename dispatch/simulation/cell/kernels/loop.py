@@ -1,0 +1,254 @@
+"""The event loop: jobs arrive, schedulers decide and commit, tasks end."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import numpy as np
+
+from dispatch.simulation.cell.kernels.arrays import (
+    ALLOCATOR,
+    CLAIMS,
+    DECIDED,
+    END,
+    EVENTS,
+    F64,
+    I64,
+    OFFERED,
+    Jobs,
+    Log,
+    Machines,
+    Rules,
+    Schedulers,
+)
+from dispatch.simulation.cell.kernels.compiled import entry, inner
+from dispatch.simulation.cell.kernels.heap import pop, push
+from dispatch.simulation.cell.kernels.placement import choose, find
+from dispatch.simulation.cell.kernels.transactions import claim, commit, keep, release
+
+_DAY_S = 86_400.0
+
+
+@entry
+def fill(machines: Machines, jobs: Jobs, log: Log, counts: I64) -> None:
+    """Place the jobs that stand at the start, as far as there is room."""
+    bounds = (0, machines.cores.size)
+    for job in range(jobs.left.size):
+        task = np.array([jobs.cores[job], jobs.memory[job], jobs.allowed[job]])
+        placed = 0
+        while placed < jobs.left[job]:
+            machine = find(machines.cores, machines.memory, machines.kind, bounds, task, counts)
+            if machine < 0:
+                break
+            claim(machines, machine, task[0], task[1])
+            log.claim[counts[CLAIMS]] = machine
+            counts[CLAIMS] += 1
+            placed += 1
+        if placed > 0:
+            keep(log, counts, (task[0], task[1], jobs.length_s[job]), -1, placed, 0.0)
+
+
+@inner
+def _append(who: Schedulers, jobs: Jobs, one: int, job: int) -> None:
+    """Put a job at the end of a scheduler's queue."""
+    jobs.next[job] = -1
+    if who.head[one] < 0:
+        who.head[one] = job
+    else:
+        jobs.next[who.tail[one]] = job
+    who.tail[one] = job
+
+
+@inner
+def _prepend(who: Schedulers, jobs: Jobs, one: int, job: int) -> None:
+    """Put a job at the head of a scheduler's queue."""
+    jobs.next[job] = who.head[one]
+    who.head[one] = job
+    if jobs.next[job] < 0:
+        who.tail[one] = job
+
+
+@inner
+def _begin(
+    machines: Machines,
+    jobs: Jobs,
+    who: Schedulers,
+    log: Log,
+    counts: I64,
+    rules: Rules,
+    one: int,
+    now: float,
+) -> None:
+    """Let a scheduler look at the cell and decide about the first of its queue."""
+    job = who.head[one]
+    who.head[one] = jobs.next[job]
+    who.job[one] = job
+    if np.isnan(jobs.first_s[job]):
+        jobs.first_s[job] = now
+    jobs.attempts[job] += 1
+    choose(machines, jobs, who, one, rules.offers, counts)
+    kind = jobs.type[job]
+    takes = who.job_s[one, kind] + who.task_s[one, kind] * jobs.left[job]
+    _spread_busy(who.busy_s[one], now, min(now + takes, rules.length_s))
+    push(log, counts, now + takes, DECIDED, one)
+
+
+@inner
+def _spread_busy(busy_s: F64, begin: float, end: float) -> None:
+    """Add an interval to the days that it touches."""
+    while begin < end:
+        day = int(begin // _DAY_S)
+        stop = min(end, (day + 1) * _DAY_S)
+        busy_s[day] += stop - begin
+        begin = stop
+
+
+@inner
+def _share(machines: Machines, who: Schedulers, one: int) -> int:
+    """Return the dominant share, in parts that compare: all machines are alike."""
+    return max(who.held_cores[one], who.held_memory[one])
+
+
+@inner
+def _ask_allocator(
+    machines: Machines, who: Schedulers, log: Log, counts: I64, rules: Rules, now: float
+) -> None:
+    """Have the allocator make the next offer, to whom dominant resource fairness says."""
+    if counts[ALLOCATOR]:
+        return
+    chosen = -1
+    for one in range(who.job.size):
+        if who.job[one] < 0 and who.head[one] >= 0:
+            if chosen < 0 or _share(machines, who, one) < _share(machines, who, chosen):
+                chosen = one
+    if chosen < 0:
+        return
+    for machine in range(machines.cores.size):
+        if machines.cores[machine] > machines.locked_cores[machine]:
+            counts[ALLOCATOR] = 1
+            push(log, counts, now + rules.offer_s, OFFERED, chosen)
+            return
+
+
+@inner
+def _offer(machines: Machines, one: int) -> None:
+    """Lock all that is free and in no offer for a scheduler."""
+    for machine in range(machines.cores.size):
+        cores = machines.cores[machine] - machines.locked_cores[machine]
+        memory = machines.memory[machine] - machines.locked_memory[machine]
+        machines.offer_cores[one, machine] = cores
+        machines.offer_memory[one, machine] = memory
+        machines.locked_cores[machine] += cores
+        machines.locked_memory[machine] += memory
+
+
+@inner
+def _return_offer(machines: Machines, one: int) -> None:
+    """Unlock what a scheduler was offered."""
+    for machine in range(machines.cores.size):
+        machines.locked_cores[machine] -= machines.offer_cores[one, machine]
+        machines.locked_memory[machine] -= machines.offer_memory[one, machine]
+
+
+@inner
+def _finish(
+    machines: Machines,
+    jobs: Jobs,
+    who: Schedulers,
+    log: Log,
+    counts: I64,
+    rules: Rules,
+    one: int,
+    now: float,
+) -> None:
+    """Commit what a scheduler has decided; a job with tasks left goes back into its queue."""
+    job, day = who.job[one], int(now // _DAY_S)
+    if rules.offers:
+        _return_offer(machines, one)
+    placed, conflict = commit(machines, jobs, who, log, counts, rules, one, now)
+    if conflict:
+        who.conflicts[one, day] += 1
+        jobs.conflicts[job] += 1
+    elif placed > 0:
+        who.successes[one, day] += 1
+    who.job[one] = -1
+    jobs.left[job] -= placed
+    if jobs.left[job] == 0:
+        jobs.placed_s[job] = now
+    elif jobs.attempts[job] >= rules.attempts:
+        jobs.abandoned[job] = 1
+    elif conflict:
+        _prepend(who, jobs, one, job)
+    else:
+        _append(who, jobs, one, job)
+
+
+@inner
+def _go_on(
+    machines: Machines,
+    jobs: Jobs,
+    who: Schedulers,
+    log: Log,
+    counts: I64,
+    rules: Rules,
+    one: int,
+    now: float,
+) -> None:
+    """Begin the next decision of a scheduler, or ask for the offer that it needs."""
+    if rules.offers:
+        _ask_allocator(machines, who, log, counts, rules, now)
+    elif who.job[one] < 0 and who.head[one] >= 0:
+        _begin(machines, jobs, who, log, counts, rules, one, now)
+
+
+@entry
+def run(
+    machines: Machines,
+    jobs: Jobs,
+    who: Schedulers,
+    dealt: I64,
+    log: Log,
+    counts: I64,
+    rules: Rules,
+    used: F64,
+) -> None:
+    """Run until `rules.length_s`.
+
+    Parameters
+    ----------
+    dealt
+        int64[job]: the scheduler of each.
+    used
+        float64[sample]: part of the cores that is held, each `sample_s`.
+    """
+    arrival, sample, now = 0, 0, 0.0
+    count = jobs.left.size
+    whole = machines.cores.size * 1000.0
+    while True:
+        comes = jobs.arrival_s[arrival] if arrival < count else np.inf
+        event = log.time[0] if counts[EVENTS] > 0 else np.inf
+        now = min(comes, event)
+        while sample < used.size and sample * rules.sample_s <= min(now, rules.length_s):
+            used[sample] = 1.0 - machines.cores.sum() / whole
+            sample += 1
+        if now >= rules.length_s:
+            return
+        if comes < event:
+            one = dealt[arrival]
+            _append(who, jobs, one, arrival)
+            arrival += 1
+            _go_on(machines, jobs, who, log, counts, rules, one, now)
+            continue
+        _, what, which = pop(log, counts)
+        if what == END:
+            release(machines, who, log, which)
+            if rules.offers:
+                _ask_allocator(machines, who, log, counts, rules, now)
+        elif what == DECIDED:
+            _finish(machines, jobs, who, log, counts, rules, which, now)
+            _go_on(machines, jobs, who, log, counts, rules, which, now)
+        else:
+            counts[ALLOCATOR] = 0
+            _offer(machines, which)
+            _begin(machines, jobs, who, log, counts, rules, which, now)
+            _ask_allocator(machines, who, log, counts, rules, now)

@@ -1,0 +1,73 @@
+"""Where tasks go: randomized first fit on what a scheduler sees (Omega, table 2)."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import numpy as np
+
+from dispatch.simulation.cell.kernels.arrays import I64, Jobs, Machines, Schedulers
+from dispatch.simulation.cell.kernels.compiled import inner
+from dispatch.simulation.cell.kernels.draws import draw
+
+#: Machines that are drawn before all are looked at in turn.
+DRAWS = 30
+
+
+@inner
+def find(
+    cores: I64, memory: I64, kind: I64, bounds: tuple[int, int], task: I64, counts: I64
+) -> int:
+    """Return a machine that holds one more task, or -1.
+
+    Parameters
+    ----------
+    bounds
+        First machine, and first past the last.
+    task
+        Its cores, memory and the kinds of machines that it may run on.
+    """
+    begin, size = bounds[0], bounds[1] - bounds[0]
+    for _ in range(DRAWS):
+        machine = begin + draw(counts, size)
+        if cores[machine] >= task[0] and memory[machine] >= task[1]:
+            if (task[2] >> kind[machine]) & 1:
+                return machine
+    start = draw(counts, size)
+    for step in range(size):
+        machine = begin + (start + step) % size
+        if cores[machine] >= task[0] and memory[machine] >= task[1]:
+            if (task[2] >> kind[machine]) & 1:
+                return machine
+    return -1
+
+
+@inner
+def choose(
+    machines: Machines, jobs: Jobs, who: Schedulers, one: int, offers: int, counts: I64
+) -> None:
+    """Choose machines for the tasks that are left of a scheduler's job; the cell stays as it is."""
+    job = who.job[one]
+    task = np.array([jobs.cores[job], jobs.memory[job], jobs.allowed[job]])
+    cores, memory = machines.cores, machines.memory
+    if offers:
+        cores, memory = machines.offer_cores[one], machines.offer_memory[one]
+    most = min(
+        (who.limit[one] - who.held_cores[one]) // task[0],
+        (who.limit[one] - who.held_memory[one]) // task[1],
+    )
+    wanted = min(jobs.left[job], max(most, 0))
+    count = 0
+    while count < wanted:
+        machine = find(cores, memory, machines.kind, (who.begin[one], who.end[one]), task, counts)
+        if machine < 0:
+            break
+        cores[machine] -= task[0]
+        memory[machine] -= task[1]
+        who.machine[one, count] = machine
+        who.seen[one, count] = machines.changed[machine]
+        count += 1
+    for claim in range(count):
+        cores[who.machine[one, claim]] += task[0]
+        memory[who.machine[one, claim]] += task[1]
+    who.wanted[one] = count

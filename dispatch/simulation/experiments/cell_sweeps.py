@@ -1,0 +1,168 @@
+"""The sweeps of Omega's sections 4 and 5 on the model of a cell: which runs make which figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from dispatch.simulation.cell.architecture import (
+    Architecture,
+    Decision,
+    multi_path,
+    partitioned,
+    shared_state,
+    single_path,
+    two_level,
+)
+from dispatch.simulation.cell.simulator import simulate_cell
+from dispatch.simulation.cell.workload import CELLS
+
+#: Makes an architecture of the decision about service jobs.
+Maker: TypeAlias = Callable[[Decision], Architecture]
+
+MAKERS: Final[Mapping[str, Maker]] = {
+    "single path": lambda decision: single_path(decision.job_s),
+    "multi-path": multi_path,
+    "partition": partitioned,
+    "two-level": two_level,
+    "shared state": shared_state,
+}
+
+#: Days of a run; two-level takes a day, as in the paper: failed attempts make it long.
+DAYS: Final = 7.0
+OFFER_DAYS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CellPoint:
+    """One run.
+
+    Attributes
+    ----------
+    architecture
+        A name of `MAKERS`.
+    cell
+        A name of `CELLS`.
+    job_s, task_s
+        Decision times of the service scheduler (of every scheduler on the single path).
+    batch_job_s
+        Seconds for a batch job.
+    batches
+        Batch schedulers of shared state.
+    busier
+        Batch jobs come so many times as often.
+    coarse, gang
+        Rules of transactions.
+    days
+        Length of the run; None for the figure's own.
+    """
+
+    architecture: str = "shared state"
+    cell: str = "B"
+    job_s: float = 0.1
+    task_s: float = 0.005
+    batch_job_s: float = 0.1
+    batches: int = 1
+    busier: float = 1.0
+    coarse: bool = False
+    gang: bool = False
+    days: float | None = None
+
+    def built(self) -> Architecture:
+        """Return the architecture that is run."""
+        service = Decision(self.job_s, self.task_s)
+        if self.architecture == "shared state":
+            found = shared_state(service, Decision(self.batch_job_s), self.batches)
+        else:
+            found = MAKERS[self.architecture](service)
+        return found.rules(coarse=self.coarse, gang=self.gang)
+
+    def length_days(self) -> float:
+        """Return how long it runs."""
+        own = OFFER_DAYS if self.architecture == "two-level" else DAYS
+        return own if self.days is None else self.days
+
+
+def run_point(point: CellPoint, seed: int) -> dict[str, float]:
+    """Run a point and return its figures.
+
+    ``busyness`` and ``conflicts`` are those of the scheduler of service jobs, ``batch_busyness``
+    and ``batch_conflicts`` the mean of those of batch jobs; with one scheduler they are the same.
+    ``unserved`` is the part of the jobs that had no attempt or were given up.
+    """
+    mix = CELLS[point.cell].busier(point.busier)
+    architecture = point.built()
+    found = simulate_cell(mix, architecture, point.length_days(), seed)
+    service = found.schedulers[-1]
+    batch = found.schedulers[:-1] or found.schedulers
+    lost = sum(one.waiting + one.abandoned for one in (found.batch, found.service))
+    return {
+        "batch_wait_s": found.batch.wait_s,
+        "service_wait_s": found.service.wait_s,
+        "batch_busyness": sum(one.busyness for one in batch) / len(batch),
+        "busyness": service.busyness,
+        "mad": service.busyness_mad,
+        "batch_conflicts": sum(one.conflict_fraction for one in batch) / len(batch),
+        "conflicts": service.conflict_fraction,
+        "abandoned": float(found.batch.abandoned + found.service.abandoned),
+        "unserved": lost / max(1, found.batch.jobs + found.service.jobs),
+        "used": float(found.used.mean()),
+    }
+
+
+_SERVICE_S: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+_TASK_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0)
+
+
+def waits(small: bool) -> Sequence[CellPoint]:
+    """Figures 5, 6, 7 and 12: every architecture over the decision time of service jobs."""
+    cells, times = (("C",), (0.1, 10.0, 100.0)) if small else (("A", "B", "C"), _SERVICE_S)
+    return [
+        CellPoint(architecture, cell, job_s)
+        for cell in cells
+        for architecture in MAKERS
+        for job_s in times
+    ]
+
+
+def loads(small: bool) -> Sequence[CellPoint]:
+    """Figure 8: shared state, batch jobs that come up to ten times as often."""
+    factors = (1.0, 4.0) if small else (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+    cells = ("C",) if small else ("A", "B", "C")
+    return [CellPoint(cell=cell, busier=factor) for cell in cells for factor in factors]
+
+
+def schedulers(small: bool) -> Sequence[CellPoint]:
+    """Figures 9 and 13: batch jobs dealt to 1 to 32 schedulers, each slower and slower."""
+    counts, times = ((1, 4), (0.1, 4.0)) if small else ((1, 3, 8, 16, 32), (0.1, 1.0, 4.0, 15.0))
+    return [
+        CellPoint(cell="C", batch_job_s=job_s, batches=count) for count in counts for job_s in times
+    ]
+
+
+def decisions(small: bool) -> Sequence[CellPoint]:
+    """Figure 10: busyness over both decision times of service jobs, on cell B."""
+    jobs, tasks = ((0.1, 10.0), (0.005, 0.5)) if small else (_SERVICE_S, _TASK_S)
+    return [
+        CellPoint(architecture, "B", job_s, task_s)
+        for architecture in ("multi-path", "two-level", "shared state")
+        for job_s in jobs
+        for task_s in tasks
+    ]
+
+
+def rules(small: bool) -> Sequence[CellPoint]:
+    """Figure 14: what detects a conflict, and what is then given up, on cell C."""
+    times = (10.0, 100.0) if small else _SERVICE_S
+    return [
+        CellPoint(cell="C", job_s=job_s, coarse=coarse, gang=gang)
+        for coarse in (False, True)
+        for gang in (False, True)
+        for job_s in times
+    ]
+
+
+def shortened(points: Sequence[CellPoint]) -> list[CellPoint]:
+    """Return the points with runs of a quarter of a day."""
+    return [replace(one, days=0.25) for one in points]

@@ -1,0 +1,160 @@
+"""Omega's figures 5 to 14 on the model of a cell: one sweep a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from dispatch.simulation.experiments import cell_sweeps
+from dispatch.simulation.experiments.cell_sweeps import CellPoint, run_point
+from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
+from service.cli.experiments.effort import ExperimentEffort
+from service.cli.experiments.results import (
+    ExperimentResult,
+    Table,
+    figure_cells,
+    figure_series,
+    spread_header,
+)
+from service.pictures.experiments import ExperimentPanel
+
+#: Figures of a panel, and what its axis says.
+_LABELS: Final[Mapping[str, str]] = {
+    "batch_wait_s": "mean wait of batch jobs, s",
+    "service_wait_s": "mean wait of service jobs, s",
+    "batch_busyness": "busyness of batch schedulers",
+    "busyness": "busyness of the service scheduler",
+    "conflicts": "conflicts a transaction without, service",
+    "batch_conflicts": "conflicts a transaction without, batch",
+    "unserved": "jobs without an attempt, or given up",
+}
+
+_WAITS: Final = frozenset({"batch_wait_s", "service_wait_s"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """How one experiment is run and drawn.
+
+    Attributes
+    ----------
+    points
+        Makes the points; True for few of them.
+    line, x
+        Name a point's line, and its place on the axis.
+    x_label
+        Of the axis.
+    shown
+        Figures that have a panel.
+    """
+
+    points: Callable[[bool], Sequence[CellPoint]]
+    line: Callable[[CellPoint], str]
+    x: Callable[[CellPoint], float]
+    x_label: str
+    shown: Sequence[str]
+
+
+def _rules_of(point: CellPoint) -> str:
+    found = "coarse" if point.coarse else "fine"
+    return f"{found}, {'all-or-nothing' if point.gang else 'incremental'}"
+
+
+_SERVICE: Final = "seconds to decide about a service job"
+
+_SWEEPS: Final[Mapping[str, _Sweep]] = {
+    "omega-waits": _Sweep(
+        cell_sweeps.waits,
+        lambda point: f"{point.cell}, {point.architecture}",
+        lambda point: point.job_s,
+        _SERVICE,
+        ("batch_wait_s", "service_wait_s", "batch_busyness", "busyness", "conflicts", "unserved"),
+    ),
+    "omega-loads": _Sweep(
+        cell_sweeps.loads,
+        lambda point: f"cell {point.cell}",
+        lambda point: point.busier,
+        "batch jobs, times as often",
+        ("batch_wait_s", "batch_busyness", "busyness", "batch_conflicts", "unserved"),
+    ),
+    "omega-schedulers": _Sweep(
+        cell_sweeps.schedulers,
+        lambda point: f"{point.batches} of batch jobs",
+        lambda point: point.batch_job_s,
+        "seconds to decide about a batch job",
+        ("batch_wait_s", "batch_busyness", "batch_conflicts", "unserved"),
+    ),
+    "omega-decisions": _Sweep(
+        cell_sweeps.decisions,
+        lambda point: f"{point.architecture}, {point.task_s:g} s a task",
+        lambda point: point.job_s,
+        _SERVICE,
+        ("busyness", "batch_busyness", "unserved"),
+    ),
+    "omega-rules": _Sweep(
+        cell_sweeps.rules,
+        _rules_of,
+        lambda point: point.job_s,
+        _SERVICE,
+        ("conflicts", "busyness", "service_wait_s", "unserved"),
+    ),
+}
+
+
+def run_sweep(effort: ExperimentEffort, name: str) -> ExperimentResult:
+    """Run every point of a sweep with each seed; means and spreads over the seeds."""
+    sweep, seeds = _SWEEPS[name], effort.seeds_or((1, 2, 3))
+    points = list(sweep.points(effort.small))
+    if effort.small:
+        points = cell_sweeps.shortened(points)
+    parts = [partial(run_point, point, seed) for point in points for seed in seeds]
+    found: Sequence[dict[str, float]] = effort.parts(parts)
+    whole = len(found) // len(seeds)
+    figures = [
+        figures_over_seeds(found[place * len(seeds) : (place + 1) * len(seeds)])
+        for place in range(whole)
+    ]
+    return _result_of(name, sweep, points[:whole], figures)
+
+
+def _result_of(
+    name: str, sweep: _Sweep, points: Sequence[CellPoint], figures: Sequence[Mapping[str, Figure]]
+) -> ExperimentResult:
+    rows = [
+        [sweep.line(point), sweep.x(point), *figure_cells(one, sweep.shown)]
+        for point, one in zip(points, figures, strict=True)
+    ]
+    header = ["line", sweep.x_label, *spread_header(sweep.shown)]
+    lines: dict[str, list[int]] = {}
+    for place, point in enumerate(points):
+        lines.setdefault(sweep.line(point), []).append(place)
+    panels = [_panel(sweep, key, lines, points, figures) for key in sweep.shown]
+    document: dict[str, Any] = {
+        "experiment": name,
+        "rows": [
+            {"line": sweep.line(point), "x": sweep.x(point), "figures": figures_json(one)}
+            for point, one in zip(points, figures, strict=True)
+        ],
+    }
+    return ExperimentResult(document, (Table.of(header, rows),), panels)
+
+
+def _panel(
+    sweep: _Sweep,
+    key: str,
+    lines: Mapping[str, Sequence[int]],
+    points: Sequence[CellPoint],
+    figures: Sequence[Mapping[str, Figure]],
+) -> ExperimentPanel:
+    series = [
+        figure_series(
+            line, [sweep.x(points[at]) for at in places], [figures[at][key] for at in places]
+        )
+        for line, places in lines.items()
+    ]
+    label = _LABELS[key]
+    return ExperimentPanel(
+        label, sweep.x_label, label, series, log_x=True, log_y=key in _WAITS, least=0.01
+    )
