@@ -26,6 +26,22 @@ class View(IntEnum):
     """What nobody holds, locked while it decides (Mesos)."""
 
 
+class Growth(IntEnum):
+    """How many workers a MapReduce job is given beyond what it asks for (Omega, section 6)."""
+
+    NONE = 0
+    """None."""
+
+    MAX_PARALLELISM = 1
+    """As many as shorten it."""
+
+    GLOBAL_CAP = 2
+    """Those too, while the cell holds less than a part of its cores."""
+
+    RELATIVE_SIZE = 3
+    """Up to a multiple of what it asks for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Seconds to decide: `job_s`, and `task_s` for each task."""
@@ -72,6 +88,9 @@ class Architecture:
         Attempts after which a job with tasks left is abandoned.
     offer_s
         How long the allocator takes for an offer.
+    growth, cap, times
+        Workers beyond what MapReduce jobs ask for; the part of the cell's cores up to which
+        (`Growth.GLOBAL_CAP`), and the multiple of what is asked (`Growth.RELATIVE_SIZE`).
     """
 
     name: str
@@ -81,6 +100,9 @@ class Architecture:
     gang: bool = False
     attempts: int = 1_000
     offer_s: float = 0.001
+    growth: Growth = Growth.NONE
+    cap: float = 0.6
+    times: int = 4
 
     def rules(self, *, coarse: bool, gang: bool) -> Architecture:
         """Return the same schedulers under other rules (Omega, figure 14)."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dispatch.simulation.cell.architecture import Architecture, CellScheduler, View
+from dispatch.simulation.cell.architecture import Architecture, CellScheduler, Growth, View
 from dispatch.simulation.cell.kernels.arrays import (
     RANDOM,
     SIZE,
@@ -89,12 +89,15 @@ class CellResult:
         Jobs by type.
     used
         float64[sample]: part of the cores that is held, each `SAMPLE_S`.
+    speed_ups
+        float64[job]: of the jobs that more workers make faster, how much faster each is.
     """
 
     schedulers: tuple[SchedulerFigures, ...]
     batch: TypeFigures
     service: TypeFigures
     used: F64
+    speed_ups: F64
 
     def of(self, type_: int) -> TypeFigures:
         """Return the figures of a type of jobs."""
@@ -127,7 +130,10 @@ def simulate_cell(
         for one in range(len(architecture.schedulers))
     )
     batch, service = (_type_figures(found.jobs, type_, length_s) for type_ in (BATCH, SERVICE))
-    return CellResult(schedulers, batch, service, found.used)
+    jobs = found.jobs
+    grown = (jobs.useful > jobs.asked) & ~np.isnan(jobs.placed_s)
+    speed_ups = jobs.workers[grown] / jobs.asked[grown]
+    return CellResult(schedulers, batch, service, found.used, speed_ups)
 
 
 class CellRun(NamedTuple):
@@ -158,7 +164,9 @@ def run_jobs(
     """
     days = max(1, math.ceil(length_s / DAY_S))
     kind = np.arange(mix.machines, dtype=np.int64) % mix.kinds
-    tasks = int(standing.tasks.sum() + coming.tasks.sum())
+    grows = architecture.growth is not Growth.NONE
+    most = coming.useful if grows else coming.tasks
+    tasks = int(standing.tasks.sum() + most.sum())
     rules = Rules(
         int(architecture.view is View.OFFER),
         int(architecture.coarse),
@@ -167,11 +175,14 @@ def run_jobs(
         architecture.offer_s,
         length_s,
         SAMPLE_S,
+        int(architecture.growth),
+        architecture.cap,
+        architecture.times,
     )
     found = CellRun(
         _machines(kind, len(architecture.schedulers), architecture.view),
         _jobs(coming),
-        _schedulers(mix, architecture, int(coming.tasks.max(initial=1)), days),
+        _schedulers(mix, architecture, int(most.max(initial=1)), days),
         _log(tasks + len(architecture.schedulers) + 2),
         np.zeros(SIZE, dtype=np.int64),
         np.zeros(int(length_s // SAMPLE_S) + 1),
@@ -205,7 +216,8 @@ def _jobs(given: CellJobs) -> Jobs:
     zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
     return Jobs(
         given.arrival_s, given.length_s, given.type, given.cores, given.memory, given.allowed,
-        given.tasks.copy(), zeros[0], zeros[1], never, never.copy(), zeros[2],
+        given.useful, given.tasks, given.tasks.copy(), given.tasks.copy(),
+        zeros[0], zeros[1], never, never.copy(), zeros[2],
         np.full(count, -1, dtype=np.int64),
     )  # fmt: skip
 

@@ -26,6 +26,9 @@ WHOLE: Final = 1000
 
 DAY_S: Final = 86_400.0
 
+#: Most workers of one MapReduce job.
+MOST_WORKERS: Final = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class JobType:
@@ -46,6 +49,10 @@ class JobType:
         around it, at least a tenth.
     picky
         Part of the jobs that only a tenth to a half of the machines can run.
+    mapreduce
+        Part of the jobs that run faster with more workers than they ask for, up to a multiple of
+        them: log-normal, median 5, sigma 1.5 (Omega, section 6: about a fifth, and many more
+        activities than workers).
     """
 
     share: float
@@ -58,6 +65,7 @@ class JobType:
     most_s: float
     memory: float = 1.0
     picky: float = 0.0
+    mapreduce: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,10 @@ class CellMix:
         batch = self.batch
         often = batch.interarrival_s / factor
         return replace(self, batch=replace(batch, interarrival_s=often, share=batch.share * factor))
+
+    def mapreduce(self, part: float = 0.2) -> CellMix:
+        """Return the mix with a part of its batch jobs that more workers make faster."""
+        return replace(self, batch=replace(self.batch, mapreduce=part))
 
     def picky(self, part: float) -> CellMix:
         """Return the mix with constraints on a part of its jobs."""
@@ -136,6 +148,8 @@ class CellJobs(NamedTuple):
         int64[job]: what one task takes of a machine, in thousandths.
     allowed
         int64[job]: bit k is set where machines of kind k can run it.
+    useful
+        int64[job]: tasks up to which more of them shorten the job; `tasks` where none does.
     """
 
     arrival_s: F64
@@ -145,6 +159,7 @@ class CellJobs(NamedTuple):
     cores: I64
     memory: I64
     allowed: I64
+    useful: I64
 
 
 def _chosen(jobs: CellJobs, places: I64) -> CellJobs:
@@ -157,6 +172,7 @@ def _chosen(jobs: CellJobs, places: I64) -> CellJobs:
         jobs.cores[places],
         jobs.memory[places],
         jobs.allowed[places],
+        jobs.useful[places],
     )
 
 
@@ -170,6 +186,7 @@ def _joined(one: CellJobs, other: CellJobs) -> CellJobs:
         np.concatenate([one.cores, other.cores]),
         np.concatenate([one.memory, other.memory]),
         np.concatenate([one.allowed, other.allowed]),
+        np.concatenate([one.useful, other.useful]),
     )
 
 
@@ -233,7 +250,11 @@ def _described(
         kinds = rng.permutation(mix.kinds)[: int(rng.integers(1, mix.kinds // 2 + 1))]
         allowed[place] = int((1 << kinds.astype(np.int64)).sum())
     types = np.full(count, type_, dtype=np.int64)
-    return CellJobs(arrival, length, types, tasks, cores, memory, allowed)
+    multiple = np.exp(np.log(5.0) + 1.5 * rng.standard_normal(count))
+    grows = rng.uniform(size=count) < job.mapreduce
+    most = np.minimum(np.ceil(tasks * np.maximum(multiple, 1.0)), MOST_WORKERS).astype(np.int64)
+    useful = np.where(grows, np.maximum(tasks, most), tasks)
+    return CellJobs(arrival, length, types, tasks, cores, memory, allowed, useful)
 
 
 def _standing(mix: CellMix, rng: np.random.Generator) -> CellJobs:

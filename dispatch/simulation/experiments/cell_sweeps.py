@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from dispatch.simulation.cell.architecture import (
     Architecture,
     Decision,
+    Growth,
     multi_path,
     partitioned,
     shared_state,
@@ -161,6 +164,28 @@ def rules(small: bool) -> Sequence[CellPoint]:
         for gang in (False, True)
         for job_s in times
     ]
+
+
+#: Parts of the MapReduce jobs whose speed-ups are told.
+QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.99)
+
+
+def run_growth(cell: str, growth: Growth, days: float, seed: int) -> dict[str, float]:
+    """Run MapReduce jobs with more workers on a cell; return their speed-ups and how it is used.
+
+    ``faster`` is the part of them that gains; ``speed_up_80`` is what four fifths do not pass;
+    ``used`` and ``used_deviation`` are over the hours (Omega, figures 15 and 16).
+    """
+    mix = CELLS[cell].mapreduce()
+    architecture = replace(shared_state(Decision()), growth=growth)
+    found = simulate_cell(mix, architecture, days, seed)
+    quantiles = np.quantile(found.speed_ups, QUANTILES).tolist()
+    return {
+        "faster": float((found.speed_ups > 1).mean()),
+        **{f"speed_up_{100 * q:g}": at for q, at in zip(QUANTILES, quantiles, strict=True)},
+        "used": float(found.used.mean()),
+        "used_deviation": float(found.used.std()),
+    }
 
 
 def shortened(points: Sequence[CellPoint]) -> list[CellPoint]:

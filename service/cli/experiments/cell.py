@@ -1,4 +1,4 @@
-"""Omega's figures 5 to 14 on the model of a cell: one sweep a command."""
+"""Omega's figures 5 to 16 on the model of a cell: one sweep a command."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from dispatch.simulation.cell.architecture import Growth
 from dispatch.simulation.experiments import cell_sweeps
-from dispatch.simulation.experiments.cell_sweeps import CellPoint, run_point
+from dispatch.simulation.experiments.cell_sweeps import QUANTILES, CellPoint, run_growth, run_point
 from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 from service.cli.experiments.effort import ExperimentEffort
 from service.cli.experiments.results import (
@@ -117,6 +118,62 @@ def run_sweep(effort: ExperimentEffort, name: str) -> ExperimentResult:
         for place in range(whole)
     ]
     return _result_of(name, sweep, points[:whole], figures)
+
+
+#: Policies of Omega's MapReduce scheduler, as people call them.
+_GROWTHS: Final = {
+    Growth.NONE: "none",
+    Growth.MAX_PARALLELISM: "max-parallelism",
+    Growth.GLOBAL_CAP: "global cap 60 %",
+    Growth.RELATIVE_SIZE: "relative size x 4",
+}
+
+
+def run_mapreduce(effort: ExperimentEffort) -> ExperimentResult:
+    """Give MapReduce jobs of cells A, C and D more workers, by every policy."""
+    seeds, days = effort.seeds_or((1, 2, 3)), 0.25 if effort.small else 7.0
+    cells = ("D",) if effort.small else ("A", "C", "D")
+    points = [(cell, growth) for cell in cells for growth in Growth]
+    parts = [partial(run_growth, *point, days, seed) for point in points for seed in seeds]
+    found: Sequence[dict[str, float]] = effort.parts(parts)
+    whole = len(found) // len(seeds)
+    figures = {
+        point: figures_over_seeds(found[place * len(seeds) : (place + 1) * len(seeds)])
+        for place, point in enumerate(points[:whole])
+    }
+    shown = ("faster", "speed_up_50", "speed_up_80", "used", "used_deviation")
+    rows = [
+        [cell, _GROWTHS[growth], *figure_cells(one, shown)]
+        for (cell, growth), one in figures.items()
+    ]
+    header = ["cell", "policy", *spread_header(shown)]
+    panels = [_speed_up_panel(cell, figures) for cell in dict.fromkeys(one for one, _ in figures)]
+    document: dict[str, Any] = {
+        "experiment": "omega-mapreduce",
+        "rows": [
+            {"cell": cell, "policy": _GROWTHS[growth], "figures": figures_json(one)}
+            for (cell, growth), one in figures.items()
+        ],
+    }
+    return ExperimentResult(document, (Table.of(header, rows),), panels)
+
+
+def _speed_up_panel(
+    cell: str, figures: Mapping[tuple[str, Growth], Mapping[str, Figure]]
+) -> ExperimentPanel:
+    series = [
+        figure_series(
+            _GROWTHS[growth],
+            QUANTILES,
+            [one[f"speed_up_{100 * quantile:g}"] for quantile in QUANTILES],
+        )
+        for (of, growth), one in figures.items()
+        if of == cell and growth is not Growth.NONE
+    ]
+    label = "speed-up"
+    return ExperimentPanel(
+        f"MapReduce jobs of cell {cell}", "part of the jobs", label, series, log_y=True, least=1.0
+    )
 
 
 def _result_of(

@@ -56,6 +56,8 @@ class Jobs(NamedTuple):
 
     Attributes
     ----------
+    useful, asked, workers
+        int64[job]: tasks up to which more shorten it; tasks asked for; tasks that it got at once.
     left, attempts, conflicts
         int64[job]: tasks not placed yet; attempts, and those that met a conflict.
     first_s, placed_s
@@ -72,6 +74,9 @@ class Jobs(NamedTuple):
     cores: I64
     memory: I64
     allowed: I64
+    useful: I64
+    asked: I64
+    workers: I64
     left: I64
     attempts: I64
     conflicts: I64
@@ -159,3 +164,6 @@ class Rules(NamedTuple):
     offer_s: float
     length_s: float
     sample_s: float
+    growth: int
+    cap: float
+    times: int

@@ -86,9 +86,9 @@ def _begin(
     if np.isnan(jobs.first_s[job]):
         jobs.first_s[job] = now
     jobs.attempts[job] += 1
-    choose(machines, jobs, who, one, rules.offers, counts)
+    choose(machines, jobs, who, one, rules, counts)
     kind = jobs.type[job]
-    takes = who.job_s[one, kind] + who.task_s[one, kind] * jobs.left[job]
+    takes = who.job_s[one, kind] + who.task_s[one, kind] * max(jobs.left[job], who.wanted[one])
     _spread_busy(who.busy_s[one], now, min(now + takes, rules.length_s))
     push(log, counts, now + takes, DECIDED, one)
 
@@ -172,7 +172,9 @@ def _finish(
     elif placed > 0:
         who.successes[one, day] += 1
     who.job[one] = -1
-    jobs.left[job] -= placed
+    if jobs.attempts[job] == 1:
+        jobs.workers[job] = max(placed, jobs.asked[job])
+    jobs.left[job] = max(0, jobs.left[job] - placed)
     if jobs.left[job] == 0:
         jobs.placed_s[job] = now
     elif jobs.attempts[job] >= rules.attempts:

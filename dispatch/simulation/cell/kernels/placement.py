@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatch.simulation.cell.kernels.arrays import I64, Jobs, Machines, Schedulers
+from dispatch.simulation.cell.kernels.arrays import I64, Jobs, Machines, Rules, Schedulers
 from dispatch.simulation.cell.kernels.compiled import inner
 from dispatch.simulation.cell.kernels.draws import draw
+
+# Numbers of `dispatch.simulation.cell.architecture.Growth`.
+NO_GROWTH = 0
+GLOBAL_CAP = 2
+RELATIVE_SIZE = 3
 
 #: Machines that are drawn before all are looked at in turn.
 DRAWS = 30
@@ -43,20 +48,36 @@ def find(
 
 
 @inner
+def _target(machines: Machines, jobs: Jobs, rules: Rules, job: int) -> int:
+    """Return how many tasks to place: at first, those that shorten a job besides what is left."""
+    left = jobs.left[job]
+    if rules.growth == NO_GROWTH or jobs.attempts[job] > 1 or jobs.useful[job] <= left:
+        return left
+    most = jobs.useful[job]
+    if rules.growth == RELATIVE_SIZE:
+        most = min(most, rules.times * jobs.asked[job])
+    elif rules.growth == GLOBAL_CAP:
+        whole = machines.cores.size * 1000.0
+        room = rules.cap * whole - (whole - machines.cores.sum())
+        most = min(most, int(max(room, 0.0) / jobs.cores[job]))
+    return max(left, most)
+
+
+@inner
 def choose(
-    machines: Machines, jobs: Jobs, who: Schedulers, one: int, offers: int, counts: I64
+    machines: Machines, jobs: Jobs, who: Schedulers, one: int, rules: Rules, counts: I64
 ) -> None:
     """Choose machines for the tasks that are left of a scheduler's job; the cell stays as it is."""
     job = who.job[one]
     task = np.array([jobs.cores[job], jobs.memory[job], jobs.allowed[job]])
     cores, memory = machines.cores, machines.memory
-    if offers:
+    if rules.offers:
         cores, memory = machines.offer_cores[one], machines.offer_memory[one]
     most = min(
         (who.limit[one] - who.held_cores[one]) // task[0],
         (who.limit[one] - who.held_memory[one]) // task[1],
     )
-    wanted = min(jobs.left[job], max(most, 0))
+    wanted = min(_target(machines, jobs, rules, job), max(most, 0))
     count = 0
     while count < wanted:
         machine = find(cores, memory, machines.kind, (who.begin[one], who.end[one]), task, counts)

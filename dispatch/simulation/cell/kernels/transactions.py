@@ -104,7 +104,10 @@ def commit(
     for place in range(first, counts[CLAIMS]):
         machines.changed[log.claim[place]] += 1
     if placed > 0:
-        keep(log, counts, (cores, memory, jobs.length_s[job]), one, placed, now)
+        length = jobs.length_s[job]
+        if placed > jobs.left[job]:  # more workers than were asked for share the same work
+            length *= jobs.left[job] / placed
+        keep(log, counts, (cores, memory, length), one, placed, now)
         who.held_cores[one] += cores * placed
         who.held_memory[one] += memory * placed
     return placed, conflict

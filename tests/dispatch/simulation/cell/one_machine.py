@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dispatch.simulation.cell.architecture import Architecture
+from dispatch.simulation.cell.architecture import Architecture, Growth
 from dispatch.simulation.cell.workload import BATCH, WHOLE, CellJobs
 
 _END, _DECIDED = 0, 1
@@ -79,6 +79,15 @@ class OneMachine:
         cores, memory = int(self.jobs.cores[job]), int(self.jobs.memory[job])
         return min(self.free // cores, self.free_memory // memory)
 
+    def _target(self, job: int) -> int:
+        """Return the tasks to place: all that shorten the job, the first time."""
+        left, useful = self._left[job], int(self.jobs.useful[job])
+        if self.attempts[job] > 1 or self.architecture.growth is Growth.NONE:
+            return left
+        if self.architecture.growth is Growth.RELATIVE_SIZE:
+            useful = min(useful, self.architecture.times * int(self.jobs.tasks[job]))
+        return max(left, useful)
+
     def _begin(self, one: int, now: float) -> None:
         if self._looks[one] is not None or not self._queues[one]:
             return
@@ -87,8 +96,9 @@ class OneMachine:
         self.attempts[job] = self.attempts.get(job, 0) + 1
         scheduler = self.architecture.schedulers[one]
         decision = scheduler.batch if self.jobs.type[job] == BATCH else scheduler.service
-        takes = decision.job_s + decision.task_s * self._left[job]
-        self._looks[one] = _Look(job, min(self._left[job], self._room(job)), self.changed)
+        look = _Look(job, min(self._target(job), self._room(job)), self.changed)
+        takes = decision.job_s + decision.task_s * max(self._left[job], look.tasks)
+        self._looks[one] = look
         heapq.heappush(self._events, (now + takes, _DECIDED, one, job, 0))
 
     def _commit(self, one: int, now: float) -> None:
@@ -106,9 +116,12 @@ class OneMachine:
             self.free -= taken * int(self.jobs.cores[job])
             self.free_memory -= taken * int(self.jobs.memory[job])
             self.changed += taken
-            end = now + float(self.jobs.length_s[job])
+            length = float(self.jobs.length_s[job])
+            if taken > self._left[job]:
+                length *= self._left[job] / taken
+            end = now + length
             heapq.heappush(self._events, (end, _END, -1, job, taken))
-        self._left[job] -= taken
+        self._left[job] = max(0, self._left[job] - taken)
         if self._left[job] == 0:
             self.placed[job] = now
         elif self.attempts[job] < rules.attempts:

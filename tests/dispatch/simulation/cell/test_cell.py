@@ -13,6 +13,7 @@ from dispatch.simulation.cell.architecture import (
     Architecture,
     CellScheduler,
     Decision,
+    Growth,
     View,
     multi_path,
     partitioned,
@@ -53,7 +54,9 @@ def _tiny_jobs(seed: int) -> CellJobs:
     length = rng.uniform(5, 40, count)
     tasks, cores, memory = (rng.integers(1, most, count) for most in (6, 400, 400))
     type_ = rng.integers(0, 2, count)
-    return CellJobs(arrival, length, type_, tasks, cores, memory, np.ones(count, dtype=np.int64))
+    useful = tasks * rng.integers(1, 9, count)
+    one_kind = np.ones(count, dtype=np.int64)
+    return CellJobs(arrival, length, type_, tasks, cores, memory, one_kind, useful)
 
 
 def _none() -> CellJobs:
@@ -66,12 +69,16 @@ SHARERS = st.sampled_from(
 )
 
 
-@given(seed=st.integers(0, 10_000), architecture=SHARERS, rules=RULES)
+GROWTHS = st.sampled_from([Growth.NONE, Growth.MAX_PARALLELISM, Growth.RELATIVE_SIZE])
+
+
+@given(seed=st.integers(0, 10_000), architecture=SHARERS, rules=RULES, growth=GROWTHS)
 def test_on_one_machine_it_is_the_plain_model(
-    seed: int, architecture: Architecture, rules: tuple[bool, bool]
+    seed: int, architecture: Architecture, rules: tuple[bool, bool], growth: Growth
 ) -> None:
     """Every first attempt, last placement, attempt and conflict of every job is the same."""
-    chosen = replace(architecture.rules(coarse=rules[0], gang=rules[1]), attempts=7)
+    chosen = architecture.rules(coarse=rules[0], gang=rules[1])
+    chosen = replace(chosen, attempts=7, growth=growth, times=2)
     jobs = _tiny_jobs(seed)
     plain = OneMachine(chosen, jobs, 400.0).run()
     found = run_jobs(TINY, chosen, _none(), jobs, 400.0)
@@ -207,6 +214,20 @@ def test_a_slow_framework_with_all_in_its_offer_keeps_the_other_waiting() -> Non
         batch = found.jobs.type == BATCH
         late.append(np.nanmean((found.jobs.placed_s - found.jobs.arrival_s)[batch]))
     assert late[1] > 3 * late[0]
+
+
+def test_more_workers_shorten_jobs_as_far_as_the_policy_goes() -> None:
+    """Max-parallelism the most, four times as many at most by size, none above the cap."""
+    mix, median = CELLS["D"].mapreduce(), {}
+    for growth in Growth:
+        architecture = replace(shared_state(Decision()), growth=growth, cap=0.0)
+        found = simulate_cell(mix, architecture, 0.5)
+        assert len(found.speed_ups) > 300
+        median[growth] = float(np.median(found.speed_ups))
+        if growth is Growth.RELATIVE_SIZE:
+            assert found.speed_ups.max() == pytest.approx(4.0)
+    assert median[Growth.MAX_PARALLELISM] > median[Growth.RELATIVE_SIZE] > 1.0
+    assert median[Growth.NONE] == median[Growth.GLOBAL_CAP] == 1.0
 
 
 def test_equal_seeds_give_equal_runs() -> None:
