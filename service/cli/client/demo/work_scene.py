@@ -66,8 +66,9 @@ def end_work(stage: Stage, work: Work) -> None:
     stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
     # Where the application began anew, the last exit of each process is that of this time.
     ended = {run["index"]: run for run in _runs(stage, work.id) if run["state"] == "exited"}
-    found = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
-    stage.tell(f"{work.id} is done: {sum(map(_number, found)):,} primes below {_PROCESSES * _RANGE:,}; "
+    texts = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
+    found, below = sum(map(_number, texts)), _PROCESSES * _RANGE
+    stage.tell(f"{work.id} is done: {found:,} primes below {below:,}; "
                "the rest of its reservation is given back")  # fmt: skip
 
 
