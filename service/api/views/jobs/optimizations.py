@@ -158,8 +158,8 @@ _OPTIMIZATION: Final = {
             "type": ["object", "null"],
             "description": "Status, value, bound, gap, parts of the score before and after, and "
             "diff: who moves, comes in or goes, and by how much, with the rows [start, end, bundles] "
-            "that each held before and holds after; its times are seconds from its origin, an "
-            "instant. left_out names who waited and has no place: id, code, detail.",
+            "that each held before and holds after; its times are seconds from its origin, "
+            "an instant. left_out names who waited and has no place: id, code, detail.",
         },
     },
     "required": [
