@@ -25,7 +25,8 @@ export function rangeOf(trace) {
 }
 
 /**
- * The lines of a trace in a box. Both hold until the next point, and until now at the end.
+ * The lines of a trace in a box. Both hold until the next point; at the end until now, or to the
+ * right end of one that is over.
  * @param {Point[]} trace
  * @param {number} seconds from the start to the right end
  * @param {number} elapsed until now
@@ -34,7 +35,8 @@ export function rangeOf(trace) {
  */
 export function tracePicture(trace, seconds, elapsed, { width, height }) {
   const [least, most] = rangeOf(trace);
-  const last = Math.max(seconds, elapsed, trace.at(-1)?.[0] ?? 0, 1e-6);
+  const until = Math.max(elapsed, trace.at(-1)?.[0] ?? 0);
+  const last = Math.max(seconds, until * 1.04, 1e-6);
   /** @param {number} at */
   const x = (at) => (Math.min(at, last) / last) * width;
   /** @param {number} amount */
@@ -44,10 +46,11 @@ export function tracePicture(trace, seconds, elapsed, { width, height }) {
     const points = trace.filter((point) => isBound(point[place]));
     let path = "";
     for (const point of points) {
-      const [here, amount] = [x(point[0]).toFixed(1), y(point[place]).toFixed(1)];
+      // What is the best at first was so from the start: it is the Plan as it stands.
+      const [here, amount] = [x(path || place === 2 ? point[0] : 0).toFixed(1), y(point[place]).toFixed(1)];
       path += path ? `H${here}V${amount}` : `M${here} ${amount}`;
     }
-    return path ? `${path}H${x(elapsed).toFixed(1)}` : null;
+    return path ? `${path}H${x(seconds > until ? until : last).toFixed(1)}` : null;
   };
   return {
     value: line(1) ?? "",
