@@ -70,7 +70,8 @@ export function wordsOf(one, times) {
   });
   const before = was ?? (one.before ? `no place (${one.before})` : "not there");
   const after = is ?? (one.after ? `no place (${one.after})` : "not there");
-  return `${before} → ${was && is && was === is ? "at the same times" : after}`;
+  const same = one.fate === "relocated" ? "the same times on other machines" : "other amounts within the same times";
+  return `${before} → ${was && was === is ? same : after}`;
 }
 
 /**
@@ -80,8 +81,15 @@ export function wordsOf(one, times) {
  * @returns {[number, number, number][]}
  */
 export function barsOf(one, side) {
-  const most = Math.max(...one.rows.flat().map(([, , bundles]) => bundles), 1);
-  return one.rows[side].map(([start, end, bundles]) => [start, end, Math.max(0.2, bundles / most)]);
+  const rows = one.rows ?? [0, 1].map((which) => wholeOf(one, which)); // of an older version: from begin to end
+  const most = Math.max(...rows.flat().map(([, , bundles]) => bundles), 1);
+  return rows[side].map(([start, end, bundles]) => [start, end, Math.max(0.2, bundles / most)]);
+}
+
+/** @param {Change} one @param {number} side @returns {[number, number, number][]} */
+function wholeOf(one, side) {
+  const [start, end] = [one.start[side], one.end[side]];
+  return start === null || end === null ? [] : [[start, end, 1]];
 }
 
 /** The ids that a 409 names, each with why it does not fit. @param {{pointer: string, message: string}[]} errors */

@@ -1,10 +1,10 @@
 // The diff of an optimisation: what became of each request, before and after on one strip of time.
+import { Strip } from "../chart/strip.js";
 import { make } from "../core/dom.js";
 import { count, counted, decimal } from "../core/numbers.js";
 import { svg, swatch } from "../core/svg.js";
 import { PagedTable } from "../core/table.js";
 import { barsOf, chosen, countsOf, coverOf, wordsOf } from "./diff.js";
-import { Strip } from "./strip.js";
 
 const SHOWN = 40;
 

@@ -55,8 +55,8 @@ export function tracePicture(trace, seconds, elapsed, { width, height }) {
   return {
     value: line(1) ?? "",
     bound: line(2),
-    levels: between(least, most, 4).map((amount) => ({ y: y(amount), amount })),
-    ticks: between(0, last, 6).map((at) => ({ x: x(at), seconds: at })),
+    levels: between(least, most, 5).map((amount) => ({ y: y(amount), amount })),
+    ticks: between(0, last * 0.96, 6).map((at) => ({ x: x(at), seconds: at })),
   };
 }
 

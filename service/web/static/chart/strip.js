@@ -1,5 +1,5 @@
 // A strip of time: an axis above lanes that all show the same hours, whatever their width.
-import { ticks } from "../chart/axis.js";
+import { ticks } from "./axis.js";
 import { make } from "../core/dom.js";
 import { stretched, svg, tenantClass } from "../core/svg.js";
 
@@ -27,13 +27,18 @@ export class Strip {
   #label() {
     const width = this.axis.clientWidth;
     if (!width) return;
-    this.axis.replaceChildren(...ticks(this.from, this.to, width, this.times)
-      .filter((tick) => this.part(tick.at) < 1 - 40 / width)
-      .map((tick) => {
-        const shown = make("span", { text: tick.text });
-        shown.style.left = `${(100 * this.part(tick.at)).toFixed(2)}%`;
-        return shown;
-      }));
+    let free = 0; // where the text before ends
+    const shown = [];
+    for (const tick of ticks(this.from, this.to, width, this.times)) {
+      const left = this.part(tick.at) * width;
+      const long = 7 * tick.text.length + 8;
+      if (left < free || left + long > width) continue;
+      const text = make("span", { text: tick.text });
+      text.style.left = `${(100 * this.part(tick.at)).toFixed(2)}%`;
+      shown.push(text);
+      free = left + long;
+    }
+    this.axis.replaceChildren(...shown);
   }
 
   /**
