@@ -6,7 +6,7 @@ import { stretched, svg, tenantClass } from "../core/svg.js";
 const WIDE = 1000;
 const TALL = 28;
 
-export class Strip {
+export class TimeStrip {
   /**
    * @param {number} from seconds from the origin @param {number} to
    * @param {import("../core/times.js").Times} times

@@ -1,5 +1,5 @@
 // Skylines of compared Plans beside each other: one axis of time, one scale, the same colours.
-import { Strip } from "../chart/strip.js";
+import { TimeStrip } from "../chart/strip.js";
 import { make } from "../core/dom.js";
 import { amount } from "../core/numbers.js";
 import { stretched, svg, swatch, tenantClass } from "../core/svg.js";
@@ -66,7 +66,7 @@ export function skylinePictures(skylines, resource, slots, times) {
       make("div", { class: "skyline-box", role: "img", "aria-label": words }, stretched(BOX.width, BOX.height,
         ...areas.map((d, n) => svg("path", { d, class: tenantClass(slotOf(skylines.tenants[n], slots)) })),
         svg("path", { d: along(capacity, BOX.width / capacity.length, most, BOX.height), class: "capacity" }))),
-      new Strip(span.from, span.to, times).axis);
+      new TimeStrip(span.from, span.to, times).axis);
   }));
 }
 

@@ -1,6 +1,6 @@
 import { AGENTS, USUAL } from "../compare/agents.js";
-import { compareForm } from "../compare/compare_form.js";
-import { ResultView } from "../compare/result_view.js";
+import { compareForm } from "../compare/compare-form.js";
+import { ResultView } from "../compare/result-view.js";
 import { call, read } from "../core/api.js";
 import { $, make } from "../core/dom.js";
 import { addKeys } from "../core/keys.js";

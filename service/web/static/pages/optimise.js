@@ -4,10 +4,10 @@ import { addKeys } from "../core/keys.js";
 import { attempt } from "../core/say.js";
 import { openShell } from "../core/shell.js";
 import { idOfPath, keepAddress, readAddress } from "../core/url.js";
-import { DiffView } from "../improve/diff_view.js";
-import { jobTable } from "../improve/job_list.js";
-import { JobView } from "../improve/job_view.js";
-import { startForm } from "../improve/start_form.js";
+import { DiffView } from "../improve/diff-view.js";
+import { jobTable } from "../improve/job-list.js";
+import { JobView } from "../improve/job-view.js";
+import { startForm } from "../improve/start-form.js";
 
 const DEFAULTS = { fate: "", find: "", table: "" };
 

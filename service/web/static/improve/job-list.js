@@ -2,7 +2,7 @@
 import { make } from "../core/dom.js";
 import { count, decimal } from "../core/numbers.js";
 import { PagedTable } from "../core/table.js";
-import { gapWords } from "./trace_view.js";
+import { gapWords } from "./trace-view.js";
 
 /**
  * @param {any[]} rows as `GET /v1/optimizations` tells them

@@ -6,8 +6,8 @@ import { count, counted, decimal, duration } from "../core/numbers.js";
 import { attempt, say, troubleOf } from "../core/say.js";
 import { PagedTable } from "../core/table.js";
 import { conflictsOf } from "./diff.js";
-import { DiffView, linkTo } from "./diff_view.js";
-import { gapWords, TraceView } from "./trace_view.js";
+import { DiffView, linkTo } from "./diff-view.js";
+import { gapWords, TraceView } from "./trace-view.js";
 
 const RUNNING = ["running", "stopping"];
 const FOUND = ["finished", "stopped", "interrupted"];

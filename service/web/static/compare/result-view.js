@@ -3,7 +3,7 @@ import { make } from "../core/dom.js";
 import { count, counted, decimal, duration, percent } from "../core/numbers.js";
 import { stretched, svg } from "../core/svg.js";
 import { PagedTable } from "../core/table.js";
-import { linkTo } from "../improve/diff_view.js";
+import { linkTo } from "../improve/diff-view.js";
 import { bestBound, differing, figuresOf, tally } from "./figures.js";
 import { skylineLegend, skylinePictures, slotsFor } from "./skylines.js";
 

@@ -1,5 +1,5 @@
 // The diff of an optimisation: what became of each request, before and after on one strip of time.
-import { Strip } from "../chart/strip.js";
+import { TimeStrip } from "../chart/strip.js";
 import { make } from "../core/dom.js";
 import { count, counted, decimal } from "../core/numbers.js";
 import { svg, swatch } from "../core/svg.js";
@@ -120,7 +120,7 @@ export class DiffView extends EventTarget {
   #bars(rows) {
     const cover = coverOf(rows);
     if (!cover) return [make("p", { class: "faint", text: "None of these." })];
-    const strip = new Strip(...cover, this.times);
+    const strip = new TimeStrip(...cover, this.times);
     const left = rows.length - this.limit;
     const more = left > 0 ? make("button", {
       type: "button", text: `Show ${count(Math.min(left, SHOWN))} more of ${count(left)}`,
@@ -133,7 +133,7 @@ export class DiffView extends EventTarget {
     ];
   }
 
-  /** @param {Change} row @param {Strip} strip */
+  /** @param {Change} row @param {TimeStrip} strip */
   #row(row, strip) {
     const slot = this.slots.get(row.tenant);
     const why = this.conflicts.get(row.id);
