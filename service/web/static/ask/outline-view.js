@@ -11,11 +11,18 @@ export class OutlineView {
     this.lines = make("div");
     this.parts = make("ul", { class: "outline", "aria-label": "Parts of the request" });
     this.notes = make("div");
-    this.element = make("div", {}, this.lines, this.notes, this.parts);
+    this.old = make("p", { class: "note", hidden: true, text: "This is what was read before: the text has problems now." });
+    this.element = make("div", {}, this.old, this.lines, this.notes, this.parts);
     this.empty();
   }
 
+  /** The text has problems: what is shown is of an earlier one. */
+  stale() {
+    this.old.hidden = !this.parts.childElementCount;
+  }
+
   empty(text = "What it means is said here as soon as it can be read.") {
+    this.old.hidden = true;
     this.lines.replaceChildren(make("p", { class: "faint", text }));
     this.parts.replaceChildren();
     this.notes.replaceChildren();
@@ -23,6 +30,7 @@ export class OutlineView {
 
   /** @param {any} answer of a check */
   show(answer) {
+    this.old.hidden = true;
     const once = answer.meaning?.runs === 1;
     const shown = answer.lines.filter(([what]) => !(once && what === "last"));
     this.lines.replaceChildren(shown.length

@@ -67,6 +67,7 @@ export class DiffView extends EventTarget {
 
   /** Marks what no longer fits, in its place. @param {{id: string, detail: string}[]} conflicts */
   mark(conflicts) {
+    this.limit = SHOWN;
     this.conflicts = new Map(conflicts.map((one) => [one.id, one.detail]));
     this.#list();
   }
@@ -142,7 +143,7 @@ export class DiffView extends EventTarget {
         make("span", { class: `state ${row.fate}`, text: row.fate })),
       make("div", { class: "diff-lane" }, strip.lane(barsOf(row, 0), barsOf(row, 1), slot),
         make("p", { class: "faint", text: wordsOf(row, this.times) }),
-        why ? make("p", { class: "misfit-why", text: `No longer fits: ${why}` }) : null));
+        why ? make("p", { class: "misfit-why", text: `No longer fits: ${this.times.inText(why)}` }) : null));
   }
 }
 

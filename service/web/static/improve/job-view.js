@@ -43,11 +43,13 @@ export class JobView {
     this.figures = make("div", { class: "figures" });
     this.tools = make("div", { class: "row" });
     this.trouble = make("div");
+    /** What became of the last button pressed: it stays while the rest is read anew. */
+    this.told = make("div");
     this.left = make("div");
     this.element = make("div", {},
       make("section", { class: "panel", "aria-label": "How far it is" },
         make("div", { class: "bar" }, this.state, make("div", { class: "end" }, this.tools)),
-        this.figures, this.trouble, this.trace.element),
+        this.figures, this.trouble, this.told, this.trace.element),
       diff.element, this.left);
   }
 
@@ -76,7 +78,7 @@ export class JobView {
 
   #sentence() {
     const { job } = this;
-    if (!FOUND.includes(job.state) || !job.result) return job.reason || SENTENCES[job.state];
+    if (!FOUND.includes(job.state) || !job.result) return job.reason ? `${this.shell.times.inText(sentence(job.reason))}` : SENTENCES[job.state];
     const n = job.result.diff?.requests?.length ?? 0;
     return n ? `${SENTENCES[job.state]} ${counted(n, "request")} would change.` : "It is over. Nothing better was found.";
   }
@@ -98,7 +100,7 @@ export class JobView {
     this.diff.element.hidden = !ended;
     if (ended) {
       this.diff.show(job.result.diff, job.state === "applied");
-      this.left.replaceChildren(leftOut(job.result.left_out ?? []));
+      this.left.replaceChildren(leftOut(job.result.left_out ?? [], this.shell.times));
     }
   }
 
@@ -140,6 +142,7 @@ export class JobView {
     const made = make("button", { type: "button", class: look || false, text, id });
     made.addEventListener("click", async () => {
       made.disabled = true;
+      this.told.replaceChildren();
       try {
         const kept = await act();
         if (kept !== false) await this.refresh();
@@ -166,8 +169,8 @@ export class JobView {
     const merged = body.merged ? ", merged with what happened meanwhile" : "";
     const words = `Applied: ${counted(body.changed, "reservation")} changed${merged}; version ${count(body.version)}.`;
     await this.refresh();
-    this.trouble.replaceChildren(make("div", { class: "note" }, make("p", { text: words }),
-      body.left_out.length ? reasons("Left out", body.left_out) : null));
+    this.told.replaceChildren(make("div", { class: "note" }, make("p", { text: words }),
+      body.left_out.length ? this.#reasons("Left out", body.left_out) : null));
     say(words);
     return false;
   }
@@ -175,16 +178,22 @@ export class JobView {
   /** @param {unknown} error */
   #fail(error) {
     if (!(error instanceof Problem) || error.code !== "conflict") {
-      this.trouble.replaceChildren(troubleOf(error));
+      this.told.replaceChildren(troubleOf(error));
       return;
     }
     const conflicts = conflictsOf(error.errors);
     this.diff.mark(conflicts);
     const words = `Not applied: the Plan has moved on, and ${counted(conflicts.length, "change")} no longer ${conflicts.length === 1 ? "fits" : "fit"}. Nothing has changed.`;
-    this.trouble.replaceChildren(make("div", { class: "trouble", role: "alert" },
+    this.told.replaceChildren(make("div", { class: "trouble", role: "alert" },
       make("p", {}, make("strong", { text: words })),
-      reasons("No longer fit", conflicts),
+      this.#reasons("No longer fit", conflicts),
       make("p", { text: "“Apply what still fits” takes the rest." })));
+  }
+
+  /** @param {string} title @param {{id: string, detail: string}[]} entries */
+  #reasons(title, entries) {
+    return make("ul", { "aria-label": title, class: "reasons" },
+      ...entries.map((one) => make("li", {}, linkTo(one.id), ` – ${this.shell.times.inText(one.detail)}`)));
   }
 
   async #forget() {
@@ -196,15 +205,18 @@ export class JobView {
   }
 }
 
+/** As a sentence. @param {string} text */
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+
 /** @param {string} number @param {string} words */
 const figure = (number, words) => make("span", {}, make("b", { text: number }), words);
 
-/** @param {string} title @param {{id: string, detail: string}[]} entries */
-const reasons = (title, entries) => make("ul", { "aria-label": title, class: "reasons" },
-  ...entries.map((one) => make("li", {}, linkTo(one.id), ` – ${one.detail}`)));
-
-/** Who waited for a place and has none, and why. @param {{id: string, code: string, detail: string}[]} entries */
-function leftOut(entries) {
+/**
+ * Who waited for a place and has none, and why.
+ * @param {{id: string, code: string, detail: string}[]} entries
+ * @param {import("../core/times.js").Times} times
+ */
+function leftOut(entries, times) {
   if (!entries.length) return "";
   const table = new PagedTable({
     label: "Who waited and has no place",
@@ -213,7 +225,7 @@ function leftOut(entries) {
     columns: [
       { title: "Request", of: (row) => linkTo(row.id), sort: (row) => row.id },
       { title: "Code", of: (row) => row.code },
-      { title: "Why not", of: (row) => row.detail },
+      { title: "Why not", of: (row) => times.inText(row.detail) },
     ],
   });
   return make("section", { class: "panel" },

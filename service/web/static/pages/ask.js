@@ -73,7 +73,8 @@ editor.addEventListener("changed", () => {
 editor.addEventListener("checked", () => {
   problems.show();
   if (editor.answer) outline.show(editor.answer);
-  else if (!editor.problems.length) outline.empty();
+  else if (editor.problems.length) outline.stale();
+  else outline.empty();
 });
 fields.element.addEventListener("input", () => {
   desk.forget();
