@@ -11,7 +11,7 @@ export class RequestFields {
   constructor({ user, cluster }, tenants, shown) {
     const queues = (cluster.queues ?? []).map((/** @type {any} */ one) => one.name);
     this.tenant = user.seesAll ? freeTenant(tenants, shown.tenant) : select(user.tenants, shown.tenant || user.tenants[0]);
-    this.queue = select([["", queues.length ? "none" : "the cluster has none"], ...queues.map((/** @type {string} */ one) => /** @type {[string, string]} */ ([one, one]))], shown.queue || queues[0] || "");
+    this.queue = select(queues.length ? queues : [["", "the cluster has none"]], shown.queue || queues[0] || "");
     this.weight = make("input", { inputmode: "decimal", size: "4", value: shown.weight, placeholder: "1" });
     this.id = make("input", { size: "16", value: shown.id, placeholder: "made by the server", autocomplete: "off", spellcheck: "false" });
     this.element = make("div", { class: "fields" },

@@ -97,3 +97,4 @@ if (!shell.user.may("operator")) {
   await list();
   await refresh();
 }
+document.body.dataset.ready = "";

@@ -52,3 +52,4 @@ if (!shell.user.may("operator")) {
   $("content").replaceChildren(make("p", { class: "note", text: "Optimisations are for operators." }));
 } else if (idOfPath()) await showOne(shell, idOfPath());
 else await showAll(shell);
+document.body.dataset.ready = "";
