@@ -27,7 +27,10 @@ resources = { cpu = 1, memory = "4 GiB" }
 name = "batch"
 """
 
-FITS: Final = "window(\n  order(\n    a: atom(<1 cpu>, 1, 2, 10m, 20m),\n    atom(<1 cpu>, 3, 3, 10m, 30m)\n  ),\n  +5m, +3h\n)"
+FITS: Final = (
+    "window(\n  order(\n    a: atom(<1 cpu>, 1, 2, 10m, 20m),\n"
+    "    atom(<1 cpu>, 3, 3, 10m, 30m)\n  ),\n  +5m, +3h\n)"
+)
 WRONG: Final = (
     "window(\n  order(\n    atom(<1 cpu>, min=1, max=10, lease=240, work=2400),\n"
     "    atm(<1 cpu>, min=30, max=20, lease=120, work=2400)\n  ), 0, 800)"
