@@ -101,7 +101,8 @@ export class Skyline {
     const most = layers.map((layer) => /** @type {[string, number]} */ ([layer.name ?? "others", layer.amounts[n]]))
       .filter(([, held]) => held > 0).sort((a, b) => b[1] - a[1]).slice(0, 3)
       .map(([name, held]) => `${name} ${unit === "MiB" ? amount(held, unit) : count(held)}`);
-    return [`${this.times.full(at)} · ${amount(this.total[n], "")} of ${amount(capacity[n], unit)}`, ...most].join(" · ");
+    const begin = this.data.from + n * this.data.step;
+    return [`${this.times.full(begin)} · ${amount(this.total[n], "")} of ${amount(capacity[n], unit)}`, ...most].join(" · ");
   }
 
   /** @param {any} g @param {number} width @param {number} height */

@@ -35,12 +35,16 @@ export class Pane {
   }
 
   close() {
-    if (document.activeElement?.id === "find") $("gantt").focus();
+    if (document.activeElement?.id === "find") this.#focusList();
     if ($("pane").hidden) return;
     this.view?.end();
     this.view = null;
     $("pane").hidden = true;
     this.keep("");
-    $("gantt").focus();
+    this.#focusList();
+  }
+
+  #focusList() {
+    ($("gantt").hidden ? $("as-table") : $("gantt")).focus();
   }
 }
