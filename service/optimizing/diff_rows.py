@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 #: Most rows of one request; beyond that neighbours are joined.
-MOST_ROWS: Final = 64
+MOST_ROWS: Final = 24
 
 #: Start and end in seconds from the origin, most bundles held.
 HeldRow: TypeAlias = tuple[float, float, float]

@@ -120,10 +120,12 @@ def test_a_preview_asks_for_nothing(visit: Callable[..., Any], day: Site) -> Non
         page.locator("#rdl").press("Control+Enter")
         expect(_outcome(page)).to_have_text("It would be accepted")
         expect(page.locator("#said")).to_contain_text("It would be accepted")
-        expect(page.locator("#skyline-says")).to_contain_text("what the request would take")
+        expect(page.locator("#ghost-says")).to_contain_text("what the request would take")
         assert page.evaluate("document.activeElement.id") == "rdl", "one goes on writing"
         assert day.call("GET", "/v1/plan/export")["version"] == before
         picture(page, "ask")
+        page.locator("#skyline-table").click()
+        expect(page.locator("#skyline-rows table")).to_be_visible()
         page.locator("#rdl").press("End")
         page.locator("#rdl").type(" ")
         expect(_outcome(page)).to_have_count(0)
@@ -183,7 +185,7 @@ def test_a_no_shows_why_and_an_offer_is_taken(browser: Browser, small: Site) -> 
         offer = page.locator(".offer").first
         offer.get_by_role("button", name="Preview").click()
         expect(offer.locator(".preview")).to_contain_text("It would hold")
-        expect(page.locator("#skyline-says")).to_contain_text("what the request would take")
+        expect(page.locator("#ghost-says")).to_contain_text("what the request would take")
         assert axe_faults(page) == []
         offer.get_by_role("button", name="Accept").click()
         expect(_outcome(page)).to_have_text("Accepted: wide")
@@ -256,6 +258,27 @@ def test_a_user_asks_for_its_own_tenants_only(browser: Browser, guarded_day: Sit
         _write(page, FITS)
         page.locator("#rdl").press("Control+Enter")
         expect(_outcome(page)).to_have_text("It would be accepted")
+
+
+def _said(page: Page, key: str) -> str:
+    page.keyboard.press(key)
+    return page.locator("#said").inner_text()
+
+
+def test_the_picture_is_moved_by_keys(visit: Callable[..., Any]) -> None:
+    """Time, zoom, now, one layer alone: each key does what the list says, and says it."""
+    with visit() as it:
+        page = it.open("/ui/ask")
+        page.locator("#skyline").focus()
+        words = [_said(page, key) for key in ("0", "+", "ArrowRight", "ArrowLeft", "-", "n")]
+        assert all(now != before for before, now in zip(words, words[1:], strict=False))
+        assert _said(page, "2").endswith("alone")
+        expect(page.locator("#legend button").nth(1)).to_have_attribute("aria-pressed", "true")
+        assert _said(page, "2") == "all layers"
+        page.keyboard.press("e")
+        expect(page.locator("#rdl")).to_be_focused()
+        page.keyboard.type("2")
+        assert "all layers" in page.locator("#said").inner_text(), "a digit that is written"
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

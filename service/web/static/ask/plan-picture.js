@@ -9,6 +9,7 @@ import { amount } from "../core/numbers.js";
 import { windowOf } from "../core/rdl-text.js";
 import { attempt, say } from "../core/say.js";
 import { Series } from "../plan/series.js";
+import { followSkyline } from "../plan/skyline-words.js";
 import { markOf } from "../reservation/binding.js";
 
 /** Shares of what is looked at that are shown at either side. */
@@ -23,8 +24,6 @@ export class PlanPicture extends EventTarget {
     this.span = new Span(0, 86_400);
     this.series = new Series(this.span);
     this.skyline = new Skyline($("skyline"), this.span, shell.times);
-    this.skyline.onpoint = (text) => { $("skyline-says").textContent = text || this.rest; };
-    this.rest = "";
     /** What is shown as a ghost. @type {any} */
     this.body = null;
     this.alone = /** @type {string|null|undefined} */ (undefined);
@@ -47,17 +46,22 @@ export class PlanPicture extends EventTarget {
     });
     this.#drawResources();
     this.#keys();
+    followSkyline(this.skyline, this.series, this.shell);
   }
 
   #take() {
     const { body } = this.series;
     this.shell.times.hear(body.now);
     this.skyline.set(body);
-    $("legend").replaceChildren(...legend(body.layers, (name) => {
-      this.alone = this.alone === name ? undefined : name;
-      this.skyline.alone = this.alone;
-      this.#take();
-    }, this.alone));
+    $("legend").replaceChildren(...legend(body.layers, (name) => this.#showAlone(name), this.alone));
+  }
+
+  /** Shows one layer alone; the same again: all. @param {string|null} name */
+  #showAlone(name) {
+    this.alone = this.alone === name ? undefined : name;
+    this.skyline.alone = this.alone;
+    this.#take();
+    say(this.alone === undefined ? "all layers" : `${name ?? "others"} alone`);
   }
 
   #drawResources() {
@@ -112,8 +116,7 @@ export class PlanPicture extends EventTarget {
     skyline.ghost = this.body ? ghostOf(this.body, this.resource) : [];
     const unit = this.series.body?.unit ?? "";
     const most = Math.max(0, ...skyline.ghost.map((one) => one.amount));
-    this.rest = skyline.ghost.length ? `Dashed: what the request would take, at most ${amount(most, unit)} of ${this.resource}` : skyline.mark?.text ?? "";
-    $("skyline-says").textContent = this.rest || "\u00a0";
+    $("ghost-says").textContent = skyline.ghost.length ? `Dashed: what the request would take, at most ${amount(most, unit)} of ${this.resource}` : skyline.mark?.text ?? "";
     skyline.stage.ask();
   }
 
@@ -138,6 +141,15 @@ export class PlanPicture extends EventTarget {
       { keys: ["-"], shown: "−", says: "Wider", act: told(() => span.zoom(1 / 0.7)) },
       { keys: ["0"], says: "All of the time", act: told(() => span.whole()) },
       { keys: ["n"], says: "Now", act: told(() => span.center(shell.times.present())) },
+      {
+        keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
+        shown: "1 … 9",
+        says: "One layer alone; again: all",
+        act: (key) => {
+          const layer = this.series.body?.layers[Number(key) - 1];
+          if (layer) this.#showAlone(layer.name);
+        },
+      },
     );
   }
 }
