@@ -10,22 +10,12 @@ from playwright.sync_api import Browser, Locator, Page, Request, Route, expect
 
 from tests.end_to_end.pages.browser import Visit, axe_faults, picture, visiting
 from tests.end_to_end.pages.site import Site, served_site
+from tests.end_to_end.pages.small_cluster import TEN_MACHINES
 
 pytestmark = pytest.mark.browser
 
-#: Ten machines of one core for four hours.
-CLUSTER: Final = """
-step = "60s"
-horizon = "4h"
-
-[[machines]]
-name = "plain"
-count = 10
-resources = { cpu = 1, memory = "4 GiB" }
-
-[[queues]]
-name = "batch"
-"""
+#: With a queue.
+CLUSTER: Final = TEN_MACHINES + '\n[[queues]]\nname = "batch"\n'
 
 FITS: Final = (
     "window(\n  order(\n    a: atom(<1 cpu>, 1, 2, 10m, 20m),\n"

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, expect
 from planner.agents import AGENT_NAMES
 from tests.end_to_end.pages.browser import axe_faults, picture, visiting
 from tests.end_to_end.pages.site import Site, served_site
-from tests.end_to_end.pages.test_optimise import CLUSTER
+from tests.end_to_end.pages.small_cluster import TEN_MACHINES
 
 pytestmark = pytest.mark.browser
 
@@ -32,7 +32,7 @@ _LINES: Final = [
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return a small cluster with more requests than it has room for."""
-    with served_site(tmp_path_factory.mktemp("busy"), CLUSTER) as site:
+    with served_site(tmp_path_factory.mktemp("busy"), TEN_MACHINES) as site:
         site.ask(_LINES)
         yield site
 

@@ -11,20 +11,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.end_to_end.pages.browser import axe_faults, picture, visiting
 from tests.end_to_end.pages.site import Site, served_site
+from tests.end_to_end.pages.small_cluster import TEN_MACHINES
 from tests.patience import eventually
 
 pytestmark = pytest.mark.browser
-
-#: Ten machines of one core for four hours.
-CLUSTER: Final = """
-step = "60s"
-horizon = "4h"
-
-[[machines]]
-name = "plain"
-count = 10
-resources = { cpu = 1, memory = "4 GiB" }
-"""
 
 _ASKED: Final = {
     "work": 60,
@@ -41,7 +31,7 @@ _LONG: Final = {**{key: _ASKED[key] for key in _ASKED if key != "work"}, "time_l
 @pytest.fixture
 def pairs(tmp_path: Any) -> Iterator[Site]:
     """Return a Plan in which two reservations stand in the way of two refused requests."""
-    with served_site(tmp_path, CLUSTER, agent="earliest") as site:
+    with served_site(tmp_path, TEN_MACHINES, agent="earliest") as site:
         wide = "window(atom(<1 cpu>, 8, 8, 1800, 14400), {}, {})"
         spans = {
             "a": ("30m", "100m"),
