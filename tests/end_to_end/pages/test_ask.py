@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import pytest
@@ -261,7 +262,7 @@ def test_the_picture_is_moved_by_keys(visit: Callable[..., Any]) -> None:
         page = it.open("/ui/ask")
         page.locator("#skyline").focus()
         words = [_said(page, key) for key in ("0", "+", "ArrowRight", "ArrowLeft", "-", "n")]
-        assert all(now != before for before, now in zip(words, words[1:], strict=False))
+        assert all(now != before for before, now in pairwise(words))
         assert _said(page, "2").endswith("alone")
         expect(page.locator("#legend button").nth(1)).to_have_attribute("aria-pressed", "true")
         assert _said(page, "2") == "all layers"

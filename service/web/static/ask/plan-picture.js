@@ -33,9 +33,9 @@ export class PlanPicture extends EventTarget {
   }
 
   async begin() {
-    const body = await this.series.begin(this.resource, "tenant");
+    const body = await this.series.begin(this.shell.cluster, this.resource, "tenant");
     this.resource = body.resource;
-    this.span.least = 5 * body.step;
+    this.span.least = 5 * this.series.finest;
     this.span.first = Math.max(0, body.now - 3600);
     this.span.last = body.to;
     this.span.show(this.span.first, this.span.first + 86_400);
