@@ -230,7 +230,29 @@ _CHECK: Final = _object(
             "description": "Numbers that may have been meant otherwise, each with its place.",
         },
         "atoms": _COUNT,
+        "outline": {
+            **_list(
+                _object(
+                    {
+                        "path": {"type": "string", "description": "As in a binding."},
+                        "operator": _TEXT,
+                        "name": _or_null("string"),
+                        "said": {"type": "string", "description": "What it asks for, in words."},
+                        "span": {
+                            "type": ["array", "null"],
+                            "items": _COUNT,
+                            "description": "Where it stands in the RDL text.",
+                        },
+                    }
+                )
+            ),
+            "description": "The parts of the request, parents before children; the first 500.",
+        },
         "meaning": _MEANING,
+        "lines": {
+            **_list(_list(_TEXT)),
+            "description": "The meaning for people: pairs of what, and what is said of it.",
+        },
     }
 )
 

@@ -20,6 +20,7 @@ from planner.plan.plan import Plan
 from planner.workload.compare import AgentRun
 from planner.workload.compile import compile_workload
 from service.optimizing.comparison_job import ComparisonJob
+from service.optimizing.comparison_skylines import comparison_skylines
 from service.optimizing.live_requests import lines_of_plan, whole_cluster
 from service.optimizing.process import JobCall, carry_out
 from service.tasks.agent_tasks import bare_limits, compare_on
@@ -42,10 +43,12 @@ def _compare(call: JobCall) -> None:
             return
         done[run.agent] = run
         reporter.keep(msgspec.json.encode({"runs": written_runs(done, based_on)}))
+        reporter.enter(f"{len(done)} of {len(asked.agents)} agents are done", twin.version)
 
     limits = bare_limits(asked.agents, asked.time_s, asked.seed)
     found = compare_on(call.pool, day, limits, reporter.stop, dict(done), keep)
     result: dict[str, Any] = {"based_on": twin.version, "requests": len(lines), **found.to_json()}
+    result["skylines"] = comparison_skylines(cluster, found.runs)
     if reporter.stop():
         result["runs"] = written_runs(done, based_on)
     reporter.ended_with(msgspec.json.encode(result), "what was done")

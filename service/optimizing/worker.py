@@ -19,6 +19,7 @@ from planner.plan.records.commit_records import CommitRecord
 from planner.workload.diff import PlanDiff, difference_of
 from planner.workload.warm_up import load_kernels
 from rdl.durations import rfc3339_text
+from service.optimizing.diff_rows import drawn_difference
 from service.optimizing.job import OptimizationJob
 from service.optimizing.process import JobCall, carry_out
 from service.tasks.plan_task import KeptPlan, improve_on
@@ -58,7 +59,7 @@ def _kept(written: bytes) -> KeptPlan | None:
 
 def _result(plan: Plan, found: Optimized, asked: OptimizationJob, elapsed_s: float) -> bytes:
     """Return what it found, with the changes to apply; the Plan given is changed on the way."""
-    difference = PlanDiff((), 0)
+    difference = PlanDiff((), 0).to_json()
     if found.changes:
         prepared = plan.prepare(found.changes, found.based_on, joint=True)
         if prepared.record is None:
@@ -69,20 +70,25 @@ def _result(plan: Plan, found: Optimized, asked: OptimizationJob, elapsed_s: flo
         "elapsed_s": elapsed_s,
         "changes": [change_to_json(one, plan.cluster) for one in found.changes],
         "found": {**found.to_json(), "goal": asked.goal.to_json()},
-        "diff": {**difference.to_json(), "origin": rfc3339_text(plan.grid.instant_at(0))},
+        "diff": {**difference, "origin": rfc3339_text(plan.grid.instant_at(0))},
     }
     return msgspec.json.encode(body)
 
 
-def _difference(plan: Plan, record: CommitRecord) -> PlanDiff:
-    """Apply a record and return what it changes."""
+def _difference(plan: Plan, record: CommitRecord) -> dict[str, Any]:
+    """Apply a record and return what it changes, with the rows that a picture draws."""
     ids = [one.id for one in record.changes if hasattr(one, "id")]
     before = {id_: _entry(plan, id_) for id_ in ids}
     plan.apply(record)
-    found = [difference_of(id_, before[id_], _entry(plan, id_)) for id_ in ids]
+    after = {id_: _entry(plan, id_) for id_ in ids}
+    found = [difference_of(id_, before[id_], after[id_]) for id_ in ids]
     different = tuple(one for one in found if one is not None)
     known = len(plan.table) + len(plan.refusals)
-    return PlanDiff(different, known - len(different))
+    told = PlanDiff(different, known - len(different)).to_json()
+    requests = [
+        drawn_difference(one, before[one["id"]], after[one["id"]]) for one in told["requests"]
+    ]
+    return {**told, "requests": requests}
 
 
 def _entry(plan: Plan, id_: str) -> dict[str, Any] | None:

@@ -56,7 +56,7 @@ def shell(page: Page) -> bytes:
 def _frame_of(assets: Assets, page: Page) -> dict[str, Any]:
     """Return what the frame of a page is filled with."""
     module = f"pages/{page.name}.js"
-    styles = ["style/tokens.css", "style/base.css", f"style/{page.name}.css"]
+    styles = ["style/tokens.css", "style/base.css", "style/parts.css", f"style/{page.name}.css"]
     return {
         "pages": [one for one in PAGES if one.listed],
         "first": assets.address(_FIRST),

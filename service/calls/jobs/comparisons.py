@@ -125,5 +125,6 @@ def shown(row: OptimizationRow) -> dict[str, Any]:
         "created_at": rfc3339_text(instant_of(row.created_ms)),
         "ended_at": rfc3339_text(instant_of(row.ended_ms)) if row.ended_ms else None,
         "asked": {**asked, "workload_lines": None if lines is None else len(lines)},
+        "phase": msgspec.json.decode(row.progress).get("phase", "waiting"),
         "result": result,
     }

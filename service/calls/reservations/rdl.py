@@ -7,15 +7,16 @@ import json
 from rdl.codecs.json_codec import to_json
 from rdl.compile.source import read_source
 from rdl.errors import RdlError
+from rdl.meaning.outline import outline_of
 from rdl.meaning.questions import questions
-from rdl.meaning.request_meaning import meaning_json, meaning_of
+from rdl.meaning.request_meaning import meaning_json, meaning_lines, meaning_of
 from rdl.text.formatter import format_expression
 from service.problems import problem_of_rdl
 from service.runtime import Runtime
 
 
 def check_rdl(runtime: Runtime, source: object) -> dict[str, object]:
-    """Compile only; return canonical text, JSON form, notes, what it means and what is asked.
+    """Compile only; return its canonical text and parts, what it means, and what is asked.
 
     Raises
     ------
@@ -37,7 +38,9 @@ def check_rdl(runtime: Runtime, source: object) -> dict[str, object]:
         "notes": list(graph.notes),
         "questions": [one.to_json() for one in asked],
         "atoms": len(graph.atoms),
+        "outline": [part.to_json() for part in outline_of(expression)],
         "meaning": None if meaning is None else meaning_json(meaning, graph.grid),
+        "lines": [] if meaning is None else list(meaning_lines(meaning, graph.grid)),
     }
 
 

@@ -21,6 +21,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Route,
+    expect,
     sync_playwright,
 )
 
@@ -51,6 +52,7 @@ PICTURES: Final = Path(__file__).parents[3] / "docs" / "pictures" / "page"
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start Debian's Chromium; skip where there is none."""
+    expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium: apt-get install chromium")

@@ -36,3 +36,19 @@ def test_a_session_means_no_promise(service: Service) -> None:
     answer = service.client.post("/v1/rdl/check", json={"rdl": "void(<1 cpu>, 3)"}).get_json()
 
     assert (answer["meaning"], answer["questions"]) == (None, [])
+
+
+def test_a_check_lists_the_parts_and_says_the_meaning_in_words(service: Service) -> None:
+    """Each part has its path, its name, what it says, and its place in the text."""
+    rdl = "window(order(a: atom(<1 cpu>, 1, 2, 10m, 2h), atom(<1 cpu>, 4, 4, 1h, 4h)), +0, +6h)"
+    answer = service.client.post("/v1/rdl/check", json={"rdl": rdl}).get_json()
+
+    assert [(part["path"], part["operator"], part["name"]) for part in answer["outline"]] == [
+        ("", "window", None),
+        ("0", "order", None),
+        ("0.0", "atom", "a"),
+        ("0.1", "atom", None),
+    ]
+    start, end = answer["outline"][2]["span"]
+    assert rdl[start:end] == "atom(<1 cpu>, 1, 2, 10m, 2h)"
+    assert answer["lines"][0] == ["runs", "once"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.patience import eventually
 from tests.service.conftest import Service
 
@@ -41,6 +43,12 @@ def test_agents_are_set_side_by_side_on_the_plan(service: Service) -> None:
     assert result["requests"] == len(_LINES)
     assert [one["agent"] for one in result["agents"]] == ["gree", "earliest"]
     assert result["baseline"] == "gree"
+    skylines = result["skylines"]
+    assert (skylines["from"], skylines["tenants"]) == (0, ["ads"])
+    held = [
+        sum(skylines["agents"][name]["cpu"][0]) * skylines["step"] for name in ("gree", "earliest")
+    ]
+    assert held == pytest.approx([4 * 50 * 60] * 2), "each Plan holds the work of all four"
     assert service.client.get("/v1/plan").headers["ETag"] == before
 
 

@@ -59,6 +59,10 @@ def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
     }  # fmt: skip
     assert result["diff"]["counts"]["moved"] == 1
     assert result["diff"]["origin"] == service.runtime.calendar(0)
+    for one in result["diff"]["requests"]:
+        assert one["tenant"], "the page colours it by tenant"
+        after = one["rows"][1]
+        assert (after[0][0], after[-1][1]) == (one["start"][1], one["end"][1])
     assert progress["value"] == pytest.approx(result["value"])
     assert [point[1] for point in progress["trace"]] == sorted(p[1] for p in progress["trace"])
     with service.runtime.reading() as plan:

@@ -72,11 +72,13 @@ _FIELDS: Final = {
     "created_at": {"type": "string", "format": "date-time"},
     "ended_at": {"type": ["string", "null"], "format": "date-time"},
     "asked": {"type": "object"},
+    "phase": {"type": "string", "description": "How far it is, in words."},
     "result": {
         "type": ["object", "null"],
         "description": "baseline, agents (metrics, relative to the baseline, differences), "
         "disagreements: what `agenda compare -o json` prints; with requests, how many were "
-        "planned, and based_on, the version of the Plan.",
+        "planned, based_on, the version of the Plan, and skylines: what each agent's Plan holds "
+        "over time, by resource and tenant, on one axis.",
     },
 }
 

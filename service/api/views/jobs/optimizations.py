@@ -157,8 +157,9 @@ _OPTIMIZATION: Final = {
         "result": {
             "type": ["object", "null"],
             "description": "Status, value, bound, gap, parts of the score before and after, and "
-            "diff: who moves, comes in or goes, and by how much; its times are seconds from its "
-            "origin, an instant. left_out names who waited and has no place: id, code, detail.",
+            "diff: who moves, comes in or goes, by how much, with the rows [start, end, bundles] "
+            "that each held before and holds after; its times are seconds from its origin, "
+            "an instant. left_out names who waited and has no place: id, code, detail.",
         },
     },
     "required": [
