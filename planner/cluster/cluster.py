@@ -111,6 +111,8 @@ class Cluster:
         How work without a reservation is served.
     calendars
         Dates that requests leave out by name.
+    zone
+        The time zone in which people read times where a request names none; None is UTC.
     """
 
     step_ms: int
@@ -126,6 +128,7 @@ class Cluster:
     promise_choices: tuple[PromiseLevel, ...] = ()
     dispatch: DispatchPolicy = field(default=DispatchPolicy())
     calendars: tuple[Calendar, ...] = ()
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         """Check that names are unique and known.
@@ -198,7 +201,8 @@ class Cluster:
             raise ClusterError(
                 f"policy {timed[0]!r} holds at times of day; give the cluster an origin"
             )
-        return TimeGrid(self.step_ms, self.horizon_ms // self.step_ms, self.origin)
+        steps = self.horizon_ms // self.step_ms
+        return TimeGrid(self.step_ms, steps, self.origin, self.zone)
 
     @cached_property
     def nominal(self) -> Resources:

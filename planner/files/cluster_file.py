@@ -184,6 +184,9 @@ class _ClusterReader:
         promise = self._promises(level)
         dispatch = self._dispatch()
         calendars = self._calendars()
+        zone = document.get("zone")
+        if zone is not None:
+            zone = values.zone("/zone", zone)
         if values.problems:
             return None
         try:
@@ -200,6 +203,7 @@ class _ClusterReader:
                 *promise,
                 dispatch,
                 calendars,
+                zone,
             )
         except ClusterError as error:
             values.note("/", str(error))

@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 from datetime import time
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from planner.cluster.policy import (
     DAYS,
@@ -90,13 +89,7 @@ class PolicyReader:
         limit = self._limit(f"{at}/limit", entry["limit"])
         if ("from" in entry) != ("to" in entry):
             self._values.note(at, "from and to come together")
-        zone = entry.get("zone", "UTC")
-        try:
-            ZoneInfo(zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            self._values.note(
-                f"{at}/zone", f"unknown zone {zone!r}", "write one such as Europe/Paris"
-            )
+        zone = self._values.zone(f"{at}/zone", entry.get("zone", "UTC"))
         start, end = (
             time.fromisoformat(entry[key]) if key in entry else None for key in ("from", "to")
         )

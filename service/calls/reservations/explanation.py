@@ -19,6 +19,7 @@ from planner.reservations.state import State
 from rdl.compile.compiler import compile_source
 from rdl.durations import rfc3339_text
 from rdl.errors import RdlError
+from rdl.local_time import zone_of_text
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import MIN_HEIGHT
 from service.access.user import User
@@ -173,14 +174,17 @@ def _least_height(request: Request, path: str) -> int:
 
 
 def _sentence(placement: _Placement, stood: Binding | None, bound: str, grid: TimeGrid) -> str:
-    begin = time_text(placement.begin, grid)
+    zone = zone_of_text(placement.reservation.expression)
+    begin = time_text(placement.begin, grid, zone)
     if bound == "window":
-        return f"it begins {begin}: no earlier instant lies in its window"
+        return f"it begins at {begin}: no earlier instant lies in its window"
     if stood is None or stood.at is None:
         agent = placement.reservation.agent
-        return f"it begins {begin}: there is room earlier too, and {agent} prefers this place"
-    at = time_text(stood.at, grid)
-    return f"it begins {begin}: {at} there is too little {stood.resource} for its least height"
+        return f"it begins at {begin}: there is room earlier too, and {agent} prefers this place"
+    at = time_text(stood.at, grid, zone)
+    return (
+        f"it begins at {begin}: at {at} there is too little {stood.resource} for its least height"
+    )
 
 
 def _slack(

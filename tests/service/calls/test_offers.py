@@ -129,12 +129,19 @@ class TestSearch:
         assert (body["accepted"], body["refusal"], body["offers"]) == (True, None, [])
 
     def test_helps_what_cannot_be_compiled_for_want_of_time(self, service: Service) -> None:
-        """Ten minutes of work in five: unsatisfiable as it stands, a deadline is offered."""
+        """Ten minutes of work in five: unsatisfiable as it stands, a deadline is offered.
+
+        It is a date, and leaves a minute to take it.
+        """
         body = offers_of(service, "window(atom(<1 cpu>, 1, 1, 600, 600), +0, +5m)")
 
         assert body["refusal"]["code"] == "unsatisfiable"
         deadlines = [o for o in body["offers"] if o["change"]["kind"] == "deadline"]
-        assert deadlines[0]["expression"].endswith("+600)")
+        assert deadlines[0]["expression"].endswith("+0, 2026-01-05T00:11:00Z)")
+        assert deadlines[0]["sentence"] == (
+            "it would fit if the deadline were Mon 2026-01-05 00:11 (UTC), 6m later"
+        )
+        assert deadlines[0]["change"]["offered_at"] == "2026-01-05T00:11:00Z"
         service.reserve("r", deadlines[0]["expression"])
 
     def test_moves_windows_to_where_policies_allow_them(
