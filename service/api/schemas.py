@@ -145,6 +145,15 @@ _RESERVATION: Final = _object(
     "atoms",
 )
 
+_HOLDERS: Final = {
+    "holders": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Who holds what is short at that instant, as of an explanation.",
+    },
+    "held_by": {"type": "string", "description": "The same in words; empty: nobody."},
+}
+
 _REFUSAL: Final = _object(
     {
         **_ASKED,
@@ -161,6 +170,7 @@ _REFUSAL: Final = _object(
         "detail": _TEXT,
         "binding": _BINDING,
         "offers": _list({"$ref": "#/components/schemas/Offer"}),
+        **_HOLDERS,
     },
     *_ASKED,
     "code",
@@ -368,6 +378,7 @@ _OFFERS: Final = _object(
                 "code": {"type": "string", "enum": [str(code) for code in Code]},
                 "detail": _TEXT,
                 "binding": _BINDING,
+                **_HOLDERS,
             },
             "required": ["code", "detail", "binding"],
             "additionalProperties": False,

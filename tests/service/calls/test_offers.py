@@ -28,6 +28,19 @@ def offers_of(service: Service, rdl: object, **more: Any) -> Any:
 
 
 class TestRefusals:
+    def test_asked_again_later_offer_the_same(self, service: Service) -> None:
+        """Deadlines are dates: an answer half a minute later reads the same."""
+        service.reserve("first", "window(atom(<1 cpu>, 10, 10, 1h, 10h), 0, 1h)")
+        asked = "window(atom(<1 cpu>, 10, 10, 10m, 100m), +0, +15m)"
+        before = offers_of(service, asked)["offers"][0]
+        service.clock.at_ms += 29_977
+        after = offers_of(service, asked)["offers"][0]
+        assert before["expression"].endswith("+0, 2026-01-05T01:10:00Z)")
+        assert after["expression"] == before["expression"]
+        assert after["sentence"].startswith(
+            "it would fit if the deadline were Mon 2026-01-05 01:10 (UTC)"
+        )
+
     def test_carry_offers_that_are_accepted(self, service: Service) -> None:
         """A refusal has at most three, the least change first, for the version it is kept in."""
         service.reserve("first", WHOLE_CLUSTER)
