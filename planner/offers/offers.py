@@ -81,6 +81,9 @@ class Offer:
         What its times are read on, and the zone that the request names.
     option
         What the request calls the option offered, if that is what changes.
+    counted
+        Whether the time asked counts from the submission: asked again it is another time, and a
+        sentence that compared with it would read otherwise.
     """
 
     expression: str
@@ -92,6 +95,7 @@ class Offer:
     grid: TimeGrid
     zone: str | None = None
     option: str | None = None
+    counted: bool = False
 
     def to_json(self) -> dict[str, object]:
         """Return the entry of files.md: `{expression, change, sentence, at_version}`."""
@@ -123,7 +127,7 @@ def offer_sentence(offer: Offer) -> str:
     bound = {"deadline": "the deadline", "start": "the start"}[offer.kind]
     offered_ms = round(offer.offered * 1000)
     said = f"it would fit if {bound} were {time_words(offered_ms, offer.grid, offer.zone)}"
-    if offer.asked is None:
+    if offer.asked is None or offer.counted:
         return said
     away = offered_ms - round(offer.asked * 1000)
     return f"{said}, {duration_text(abs(away))} {'later' if away > 0 else 'earlier'}"
@@ -210,7 +214,17 @@ class Seeker:
         """Write down a variant that was accepted."""
         text, zone = format_expression(expression), zone_named(self.expression)
         grid = self.context.grid
-        return Offer(text, kind, asked, offered, share, self.view.version, grid, zone, option)
+        counted = kind in TIMED_OFFERS and _is_counted(self.expression, kind)
+        version = self.view.version
+        return Offer(text, kind, asked, offered, share, version, grid, zone, option, counted)
+
+
+def _is_counted(expression: Expression, kind: str) -> bool:
+    """Return whether a bound of the outermost window counts from the submission."""
+    if not isinstance(expression, Window):
+        return False
+    bound = expression.end if kind == "deadline" else expression.start
+    return isinstance(bound, AfterSubmission)
 
 
 def request_of(asked: Request | UncompiledRequest, graph: WorkGraph) -> Request:

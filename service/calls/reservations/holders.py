@@ -107,7 +107,11 @@ def with_holders(runtime: Runtime, response: Response, user: User) -> Response:
     told = told_holders(runtime, refusal["binding"], user)
     body["refusal"] = refusal | told
     if told["held_by"]:
-        body["detail"] += f"; {told['held_by']}"
+        said = body["detail"]
+        body["detail"] = f"{said}; {told['held_by']}"
+        for error in body["errors"]:
+            if error["message"] == said:
+                error["message"] = body["detail"]
     return replace(response, body=body)
 
 

@@ -16,11 +16,12 @@ import click
 
 from service.cli.client.server import Server, ServerReply
 from service.cli.client.server_process import free_port, run_server
-from service.cli.plans.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
+from service.cli.plans.metric_tables import print_metrics
+from service.cli.plans.plan_tables import metric_rows, refusal_rows
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import WRITABLE
-from service.cli.terminal.output import print_table
+from service.cli.terminal.output import print_table, print_title
 from service.cli.terminal.progress import running
 from service.temporary_folders import hold_folder, remove_left_folders
 
@@ -134,10 +135,11 @@ def _show(server: Server, lines: Sequence[dict[str, Any]], picture: Path) -> Non
     posted = _post_day(server, lines)
     document = served_plan(server)
     write_skyline(document, [picture])
-    print_table(METRIC_COLUMNS[:-1], [row[:-1] for row in metric_rows([document])])
+    print_metrics(metric_rows([document]))
     counts, _ = refusal_rows(document)
     if counts:
         click.echo()
+        print_title("requests refused, by code")
         print_table(("refused", "code"), counts)
     times = sorted(posted.seconds)
     middle, slow = times[len(times) // 2], times[len(times) * 99 // 100]

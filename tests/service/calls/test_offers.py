@@ -37,9 +37,8 @@ class TestRefusals:
         after = offers_of(service, asked)["offers"][0]
         assert before["expression"].endswith("+0, 2026-01-05T01:10:00Z)")
         assert after["expression"] == before["expression"]
-        assert after["sentence"].startswith(
-            "it would fit if the deadline were Mon 2026-01-05 01:10 (UTC)"
-        )
+        assert after["sentence"] == before["sentence"]
+        assert after["sentence"] == ("it would fit if the deadline were Mon 2026-01-05 01:10 (UTC)")
 
     def test_carry_offers_that_are_accepted(self, service: Service) -> None:
         """A refusal has at most three, the least change first, for the version it is kept in."""
@@ -152,7 +151,7 @@ class TestSearch:
         deadlines = [o for o in body["offers"] if o["change"]["kind"] == "deadline"]
         assert deadlines[0]["expression"].endswith("+0, 2026-01-05T00:11:00Z)")
         assert deadlines[0]["sentence"] == (
-            "it would fit if the deadline were Mon 2026-01-05 00:11 (UTC), 6m later"
+            "it would fit if the deadline were Mon 2026-01-05 00:11 (UTC)"
         )
         assert deadlines[0]["change"]["offered_at"] == "2026-01-05T00:11:00Z"
         service.reserve("r", deadlines[0]["expression"])
