@@ -75,7 +75,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         match = _TOML_LINE.search(str(error))
         message = f"not TOML: {_TOML_LINE.sub('', str(error)).strip()}"
         line = int(match[1]) if match else None
-        raise FileError(str(path), (FileProblem(message, line=line),)) from error
+        fix = 'texts stand in quotes: step = "60s"'
+        raise FileError(str(path), (FileProblem(message, line=line, fix=fix),)) from error
     plain = _plain(document)
     assert isinstance(plain, dict)
     return plain

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from planner.files.errors import FileProblem
 from rdl.durations import TimeTextError, parse_rfc3339, read_duration, read_instant
 from rdl.expressions import Absolute, Offset
 from rdl.local_time import UTC_ZONE
+from rdl.operators import ArgumentError, check_zone
 from rdl.resources import AmountError, Resources
 
 
@@ -70,11 +70,10 @@ class JsonValueReader:
     def zone(self, pointer: str, name: str) -> str:
         """Return the name of a time zone; `UTC` for what is none."""
         try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            self.note(pointer, f"unknown zone {name!r}", "write one such as Europe/Paris")
+            return check_zone(name)
+        except ArgumentError as error:
+            self.note(pointer, error.message, error.fix)
             return UTC_ZONE
-        return name
 
     def amounts(self, pointer: str, raw: object, *, round_up: bool) -> Resources:
         """Return amounts; none for what is not."""

@@ -38,7 +38,9 @@ def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
         blame(part, Finding(room.here, room.path, *_no_room(room, context)))
     elif part.kind not in (ANY, ALL) or not _fits_without_long_children(part, room, context):
         message = _too_short(part, room, context.grid)
-        blame(part, Finding(part.source, part.path, UNSATISFIABLE, message))
+        need = duration_text(part.shortest * context.grid.step_ms)
+        fix = f"leave it at least {need}, or ask for less"
+        blame(part, Finding(part.source, part.path, UNSATISFIABLE, message, fix))
 
 
 def _fits_without_long_children(part: VertexDraft, room: TimeSpan, context: CompileContext) -> bool:

@@ -90,7 +90,9 @@ def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
         try:
             weights[name.strip()] = float(number)
         except ValueError as error:
-            raise CliError(f"--weights: {number!r} is not a number") from error
+            raise CliError(
+                f"--weights: {number!r} is not a number; write {name.strip()}=10"
+            ) from error
     return weights
 
 

@@ -55,7 +55,7 @@ def test_a_refusal_is_one_sentence_with_numbered_offers(address: str, file: Path
 
 def test_an_offer_is_taken_once_under_a_key(address: str, file: Path) -> None:
     """The same command again is told of the reservation that the offer became."""
-    asked = ("submit", file, "--take", 1, "--key", f"take {file}")
+    asked = ("submit", file, "--take", 1, "--key", f"take-{file.parent.name}")
     first, again = told(address, *asked), told(address, *asked)
     assert (first["state"], first["id"]) == ("accepted", again["id"])
     assert "offer 1: it would fit" in ask(address, *asked).stderr
