@@ -14,13 +14,8 @@ _ATOM: Final = "atom(<1 cpu>, 1, 1, 1h, 1h)"
 
 def error(pointer: str | None, message: str, fix: str | None, **more: Any) -> dict[str, Any]:
     """Return an entry of `errors`."""
-    return {
-        "pointer": pointer,
-        "span": None,
-        "code": "malformed",
-        "message": message,
-        "fix": fix,
-    } | more
+    told = {"pointer": pointer, "span": None, "code": "malformed", "message": message, "fix": fix}
+    return told | more
 
 
 #: Method, path, body, the status, and all of the errors.
