@@ -136,7 +136,7 @@ def _day(value: str | date) -> date:
     show_default=True,
     help="What the window has beyond the predicted length, as a share of it.",
 )
-@click.option("--gang", is_flag=True, help="All containers together; else from one up.")
+@click.option("--gang", is_flag=True, help="Ask for all containers at once; else for one at least.")
 @click.option(
     "--zone",
     type=_zone,

@@ -45,7 +45,8 @@ def goal_options(function: F) -> F:
         click.option(
             "--weights",
             metavar="NAME=N,...",
-            help="Weights of reject, churn, preemption and cost.  [default: 1000, 1, 0.5, 0.5]",
+            help="How much parts of the score count: value refused (reject), work moved (churn), "
+            "drops (preemption), price (cost).  [default: 1000, 1, 0.5, 0.5]",
         ),
         click.option(
             "--lexicographic",

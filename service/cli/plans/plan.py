@@ -113,11 +113,11 @@ def plan(
     write_model: Path | None,
     form: str,
 ) -> int:
-    """Plan WORKLOAD (JSON Lines, or one request in RDL; - is standard input) on CLUSTER (TOML).
+    """Plan WORKLOAD (JSON Lines, or one request in RDL; - is standard input) on CLUSTER.
 
-    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line per request.
-    The exit code is 0 even when requests are refused, unless --strict is given. ^C stops the agent
-    and keeps the best plan found.
+    CLUSTER is TOML, or JSON as a server shows it. Prints the metrics and the refusals; -o json
+    prints the whole Plan, -o csv one line per request. The exit code is 0 even when requests are
+    refused, unless --strict is given. ^C stops the agent and keeps the best plan found.
     """
     from planner.workload.offers import with_offers
     from planner.workload.plan import plan_from_nothing

@@ -114,7 +114,7 @@ _LISTING_OPTIONS: Final = (
         flag_value=_EVERY_S,
         type=click.FloatRange(min=0.1),
         metavar="SECONDS",
-        help=f"Show it again and again, every {_EVERY_S:g} seconds or so many, until stopped.",
+        help=f"Show it anew every SECONDS, until stopped; {_EVERY_S:g} where no number is given.",
     ),
 )
 

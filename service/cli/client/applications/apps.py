@@ -88,7 +88,8 @@ def submit(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="List at most so many.",
+    metavar="N",
+    help="List at most N.",
 )
 @listing_options()
 @reports_errors

@@ -69,7 +69,7 @@ def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> 
 @client_options
 @click.option("--tenant", help="Only reservations of this tenant.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--after", help="Begin behind this version or event.  [default: now]")
+@click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")
 @click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")
 @format_option(TABLE, JSON)
 @reports_errors

@@ -28,7 +28,7 @@ _COLUMNS: Final = ("id", "version", "kind", "at", "reservation", "tenant")
 @click.option("--tenant", help="Of reservations: only those of this tenant.")
 @click.option("--reservation", help="Of reservations: only this one.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--after", help="Begin behind this version or event.  [default: now]")
+@click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")
 @click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")
 @client_options
 @format_option(TABLE, JSON)

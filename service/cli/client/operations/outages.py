@@ -42,7 +42,8 @@ def outages() -> None:
 @click.option(
     "--count",
     type=click.IntRange(min=1),
-    help="Take so many machines of the group, from the highest number down; a drain takes those "
+    metavar="N",
+    help="Take N machines of the group, from the highest number down; a drain takes those "
     "with the least to move.",
 )
 @click.option("--name", "names", multiple=True, help="Take this machine; may be repeated.")

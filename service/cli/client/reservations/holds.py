@@ -127,7 +127,7 @@ def show(id_: str, server: Server, form: str) -> int:
 @format_option(TABLE, JSON)
 @reports_errors
 def accept(id_: str, server: Server, form: str) -> int:
-    """Make a reservation of the hold ID, in its own place."""
+    """Make a reservation of the hold ID, at the times and on the machines that it keeps."""
     return _print_reservation(server.call("POST", f"{entry_path(PATH, id_)}/accept").good(), form)
 
 

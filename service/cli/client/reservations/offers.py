@@ -40,7 +40,7 @@ _MOST = 10
 @click.option("--queue", help="Queue of the request.")
 @click.option("--agent", type=agent_name, metavar="AGENT", help="Agent that places the request.")
 @click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
-              help="Look for at most so many offers.")  # fmt: skip
+              metavar="N", help="Look for at most N offers.")  # fmt: skip
 @click.option(
     "--take",
     type=click.IntRange(1, _MOST),

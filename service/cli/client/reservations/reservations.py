@@ -53,7 +53,12 @@ _OFFERS: Final = 3
 @click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
 @click.option("--tenant", help="Tenant of the request.")
 @click.option("--queue", help="Queue of the request.")
-@click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
+@click.option(
+    "--weight",
+    type=finite,
+    metavar="NUMBER",
+    help="How much the request is worth, as a factor.  [default: 1]",
+)
 @click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
 @click.option(
     "--agent",
@@ -69,7 +74,8 @@ _OFFERS: Final = 3
 @click.option(
     "--promise",
     type=click.Choice(["pooled", "packable", "placed"]),
-    help="What is promised of machines.  [default: the cluster's level]",
+    help="What is promised: named machines (placed), totals that machines can hold (packable), or "
+    "totals (pooled).  [default: the cluster's level]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @click.option(
@@ -256,7 +262,8 @@ def _print_replies(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="List at most so many.",
+    metavar="N",
+    help="List at most N.",
 )
 @listing_options()
 @reports_errors
@@ -300,7 +307,9 @@ def show(id_: str, server: Server, form: str) -> int:
     print_reservations([body])
     click.echo(f"\n{body['expression']}")
     if "code" in body:
-        click.echo(f"\nrefused ({body['code']}): {body['detail']}")
+        why = server.call("GET", f"{entry_path(PATH, id_)}/explanation").good()
+        now = f"; now {why['held_by']}" if why.get("held_by") else ""
+        click.echo(f"\nrefused ({body['code']}): {body['detail']}{now}")
         for line in offer_lines(body["offers"], f"agenda offers --id {id_}"):
             click.echo(line)
         return DONE

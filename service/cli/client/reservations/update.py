@@ -26,7 +26,9 @@ from service.cli.terminal.output import JSON, TABLE, format_option, print_json
     type=click.IntRange(min=1),
     help="Change it only if it is still at this revision.",
 )
-@click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
+@click.option(
+    "--weight", type=finite, metavar="NUMBER", help="Factor of what the request is worth."
+)
 @click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
 @click.option("--agent", help="Agent that places the request.  [default: the server's]")
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
