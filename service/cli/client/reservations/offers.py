@@ -91,7 +91,7 @@ def offers(
     if form == JSON:
         print_json(answer)
     else:
-        _print_offers(answer, "agenda offers, asked the same," if cluster is None else "")
+        _print_offers(answer, "ask again with" if cluster is None else "")
     return DONE if answer["accepted"] or answer["offers"] else REFUSED
 
 
