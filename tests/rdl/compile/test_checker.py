@@ -240,7 +240,7 @@ def test_the_message_of_a_short_window_whole() -> None:
 
     assert str(caught.value) == (
         "line 2, column 3: it takes at least 9s, but its window, from 0s to 5s "
-        "after the origin, is 5s\n"
+        "after the origin, is 5s; leave it at least 9s, or ask for less\n"
         "      atom(<1 cpu>, 1, 1, 9, 9),\n"
         "      ^^^^^^^^^^^^^^^^^^^^^^^^^"
     )
