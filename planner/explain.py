@@ -1,9 +1,9 @@
-"""Why a request is refused, in a sentence for people: amounts with their units, readable times."""
+"""Why a request is refused, in a sentence for people: names of its parts, units, local times."""
 
 from __future__ import annotations
 
 from planner.placement import Binding
-from rdl.durations import rfc3339_text
+from rdl.local_time import span_words, time_words
 from rdl.resources import CPU, MEMORY, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 
@@ -11,22 +11,19 @@ _HOUR_MS = 3_600_000
 _MIB_IN_GIB = 1024
 
 
-def subject_of(binding: Binding) -> str:
-    """Return how every sentence about an atom that found no place begins, with its name if any."""
+def part_text(binding: Binding) -> str:
+    """Return what a sentence calls the part that found no place: its name, if it has one."""
     if binding.name is not None:
-        return f"no place for {binding.name}"
-    return f"no place for atom {binding.path}" if binding.path else "no place for the request"
+        return binding.name
+    return f"atom {binding.path}" if binding.path else "the request"
 
 
-def time_text(step: int, grid: TimeGrid) -> str:
-    """Return a step as people say it: an instant where the plan has an origin, else a duration.
+def time_text(step: int, grid: TimeGrid, zone: str | None = None) -> str:
+    """Return a step as people say it: in a zone where the plan has an origin, else from there.
 
-    ``at 2026-01-05T09:00:00Z``, or ``at 1h30m`` from the origin.
+    ``Mon 2026-01-05 09:00 (UTC)``, or ``1h30m from the origin``; without a `zone` in the plan's.
     """
-    ms = grid.ms(step)
-    if grid.origin is not None:
-        return f"at {rfc3339_text(grid.instant_at(ms))}"
-    return f"at {duration_text(ms)}" if ms >= 0 else f"{duration_text(-ms)} before the origin"
+    return time_words(grid.ms(step), grid, zone)
 
 
 def free_text(resource: str, free: int) -> str:
@@ -51,23 +48,29 @@ def _number(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def least_sentence(grid: TimeGrid, binding: Binding) -> str:
+def bundles_text(count: int) -> str:
+    """Return ``1 bundle``, ``12 bundles``."""
+    return f"{count:,} bundle{'' if count == 1 else 's'}"
+
+
+def least_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
     """Return the sentence of a refusal for want of room at one step."""
     assert binding.at is not None
     assert binding.needed is not None
     assert binding.free is not None
-    head, at = subject_of(binding), time_text(binding.at, grid)
+    part, at = part_text(binding), time_text(binding.at, grid, zone)
     if binding.resource is None:
-        return f"{head}: machines hold {binding.free} of {binding.needed} bundles {at}"
+        needed = bundles_text(binding.needed)
+        return f"{part} needs {needed} at once; at {at} machines hold {binding.free} of them"
     resource = binding.resource
     limit = f" within policy {binding.policy}" if binding.policy else ""
     return (
-        f"{head}: {at}, where least is free, {free_text(resource, binding.free)}{limit}; "
-        f"at least {format_amount(resource, binding.needed)} is needed at once"
+        f"{part} needs at least {format_amount(resource, binding.needed)} at once; "
+        f"{free_text(resource, binding.free)}{limit} at {at}, where least is free"
     )
 
 
-def machines_sentence(grid: TimeGrid, binding: Binding, until: int) -> str:
+def machines_sentence(grid: TimeGrid, binding: Binding, until: int, zone: str | None) -> str:
     """Return the sentence of a refusal where the pool has room and machines have not.
 
     Parameters
@@ -76,38 +79,50 @@ def machines_sentence(grid: TimeGrid, binding: Binding, until: int) -> str:
         Step at which the bundles that found no machine would end.
     """
     assert binding.at is not None
-    start, end = (time_text(step, grid).removeprefix("at ") for step in (binding.at, until))
+    assert binding.needed is not None
+    span = span_words(grid.ms(binding.at), grid.ms(until), grid, zone)
     free = "none" if not binding.free else f"only {binding.free}"
     return (
-        f"{subject_of(binding)} on machines: the pool has room, but from {start} to {end} "
-        f"machines hold {free} of {binding.needed} bundles"
+        f"{part_text(binding)} needs machines for {bundles_text(binding.needed)}, {span}; the "
+        f"pool has room, but machines hold {free} of them"
     )
 
 
-def room_sentence(grid: TimeGrid, binding: Binding) -> str:
-    """Return the sentence of a refusal where a height fits for a while: lease, work or shape."""
+def room_sentence(grid: TimeGrid, binding: Binding, at_once: str, zone: str | None) -> str:
+    """Return the sentence of a refusal where a height fits for a while: lease, work or shape.
+
+    Parameters
+    ----------
+    at_once
+        What its least height takes: ``16 gpu``.
+    """
     assert binding.needed is not None
     assert binding.free is not None
-    head = subject_of(binding)
+    part = part_text(binding)
     needed, free = duration_text(binding.needed), duration_text(binding.free)
     of = f" within policy {binding.policy}" if binding.policy else ""
-    scarce = binding.resource or "whole machines"
-    where = "" if binding.at is None else f" {time_text(binding.at, grid)}"
+    scarce = binding.resource or "room on machines"
+    where = "" if binding.at is None else f" at {time_text(binding.at, grid, zone)}"
     if binding.kind == "lease":
-        cut = f", cut short{where} for want of {scarce}{of}" if where else ""
-        return (
-            f"{head}: room for its least height lasts {free} at most{cut}; a lease takes {needed}"
-        )
-    tight = f" (least {scarce} is free{where}{of})" if where else ""
+        until = where.replace(" at ", ", until ", 1)
+        cut = f"{until}, for want of {scarce}{of}" if where else ""
+        longest = f"the longest free stretch is {free}{cut}"
+        if not binding.free:
+            longest = f"it is free at no time{of}" if not where else f"{scarce} is short{where}{of}"
+        return f"{part} needs {at_once} for {needed} without a break; {longest}"
+    tight = f"; least {scarce} is free{where}{of}" if where else ""
     if binding.kind == "work":
-        return f"{head}: its window has room for {free} of work{tight}; {needed} is asked"
+        return (
+            f"{part} needs {needed} of work (time times bundles); its window has room for "
+            f"{free}{tight}"
+        )
     return (
-        f"{head}: no leases were found that make up its {needed} of work in the room for {free} "
-        f"that its window has{tight}"
+        f"{part} needs {needed} of work (time times bundles) in whole leases; its window has room "
+        f"for {free}, but no leases were found that make it up{tight}"
     )
 
 
-def average_sentence(grid: TimeGrid, binding: Binding) -> str:
+def average_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
     """Return the sentence of a refusal by a policy on averages over a sliding window."""
     assert binding.at is not None
     assert binding.needed is not None
@@ -115,7 +130,35 @@ def average_sentence(grid: TimeGrid, binding: Binding) -> str:
     resource = binding.resource or ""
     left = area_text(resource, max(0, binding.free), grid.step_ms)
     return (
-        f"{subject_of(binding)}: policy {binding.policy} leaves {left} in its window that "
-        f"starts {time_text(binding.at, grid)}; "
-        f"all of the work takes {area_text(resource, binding.needed, grid.step_ms)}"
+        f"{part_text(binding)} takes {area_text(resource, binding.needed, grid.step_ms)}; policy "
+        f"{binding.policy} leaves {left} in its window that starts at "
+        f"{time_text(binding.at, grid, zone)}"
+    )
+
+
+def more_sentence(grid: TimeGrid, binding: Binding, zone: str | None) -> str:
+    """Return what is wrong with taking more than is left at one step."""
+    assert binding.at is not None
+    assert binding.needed is not None
+    assert binding.free is not None
+    resource = binding.resource or ""
+    where = f" within policy {binding.policy}" if binding.policy else ""
+    return (
+        f"{part_text(binding)} takes {format_amount(resource, binding.needed)} more at "
+        f"{time_text(binding.at, grid, zone)}; {free_text(resource, binding.free)}{where}"
+    )
+
+
+def more_average_sentence(
+    grid: TimeGrid, binding: Binding, window_ms: int, zone: str | None
+) -> str:
+    """Return what is wrong with taking more than an average over a window leaves."""
+    assert binding.at is not None
+    assert binding.needed is not None
+    assert binding.free is not None
+    resource = binding.resource or ""
+    return (
+        f"{part_text(binding)} takes {area_text(resource, binding.needed, grid.step_ms)} more in "
+        f"the {duration_text(window_ms)} from {time_text(binding.at, grid, zone)} on; policy "
+        f"{binding.policy} leaves {area_text(resource, max(0, binding.free), grid.step_ms)}"
     )

@@ -7,7 +7,7 @@ gap up and its maximum down, so that whatever holds on the grid holds in the cli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from rdl.read_error import ReadError
@@ -46,11 +46,14 @@ class TimeGrid:
         the plan rolls; the origin never moves.
     origin
         The aware UTC instant of step 0, or None where a plan has no calendar.
+    zone
+        The time zone in which people read times of this plan; None is UTC. It changes no step.
     """
 
     step_ms: int
     horizon: int
     origin: datetime | None = None
+    zone: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Check the bounds.
@@ -75,6 +78,10 @@ class TimeGrid:
     def with_horizon(self, horizon: int) -> TimeGrid:
         """Return the same grid with another horizon, in steps from the origin."""
         return replace(self, horizon=horizon)
+
+    def with_zone(self, zone: str | None) -> TimeGrid:
+        """Return the same grid, its times read in another zone."""
+        return replace(self, zone=zone)
 
     def floor(self, ms: int) -> int:
         """Return the step that `ms` falls in: ends of windows, maxima of gaps, capacity losses."""

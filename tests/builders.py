@@ -49,6 +49,10 @@ class ClusterBuilder:
         """Set the instant of step 0."""
         return self._with(origin=origin)
 
+    def zone(self, name: str) -> ClusterBuilder:
+        """Set the zone in which people read times."""
+        return self._with(zone=name)
+
     def max_period(self, period: str | float) -> ClusterBuilder:
         """Set the period of endless requests."""
         return self._with(max_period=period)

@@ -316,4 +316,4 @@ class _Answer:
 
 
 def _when(step: int, plan: Plan) -> str:
-    return time_text(step, plan.grid).removeprefix("at ")
+    return time_text(step, plan.grid)

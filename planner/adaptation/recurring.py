@@ -121,8 +121,8 @@ def runs_told(plan: Plan, commitment: Commitment) -> str:
     more = f" and {len(lost) - _TOLD} more" if len(lost) > _TOLD else ""
     which = "the one of the period" if len(lost) == 1 else "those of the periods"
     return (
-        f"{len(held)} of {len(starts)} runs were held; {which} that began {times}{more} found no "
-        "machines"
+        f"{len(held)} of {len(starts)} runs were held; {which} that began at {times}{more} found "
+        "no machines"
     )
 
 

@@ -8,6 +8,7 @@ stood in its way beside the plan that will really be there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.agent import Limits
 from planner.agents.greedy.agent import GreedyAgent
@@ -38,5 +39,10 @@ def fill(
     beside = view.after(placed, view.version)
     tried = _FILLER.plan([requests[index] for index in left], beside, Limits())
     for index, answer in zip(left, tried, strict=True):
-        answers[index] = answer
+        answers[index] = answer if answer.placed else _beside_better(answer)
     return answers
+
+
+def _beside_better(answer: PlacementResult) -> PlacementResult:
+    """Return a refusal that says what it stands beside: the plan of most value that was found."""
+    return replace(answer, detail=f"{answer.detail}, beside the best plan found")

@@ -8,20 +8,22 @@ shortage elsewhere, and a reservation can always be renegotiated to itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.capacity.profile import FreeProfile
-from planner.explain import area_text, free_text, time_text
+from planner.explain import least_sentence, more_average_sentence, more_sentence
 from planner.placement import Binding, Code
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import dense
 from planner.view import Demand
-from rdl.resources import format_amount
-from rdl.time_grid import duration_text
+from rdl.expressions import Expression
+from rdl.local_time import zone_named
+from rdl.names import part_name
+from rdl.time_grid import TimeGrid
 
 #: Most atoms for which the fast path is tried: rows of more hardly ever follow one another.
 _MOST_PLAIN: Final = 32
@@ -29,11 +31,34 @@ _MOST_PLAIN: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """The first thing that does not fit."""
+    """The first thing that does not fit.
+
+    Attributes
+    ----------
+    window_ms
+        Length of the window over which an average is short; 0 for all else.
+    """
 
     code: Code
-    detail: str
     binding: Binding
+    grid: TimeGrid
+    window_ms: int = 0
+    zone: str | None = None
+
+    @property
+    def detail(self) -> str:
+        """One sentence for a person."""
+        if self.window_ms:
+            return more_average_sentence(self.grid, self.binding, self.window_ms, self.zone)
+        if self.binding.resource is None:
+            return least_sentence(self.grid, self.binding, self.zone)
+        return more_sentence(self.grid, self.binding, self.zone)
+
+    def told(self, expression: Expression) -> Shortage:
+        """Return it in the words of the request: its names of parts, its zone."""
+        name = part_name(expression, self.binding.path)
+        zone = zone_named(expression)
+        return replace(self, binding=replace(self.binding, name=name), zone=zone)
 
 
 class Taking(NamedTuple):
@@ -176,9 +201,8 @@ class Overlay:
             return None
         at = int(over[0])
         needed, free = int(held[at]), int(caps[at])
-        detail = f"machines hold {free} of {needed} bundles of atom {taking.path or 'the request'}"
         binding = Binding(taking.path, "fit", at + ledger.first, None, needed, free)
-        return Shortage(Code.CAPACITY, detail, binding)
+        return Shortage(Code.CAPACITY, binding, ledger.grid)
 
     def _row_shortage(
         self, takings: Sequence[Taking], groups: Sequence[MergedTaking]
@@ -211,12 +235,6 @@ class Overlay:
         kind, _, name = named.what.partition(":")
         policy = name if named.policy is not None else None
         code = Code(kind) if policy else Code.CAPACITY
-        where = f" within policy {policy}" if policy else ""
-        asked = format_amount(named.resource, int(needed))
-        detail = (
-            f"{asked} more is asked {time_text(step, self.ledger.grid)}; "
-            f"{free_text(named.resource, int(left))}{where}"
-        )
         binding = Binding(
             path,
             "policy" if policy else "capacity",
@@ -226,7 +244,7 @@ class Overlay:
             int(left),
             policy,
         )
-        return Shortage(code, detail, binding)
+        return Shortage(code, binding, self.ledger.grid)
 
     def _average_shortage(self, takings: Sequence[Taking]) -> Shortage | None:
         for number, change in self._average_changes(takings).items():
@@ -241,15 +259,9 @@ class Overlay:
                 step = change.low + at + self.ledger.first - self.ledger.book.longest_window
                 needed, free = int(change.values[at]), int(left[at])
                 grid = self.ledger.grid
-                detail = (
-                    f"{area_text(row.resource, needed, grid.step_ms)} more is asked in the window "
-                    f"of {duration_text(grid.ms(row.window))} that starts {time_text(step, grid)}; "
-                    f"policy {row.policy} leaves "
-                    f"{area_text(row.resource, max(0, free), grid.step_ms)}"
-                )
                 path = next((p.path for p in takings if number in p.demand.averages), "")
                 binding = Binding(path, "policy", step, row.resource, needed, free, row.policy)
-                return Shortage(Code.CAPACITY_OVER_TIME, detail, binding)
+                return Shortage(Code.CAPACITY_OVER_TIME, binding, grid, grid.ms(row.window))
         return None
 
     def _changes(self, groups: Sequence[MergedTaking]) -> dict[int, RowChange]:

@@ -114,6 +114,8 @@ class Cluster:
         Dates that requests leave out by name.
     optimizations
         When a service looks for a better Plan by itself.
+    zone
+        The time zone in which people read times where a request names none; None is UTC.
     """
 
     step_ms: int
@@ -130,6 +132,7 @@ class Cluster:
     dispatch: DispatchPolicy = field(default=DispatchPolicy())
     calendars: tuple[Calendar, ...] = ()
     optimizations: tuple[OptimizationSchedule, ...] = ()
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         """Check that names are unique and known.
@@ -203,7 +206,8 @@ class Cluster:
             raise ClusterError(
                 f"policy {timed[0]!r} holds at times of day; give the cluster an origin"
             )
-        return TimeGrid(self.step_ms, self.horizon_ms // self.step_ms, self.origin)
+        steps = self.horizon_ms // self.step_ms
+        return TimeGrid(self.step_ms, steps, self.origin, self.zone)
 
     @cached_property
     def nominal(self) -> Resources:

@@ -77,7 +77,8 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         match = _TOML_LINE.search(str(error))
         message = f"not TOML: {_TOML_LINE.sub('', str(error)).strip()}"
         line = int(match[1]) if match else None
-        raise FileError(str(path), (FileProblem(message, line=line),)) from error
+        fix = 'texts stand in quotes: step = "60s"'
+        raise FileError(str(path), (FileProblem(message, line=line, fix=fix),)) from error
     plain = _plain(document)
     assert isinstance(plain, dict)
     return plain
@@ -187,6 +188,9 @@ class _ClusterReader:
         dispatch = self._dispatch()
         calendars = self._calendars()
         optimizations = tuple(self._each("optimizations", self._optimization))
+        zone = document.get("zone")
+        if zone is not None:
+            zone = values.zone("/zone", zone)
         if values.problems:
             return None
         try:
@@ -204,6 +208,7 @@ class _ClusterReader:
                 dispatch,
                 calendars,
                 optimizations,
+                zone,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -242,8 +247,8 @@ class _ClusterReader:
         return MachineGroup(entry["name"], int(entry["count"]), amounts, labels, domains)
 
     def _optimization(self, at: str, entry: Mapping[str, Any]) -> OptimizationSchedule:
-        values, zone = self._values, entry.get("zone", "UTC")
-        values.zone(f"{at}/zone", zone)
+        values = self._values
+        zone = values.zone(f"{at}/zone", entry.get("zone", "UTC"))
         solver = entry.get("solver", "auto")
         return OptimizationSchedule(
             entry["name"],

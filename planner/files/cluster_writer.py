@@ -39,6 +39,8 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
     }
     if cluster.origin is not None:
         document["origin"] = rfc3339_text(cluster.origin.astimezone(UTC))
+    if cluster.zone is not None:
+        document["zone"] = cluster.zone
     if cluster.max_period_ms != DAY_MS:
         document["max_period"] = duration_text(cluster.max_period_ms)
     document["machines"] = [_group_json(group) for group in cluster.machines]

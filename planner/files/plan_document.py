@@ -8,13 +8,16 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
 from rdl.codecs.strict_json import JsonTextError, read_json
+
+#: What a file that is no JSON is to be.
+_A_PLAN: Final = "give a Plan, as `agenda plan --out` writes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,5 +190,5 @@ def parse_plan(path: str | Path) -> Any:
     except JsonTextError as error:
         where = "" if error.at is None else f" at column {error.at[2]}"
         line = None if error.at is None else error.at[1]
-        problem = FileProblem(f"{error.message}{where}", line=line, fix=error.fix)
+        problem = FileProblem(f"{error.message}{where}", line=line, fix=error.fix or _A_PLAN)
         raise FileError(str(path), (problem,)) from error

@@ -89,8 +89,7 @@ class PolicyReader:
         limit = self._limit(f"{at}/limit", entry["limit"])
         if ("from" in entry) != ("to" in entry):
             self._values.note(at, "from and to come together")
-        zone = entry.get("zone", "UTC")
-        self._values.zone(f"{at}/zone", zone)
+        zone = self._values.zone(f"{at}/zone", entry.get("zone", "UTC"))
         start, end = (
             time.fromisoformat(entry[key]) if key in entry else None for key in ("from", "to")
         )

@@ -87,7 +87,8 @@ def _check_object(
     rest = schema.get("additionalProperties", True)
     for key in schema.get("required", ()):
         if key not in value:
-            found.append(FileProblem(f"{key!r} is missing", at or "/"))
+            fix = _example_of(properties.get(key, {}), root)
+            found.append(FileProblem(f"{key!r} is missing", at or "/", fix=fix))
     for key, entry in value.items():
         here = f"{at}/{_escape(key)}"
         inner = properties.get(key)
@@ -97,6 +98,16 @@ def _check_object(
             found.append(_unknown_key(key, list(properties), here))
         elif isinstance(rest, Mapping):
             _check(entry, rest, root, here, found)
+
+
+def _example_of(schema: Json, root: Json) -> str | None:
+    """Return what a value of a schema looks like, where the schema says so."""
+    examples, reference = schema.get("examples"), schema.get("$ref")
+    if examples is not None:
+        return f"write such as {json.dumps(examples[0])}"
+    if reference is not None:
+        return _example_of(root["$defs"][reference.removeprefix("#/$defs/")], root)
+    return None
 
 
 def _check_list(

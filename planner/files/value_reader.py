@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from planner.files.errors import FileProblem
 from rdl.durations import TimeTextError, parse_rfc3339, read_duration, read_instant
 from rdl.expressions import Absolute, Offset
+from rdl.local_time import UTC_ZONE
+from rdl.operators import ArgumentError, check_zone
 from rdl.resources import AmountError, Resources
 
 
@@ -48,13 +49,6 @@ class JsonValueReader:
             self.note(pointer, error.message, error.fix)
             return 1
 
-    def zone(self, pointer: str, name: str) -> None:
-        """Check that there is a zone of that name."""
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            self.note(pointer, f"unknown zone {name!r}", "write one such as Europe/Paris")
-
     def instant(self, pointer: str, raw: object) -> int:
         """Return ms from the origin; 0 for what is no instant."""
         try:
@@ -72,6 +66,14 @@ class JsonValueReader:
             case _:
                 self.note(pointer, "a cluster has no submission to count from", "drop the '+'")
         return 0
+
+    def zone(self, pointer: str, name: str) -> str:
+        """Return the name of a time zone; `UTC` for what is none."""
+        try:
+            return check_zone(name)
+        except ArgumentError as error:
+            self.note(pointer, error.message, error.fix)
+            return UTC_ZONE
 
     def amounts(self, pointer: str, raw: object, *, round_up: bool) -> Resources:
         """Return amounts; none for what is not."""

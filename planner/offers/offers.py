@@ -19,6 +19,7 @@ from planner.cluster.policy import RequestLimits
 from planner.offers.trial_machines import TrialMachines
 from planner.offers.variants import (
     deadline_ms,
+    option_name,
     part_left,
     resized,
     single_options,
@@ -32,10 +33,12 @@ from planner.plan.records.changes import UncompiledRequest
 from planner.request import Request, header_of
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
+from rdl.durations import rfc3339_text
 from rdl.errors import RdlError
-from rdl.expressions import Expression
+from rdl.expressions import AfterSubmission, Expression, Window
+from rdl.local_time import time_words, zone_named
 from rdl.text.formatter import format_expression
-from rdl.time_grid import seconds_of
+from rdl.time_grid import TimeGrid, duration_text, seconds_of
 from rdl.work_graph import WorkGraph
 
 #: A size is offered in so many parts of what was asked.
@@ -46,6 +49,12 @@ _WIDENING: Final = (0.0, 0.05, 0.25, 1.0)
 
 #: A time that no policy bounds.
 _ANY_TIME_MS: Final = 2**62
+
+#: Kinds of offers whose figures are times.
+TIMED_OFFERS: Final = frozenset({"deadline", "start"})
+
+#: Time that an offer leaves to take it up, where what it asks begins at once.
+_TAKING_MS: Final = 60_000
 
 #: Options of an `any` tried alone.
 _MOST_OPTIONS: Final = 8
@@ -68,6 +77,13 @@ class Offer:
         worth of the option to the best.
     at_version
         Version of the Plan in which it holds.
+    grid, zone
+        What its times are read on, and the zone that the request names.
+    option
+        What the request calls the option offered, if that is what changes.
+    counted
+        Whether the time asked counts from the submission: asked again it is another time, and a
+        sentence that compared with it would read otherwise.
     """
 
     expression: str
@@ -76,16 +92,45 @@ class Offer:
     offered: float
     share: float
     at_version: int
+    grid: TimeGrid
+    zone: str | None = None
+    option: str | None = None
+    counted: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """Return the entry of files.md: `{expression, change, at_version}`."""
-        change = {
+        """Return the entry of files.md: `{expression, change, sentence, at_version}`."""
+        change: dict[str, object] = {
             "kind": self.kind,
             "asked": self.asked,
             "offered": self.offered,
             "share": round(self.share, 6),
         }
-        return {"expression": self.expression, "change": change, "at_version": self.at_version}
+        if self.kind in TIMED_OFFERS and self.grid.origin is not None:
+            for name, seconds in (("asked_at", self.asked), ("offered_at", self.offered)):
+                ms = None if seconds is None else round(seconds * 1000)
+                change[name] = None if ms is None else rfc3339_text(self.grid.instant_at(ms))
+        return {
+            "expression": self.expression,
+            "change": change,
+            "sentence": offer_sentence(self),
+            "at_version": self.at_version,
+        }
+
+
+def offer_sentence(offer: Offer) -> str:
+    """Return what would have to change, as people say it."""
+    if offer.kind == "option":
+        which = offer.option or f"option {round(offer.offered) + 1} of what may be chosen"
+        return f"it would fit with {which} alone"
+    if offer.kind == "size":
+        return f"it would fit with {100 * offer.offered:.0f} % of the work"
+    bound = {"deadline": "the deadline", "start": "the start"}[offer.kind]
+    offered_ms = round(offer.offered * 1000)
+    said = f"it would fit if {bound} were {time_words(offered_ms, offer.grid, offer.zone)}"
+    if offer.asked is None or offer.counted:
+        return said
+    away = offered_ms - round(offer.asked * 1000)
+    return f"{said}, {duration_text(abs(away))} {'later' if away > 0 else 'earlier'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +203,28 @@ class Seeker:
         return (request, result) if result.placed else None
 
     def offer(
-        self, expression: Expression, kind: str, asked: float | None, offered: float, share: float
+        self,
+        expression: Expression,
+        kind: str,
+        asked: float | None,
+        offered: float,
+        share: float,
+        option: str | None = None,
     ) -> Offer:
         """Write down a variant that was accepted."""
-        text = format_expression(expression)
-        return Offer(text, kind, asked, offered, share, self.view.version)
+        text, zone = format_expression(expression), zone_named(self.expression)
+        grid = self.context.grid
+        counted = kind in TIMED_OFFERS and _is_counted(self.expression, kind)
+        version = self.view.version
+        return Offer(text, kind, asked, offered, share, version, grid, zone, option, counted)
+
+
+def _is_counted(expression: Expression, kind: str) -> bool:
+    """Return whether a bound of the outermost window counts from the submission."""
+    if not isinstance(expression, Window):
+        return False
+    bound = expression.end if kind == "deadline" else expression.start
+    return isinstance(bound, AfterSubmission)
 
 
 def request_of(asked: Request | UncompiledRequest, graph: WorkGraph) -> Request:
@@ -255,6 +317,8 @@ def _later_deadline(seeker: Seeker) -> Iterator[Offer]:
     if not known:
         return
     earliest = max(min(known), grid.floor(asked) + 1)
+    if _begins_at_once(seeker, grid.ms(earliest)):
+        earliest = min(earliest + grid.ceil(_TAKING_MS), grid.horizon)
     for widening in _WIDENING:
         step = earliest + int((grid.horizon - earliest) * widening)
         variant = with_deadline(seeker.expression, grid.ms(step), seeker.context)
@@ -264,13 +328,28 @@ def _later_deadline(seeker: Seeker) -> Iterator[Offer]:
             return
 
 
+def _begins_at_once(seeker: Seeker, deadline: int) -> bool:
+    """Return whether a request has to begin when it is submitted, to end by a deadline in ms.
+
+    The deadline of its offer is a date, and the offer is sent back a little later.
+    """
+    window = seeker.expression
+    if seeker.context.grid.origin is None or not isinstance(window, Window):
+        return False
+    if not isinstance(window.start, AfterSubmission):
+        return False
+    begin = seeker.begin(with_deadline(window, deadline, seeker.context))
+    return begin == seeker.context.submitted
+
+
 def _earlier_start(seeker: Seeker) -> Iterator[Offer]:
     """The latest start that works, where the window leaves time before it."""
     grid = seeker.context.grid
     asked = start_ms(seeker.expression, seeker.context)
     if asked is None or grid.ceil(asked) <= seeker.context.submitted:
         return
-    opened = with_start(seeker.expression, seeker.context.submitted_ms, seeker.context)
+    first_ms = grid.ms(seeker.context.submitted)
+    opened = with_start(seeker.expression, first_ms, seeker.context)
     begin = seeker.begin(opened)
     if begin is None or begin >= grid.ceil(asked):
         return
@@ -302,5 +381,6 @@ def _one_option(seeker: Seeker) -> Iterator[Offer]:
     """One option of the outermost `any` alone: agents try options only so often."""
     for index, worth, variant in single_options(seeker.expression)[:_MOST_OPTIONS]:
         if seeker.trial(variant) is not None:
-            yield seeker.offer(variant, "option", None, float(index), 1.0 - worth)
+            name = option_name(seeker.expression, index)
+            yield seeker.offer(variant, "option", None, float(index), 1.0 - worth, name)
             return

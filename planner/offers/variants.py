@@ -9,7 +9,6 @@ from rdl.compile.civil_time import ORIGIN, window_ms
 from rdl.compile.context import CompileContext
 from rdl.expressions import (
     Absolute,
-    AfterSubmission,
     AllOf,
     AnyOf,
     Atom,
@@ -27,14 +26,13 @@ from rdl.resources import Resources
 
 
 def _moved(instant: Instant, ms: int, context: CompileContext) -> Instant:
-    """Return `ms` from the origin, written the way `instant` was; a time of day as a date."""
-    match instant:
-        case Offset():
-            return Offset(ms)
-        case AfterSubmission():
-            return AfterSubmission(ms - context.submitted_ms)
-        case Absolute() | TimeOfDay():
-            return Absolute(context.grid.instant_at(ms))
+    """Return `ms` from the origin: a date where there is a calendar and offsets were not asked.
+
+    It means the same time whenever it is sent back, so no offer counts from a submission.
+    """
+    if context.grid.origin is None or isinstance(instant, Offset):
+        return Offset(ms)
+    return Absolute(context.grid.instant_at(ms))
 
 
 def deadline_ms(expression: Expression, context: CompileContext) -> int | None:
@@ -164,3 +162,14 @@ def single_options(expression: Expression) -> list[tuple[int, float, Expression]
             ]
         case _:
             return []
+
+
+def option_name(expression: Expression, index: int) -> str | None:
+    """Return what an option of the outermost `any` is called, or None."""
+    match expression:
+        case AnyOf(options=options):
+            return options[index].name
+        case Window() | Every():
+            return option_name(expression.of, index)
+        case _:
+            return None

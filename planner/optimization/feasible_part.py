@@ -22,7 +22,7 @@ from planner.optimization.change_value import SAME, is_short, is_useless, value_
 from planner.optimization.draft_slots import without_slots
 from planner.placement import Code
 from planner.plan.batch.admission import limit_refusal
-from planner.plan.batch.joint_commit import takings_of_change
+from planner.plan.batch.joint_commit import conflict_for, takings_of_change
 from planner.plan.batch.prepare import conflicts_but_for_room
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Relocate
@@ -166,7 +166,7 @@ def _conflict(overlay: Overlay, index: int, change: Change, takings: Sequence[Ta
     if short is None:
         detail = _UNNEEDED if isinstance(change, Degrade) else _USELESS
         return Conflict(index, id_of_change(change), Code.CONFLICT, detail)
-    return Conflict(index, id_of_change(change), short.code, short.detail, short.binding)
+    return conflict_for(index, id_of_change(change), short, getattr(change, "request", None))
 
 
 @dataclass(frozen=True, slots=True)

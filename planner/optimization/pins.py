@@ -105,7 +105,7 @@ def _unfit_text(plan: Plan, ledger: FreeProfile, taking: Taking) -> str:
     held = ledger.use_of(taking.rows)
     at = int(np.argmax(held > caps))
     when = time_text(at + ledger.first, plan.grid)
-    return f"machines that are up {when} hold {int(caps[at])} of its {int(held[at])} bundles"
+    return f"machines that are up at {when} hold {int(caps[at])} of its {int(held[at])} bundles"
 
 
 def _rows(
@@ -123,7 +123,7 @@ def _rows(
             limit = "" if row.policy is None else f" within policy {row.policy.name}"
             label = f" with {row.label}" if row.label else ""
             when = time_text(column + ledger.first, plan.grid)
-            return f"{when} all pins take {needed}{label}; there is {there}{limit}"
+            return f"at {when} all pins take {needed}{label}; there is {there}{limit}"
 
         yield _Uses(ids, use, free[number]), describe
 
@@ -163,7 +163,7 @@ def _averages(
             length = duration_text(plan.grid.ms(row.window))
             when = time_text(column + before, plan.grid)
             return (
-                f"in the {length} that start {when} all pins take {needed}; policy {row.policy} "
+                f"in the {length} from {when} on all pins take {needed}; policy {row.policy} "
                 f"allows {there}"
             )
 

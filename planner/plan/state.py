@@ -399,6 +399,7 @@ class PlanState:
         self.table.renumber_machines(numbers, cluster.machine_names)
         self._room = None
         self.cluster = cluster
+        self.grid = self.grid.with_zone(cluster.zone)
         self.ledger = FreeProfile(CapacityRows(cluster), self.grid, self.ledger.first)
         self.take_all()
 

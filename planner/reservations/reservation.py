@@ -22,6 +22,7 @@ from planner.reservations.slots import (
 from planner.reservations.state import State
 from rdl.durations import rfc3339_text
 from rdl.expressions import Expression
+from rdl.local_time import zone_of_text
 from rdl.names import part_name_of_text
 from rdl.resources import CPU, Resources
 from rdl.time_grid import TimeGrid, seconds_of
@@ -204,6 +205,7 @@ class Reservation:
             "queue": self.queue,
             "submitted": seconds_of(self.submitted_ms),
             **_submitted_at(self.submitted_ms, grid),
+            **_zone(self.expression, grid),
             "state": self.state.value,
             "weight": float(self.weight),
             "priority": self.priority,
@@ -254,6 +256,7 @@ class Refusal:
             "queue": self.queue,
             "submitted": seconds_of(self.submitted_ms),
             **_submitted_at(self.submitted_ms, grid),
+            **_zone(self.expression, grid),
             "weight": float(self.weight),
             "priority": self.priority,
             "expression": self.expression,
@@ -335,15 +338,25 @@ def binding_to_json(binding: Binding, grid: TimeGrid) -> dict[str, Any]:
             return seconds_of(amount)
         return amount_to_json(resource or "", amount)
 
+    at_at = {}
+    if binding.at is not None and grid.origin is not None:
+        at_at["at_at"] = rfc3339_text(grid.instant_at(grid.ms(binding.at)))
     return {
         "path": binding.path,
         "kind": binding.kind,
         "at": None if binding.at is None else grid.seconds(binding.at),
+        **at_at,
         "resource": resource,
         "needed": told(binding.needed),
         "free": told(binding.free),
         "policy": binding.policy,
     } | ({} if binding.name is None else {"name": binding.name})
+
+
+def _zone(expression: str, grid: TimeGrid) -> dict[str, str]:
+    """Return the zone in which its times are read; nothing where that is UTC."""
+    zone = None if grid.origin is None else zone_of_text(expression) or grid.zone
+    return {} if zone is None else {"zone": zone}
 
 
 def _submitted_at(submitted_ms: int, grid: TimeGrid) -> dict[str, str]:

@@ -66,7 +66,30 @@ class AgentRun:
             "metrics": None if self.metrics is None else self.metrics.to_json(),
             "relative": dict(self.relative),
             "differences": None if self.differences is None else self.differences.to_json(),
+            "left_out": [one.to_json() for one in self.left_out()],
         }
+
+    def left_out(self) -> list[LeftOutRequest]:
+        """Return what it did not accept and why, in order of the workload; nothing without a plan.
+
+        A reason is said beside the plan that the agent ended with.
+        """
+        refusals = () if self.document is None else self.document.to_json()["refusals"]
+        return [LeftOutRequest(x["id"], x["tenant"], x["code"], x["detail"]) for x in refusals]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutRequest:
+    """A request that an agent did not accept: its code, and one sentence for a person."""
+
+    id: str
+    tenant: str
+    code: str
+    detail: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {"id": self.id, "tenant": self.tenant, "code": self.code, "detail": self.detail}
 
 
 @dataclass(frozen=True, slots=True)

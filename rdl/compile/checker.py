@@ -363,19 +363,30 @@ def _days(every: Every) -> Iterator[_Said]:
 
 
 def _midnight(every: Every) -> Iterator[_Said]:
-    """Find a window by times of day that passes the end of the days it stands in."""
-    window = every.of
-    if every.period_ms != DAY_MS or not isinstance(window, Window) or window.zone is not None:
-        return
-    if not isinstance(window.start, TimeOfDay) or not isinstance(window.end, TimeOfDay):
+    """Find windows by times of day that pass the end of the days they stand in."""
+    if every.period_ms != DAY_MS:
         return
     begins = every.anchor.ms if isinstance(every.anchor, TimeOfDay) else 0
-    start, end = window.start.ms, window.end.ms
-    if (start - begins) % DAY_MS < ((end - begins) % DAY_MS or DAY_MS):
-        return
-    night = f"from {clock_text(start)} to {clock_text(end)}"
-    fix = f"write anchor={clock_text(_between(end, start))}, and each period begins then"
-    yield f"{night} it passes {clock_text(begins)}, where one day ends and the next begins", fix
+    for start, end in dict.fromkeys(_nights(every.of, begins)):
+        night = f"from {clock_text(start)} to {clock_text(end)}"
+        fix = f"write anchor={clock_text(_between(end, start))}, and each period begins then"
+        yield f"{night} it passes {clock_text(begins)}, where one day ends and the next begins", fix
+
+
+def _nights(inside: Expression, begins: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of windows in the days of a recurrence that pass where they begin."""
+    pending = [inside]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, Every) or (isinstance(here, Window) and here.zone is not None):
+            continue  # what is below has days of its own
+        pending.extend(reversed(children_of(here)))
+        if not isinstance(here, Window):
+            continue
+        if isinstance(here.start, TimeOfDay) and isinstance(here.end, TimeOfDay):
+            start, end = here.start.ms, here.end.ms
+            if (start - begins) % DAY_MS >= ((end - begins) % DAY_MS or DAY_MS):
+                yield start, end
 
 
 def _between(end_ms: int, start_ms: int) -> int:

@@ -5,6 +5,7 @@ Everything that can be said without a plan is said here, all at once, each with 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 from math import sqrt
 from typing import Final, TypeVar
@@ -24,6 +25,8 @@ from rdl.compile.source import read_source
 from rdl.errors import MALFORMED, Problem, RdlError
 from rdl.expressions import Expression
 from rdl.limits import MOST_PROBLEMS
+from rdl.local_time import zone_named
+from rdl.names import part_name
 from rdl.resources import Resources
 from rdl.text.formatter import format_expression
 from rdl.work_graph import ANY, ATOM, COLUMNS, EVERY, PARENT, WorkGraph
@@ -35,6 +38,9 @@ _NO_ATOM: Final = (-1, 0, 0, 1, 0, 0, -1)
 #: Columns SPREAD to HANDOVER of a group.
 _NO_RULE: Final = (0, -1, 0)
 _WORK: Final = 5
+
+#: How messages about a part begin that do not say which it is.
+_UNNAMED: Final = "it "
 
 
 def compile_source(source: object, context: CompileContext) -> WorkGraph:
@@ -88,13 +94,15 @@ def _compiled(expression: Expression, context: CompileContext, source: str | Non
         troubles += _too_long(expression, context.limits.max_source)
     if not findings.complete or len(troubles) > len(findings.troubles):
         raise _error(expression, troubles, source)
-    normalizer = Normalizer(context, findings.broken)
+    zone = zone_named(expression)
+    spoken = context if zone is None else replace(context, grid=context.grid.with_zone(zone))
+    normalizer = Normalizer(spoken, findings.broken)
     try:
         root = normalizer.build(expression)
     except TooLargeError:
         raise _error(expression, troubles + normalizer.malformed, source) from None
     if root is not None and root.trouble is None:
-        tighten(root, context.grid)
+        tighten(root, spoken.grid)
     troubles += normalizer.malformed
     if root is not None and root.failed:
         troubles += troubles_of(root)
@@ -120,9 +128,19 @@ def _error(expression: Expression, troubles: list[Finding], source: str | None) 
     for trouble in troubles:
         span = trouble.expression.span if source is not None else None
         pointer = pointer_of(expression, trouble.path) if span is None else None
-        problems[Problem(trouble.code, trouble.message, span, pointer, trouble.fix)] = None
+        problems[Problem(trouble.code, _told(trouble, expression), span, pointer, trouble.fix)] = (
+            None
+        )
     in_order = sorted(problems, key=lambda problem: problem.span or (0, 0))
     return RdlError(tuple(in_order[:MOST_PROBLEMS]), source)
+
+
+def _told(trouble: Finding, expression: Expression) -> str:
+    """Return the message of a trouble; what the request gives a name is called by it."""
+    if not trouble.message.startswith(_UNNAMED):
+        return trouble.message
+    name = part_name(expression, trouble.path)
+    return trouble.message if name is None else f"{name} {trouble.message.removeprefix(_UNNAMED)}"
 
 
 class _Emission:

@@ -46,6 +46,7 @@ from rdl.expressions import (
     Void,
     Window,
 )
+from rdl.local_time import time_words
 from rdl.names import PartNames
 from rdl.time_grid import TimeGridError, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
@@ -308,7 +309,7 @@ class Normalizer:
         if part.kind != ATOM and part.kind != EVERY:
             part.source, part.path = window, path
         if beyond:
-            horizon = f"the plan's horizon, {seconds_of(grid.horizon_ms)} s from the origin"
+            horizon = f"the plan's horizon, {time_words(grid.horizon_ms, grid)}"
             message = f"the window starts at or past {horizon}"
             blame(part, Finding(window, path, BEYOND_HORIZON, message, "reserve it later"))
         else:

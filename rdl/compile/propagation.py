@@ -14,7 +14,8 @@ from typing import Final
 
 from rdl.compile.parts import FAR, Finding, VertexDraft, blame, settle
 from rdl.errors import UNSATISFIABLE
-from rdl.time_grid import TimeGrid, duration_text, seconds_of
+from rdl.local_time import span_words
+from rdl.time_grid import TimeGrid, duration_text
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
 _MOST_SWEEPS: Final = 16
@@ -185,7 +186,6 @@ class _Tightening:
 
     def _blame(self, part: VertexDraft) -> None:
         grid = self._grid
-        start, end = seconds_of(grid.ms(part.start)), seconds_of(grid.ms(part.end))
         if (
             part.first_end > part.start + part.shortest
             or part.last_start < part.end - part.shortest
@@ -194,7 +194,8 @@ class _Tightening:
         else:
             need = duration_text(part.shortest * grid.step_ms)
             message = f"it takes at least {need}, but what stands before and after it leaves"
-            message += f" [{start}, {end}) s" if start < end else " no time at all"
+            room = span_words(grid.ms(part.start), grid.ms(part.end), grid)
+            message += f" {room}" if part.start < part.end else " no time at all"
         blame(part, Finding(part.source, part.path, UNSATISFIABLE, message))
         self.again = True
 

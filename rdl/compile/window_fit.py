@@ -8,7 +8,8 @@ from rdl.compile.context import CompileContext
 from rdl.compile.parts import Finding, VertexDraft, blame, settle
 from rdl.errors import BEYOND_HORIZON, UNSATISFIABLE
 from rdl.expressions import Expression
-from rdl.time_grid import TimeGrid, duration_text, seconds_of
+from rdl.local_time import span_words
+from rdl.time_grid import TimeGrid, duration_text
 from rdl.work_graph import ALL, ANY
 
 
@@ -37,7 +38,9 @@ def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
         blame(part, Finding(room.here, room.path, *_no_room(room, context)))
     elif part.kind not in (ANY, ALL) or not _fits_without_long_children(part, room, context):
         message = _too_short(part, room, context.grid)
-        blame(part, Finding(part.source, part.path, UNSATISFIABLE, message))
+        need = duration_text(part.shortest * context.grid.step_ms)
+        fix = f"leave it at least {need}, or ask for less"
+        blame(part, Finding(part.source, part.path, UNSATISFIABLE, message, fix))
 
 
 def _fits_without_long_children(part: VertexDraft, room: TimeSpan, context: CompileContext) -> bool:
@@ -61,9 +64,9 @@ def _no_room(room: TimeSpan, context: CompileContext) -> tuple[str, str, str | N
 
 def _too_short(part: VertexDraft, room: TimeSpan, grid: TimeGrid) -> str:
     need = duration_text(part.shortest * grid.step_ms)
-    start, end = seconds_of(grid.ms(room.start)), seconds_of(grid.ms(room.end))
+    window = span_words(grid.ms(room.start), grid.ms(room.end), grid)
     has = duration_text((room.end - room.start) * grid.step_ms)
     limit = "its window"
     if room.end == grid.horizon:
         limit = "the time it has up to the plan's horizon"
-    return f"it takes at least {need}, but {limit}, [{start}, {end}) s, is {has}"
+    return f"it takes at least {need}, but {limit}, {window}, is {has}"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from rdl.expressions import (
     Absolute,
@@ -16,6 +14,7 @@ from rdl.expressions import (
     Window,
     children_of,
 )
+from rdl.local_time import UTC_ZONE, clock_words, local_instant, zone_named
 from rdl.meaning.demand import Amounts, demand_of
 from rdl.operators import day_words
 from rdl.resources import CPU, MEMORY, format_amount
@@ -92,7 +91,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
     windows = [RunWindow(grid.ms(start), grid.ms(end)) for start, end in runs]
     least, most = demand_of(graph, len(runs))
     return Meaning(
-        _zone(graph.expression),
+        zone_named(graph.expression),
         _often(every, len(runs)),
         len(runs),
         windows[0],
@@ -105,7 +104,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
 
 
 def meaning_lines(meaning: Meaning, grid: TimeGrid) -> list[tuple[str, str]]:
-    """Return (what, said) for people; times in the request's zone, else in UTC."""
+    """Return (what, said) for people; times in the request's zone, else in the cluster's."""
     lines = [("runs", meaning.often)]
     first, last = meaning.first, meaning.last
     lines.append(("first", _between(first, meaning.zone, grid)))
@@ -167,11 +166,6 @@ def names_calendar(expression: Expression) -> bool:
             case Window(start=Absolute() | TimeOfDay()) | Window(end=Absolute() | TimeOfDay()):
                 return True
     return False
-
-
-def _zone(expression: Expression) -> str | None:
-    zones = (one.zone for one in _walk(expression) if isinstance(one, Every | Window))
-    return next((zone for zone in zones if zone is not None), None)
 
 
 def _runs(graph: WorkGraph) -> list[tuple[int, int]]:
@@ -262,7 +256,7 @@ def _number(value: float) -> str:
 
 def _between(window: RunWindow, zone: str | None, grid: TimeGrid) -> str:
     start, end = (_time(ms, zone, grid) for ms in (window.start_ms, window.end_ms))
-    place = "" if grid.origin is None else f" ({zone or 'UTC'})"
+    place = "" if grid.origin is None else f" ({zone or grid.zone or UTC_ZONE})"
     return f"between {start} and {end}{place}"
 
 
@@ -270,16 +264,12 @@ def _time(ms: int, zone: str | None, grid: TimeGrid) -> str:
     """Return an instant as the clock of the zone shows it, else the time from the origin."""
     if grid.origin is None:
         return duration_text(ms)
-    return f"{_local(ms, zone, grid):%a %Y-%m-%d %H:%M}"
-
-
-def _local(ms: int, zone: str | None, grid: TimeGrid) -> datetime:
-    return grid.instant_at(ms).astimezone(ZoneInfo(zone or "UTC"))
+    return clock_words(local_instant(ms, grid, zone))
 
 
 def _window_json(window: RunWindow, zone: str | None, grid: TimeGrid) -> dict[str, object]:
     entry: dict[str, object] = {"start": window.start_ms / 1000, "end": window.end_ms / 1000}
     if grid.origin is not None:
-        entry["start_at"] = _local(window.start_ms, zone, grid).isoformat(timespec="seconds")
-        entry["end_at"] = _local(window.end_ms, zone, grid).isoformat(timespec="seconds")
+        for name, ms in (("start_at", window.start_ms), ("end_at", window.end_ms)):
+            entry[name] = local_instant(ms, grid, zone).isoformat(timespec="seconds")
     return entry

@@ -79,7 +79,9 @@ def read_fields(
     for field in fields:
         if field.name not in given:
             if field.required:
-                errors.append(ApiError(f"{field.name!r} is missing", pointer=place(field.name)))
+                fix = f"give it: {field.description.rstrip('.')}"
+                message = f"{field.name!r} is missing"
+                errors.append(ApiError(message, pointer=place(field.name), fix=fix))
             values[field.name] = field.default
             continue
         try:
@@ -140,7 +142,8 @@ def parse_json(raw: bytes, pointer: str) -> Any:
         message = "the JSON is nested too deeply"
         raise malformed([ApiError(message, pointer=pointer)]) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed([ApiError(f"not JSON: {error}", pointer=pointer)]) from error
+        fix = "send one JSON value, whole"
+        raise malformed([ApiError(f"not JSON: {error}", pointer=pointer, fix=fix)]) from error
 
 
 def _says_all(raw: bytes, value: object) -> bool:

@@ -73,6 +73,12 @@ _ASKED: Final = {
     "expression": {"type": "string", "description": "Canonical RDL of the request."},
 }
 
+_ZONE: Final = {
+    "type": "string",
+    "description": "Zone in which its times are read: the request's, else the cluster's; absent: "
+    "UTC.",
+}
+
 _CREDITABLE: Final = {
     "type": "boolean",
     "description": "Whether work above its entitlement gives later leases back; absent if not.",
@@ -85,6 +91,7 @@ _BINDING: Final = {
         "path": _TEXT,
         "kind": {"type": "string", "enum": list(BINDING_KINDS)},
         "at": _or_null("number"),
+        "at_at": _INSTANT,
         "resource": _or_null("string"),
         "needed": {"type": ["number", "string", "null"]},
         "free": {"type": ["number", "string", "null"]},
@@ -105,6 +112,7 @@ _RESERVATION: Final = _object(
         "notes": _list(_TEXT),
         "atoms": _list(_ATOM),
         "submitted_at": _INSTANT,
+        "zone": _ZONE,
         "version": {**_COUNT, "description": "Version of the Plan that shows this."},
         "creditable": _CREDITABLE,
         "promise": {
@@ -137,10 +145,21 @@ _RESERVATION: Final = _object(
     "atoms",
 )
 
+_HOLDERS: Final = {
+    "holders": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "Who holds what is short at that instant, as of an explanation.",
+    },
+    "held_by": {"type": "string", "description": "The same in words; empty: nobody."},
+}
+
 _REFUSAL: Final = _object(
     {
         **_ASKED,
         "state": {"const": "refused"},
+        "submitted_at": _INSTANT,
+        "zone": _ZONE,
         "creditable": _CREDITABLE,
         "promise": {
             "type": "string",
@@ -151,6 +170,7 @@ _REFUSAL: Final = _object(
         "detail": _TEXT,
         "binding": _BINDING,
         "offers": _list({"$ref": "#/components/schemas/Offer"}),
+        **_HOLDERS,
     },
     *_ASKED,
     "code",
@@ -339,13 +359,24 @@ _OFFER: Final = _object(
                 "kind": {"type": "string", "enum": ["deadline", "start", "size", "option"]},
                 "asked": _or_null("number"),
                 "offered": _NUMBER,
+                "asked_at": {"type": ["string", "null"], "format": "date-time"},
+                "offered_at": {
+                    "type": ["string", "null"],
+                    "format": "date-time",
+                    "description": "Of times: the same in RFC 3339.",
+                },
                 "share": {
                     "type": "number",
                     "description": "How much of the request changes; 0 is nothing.",
                 },
             },
+            "kind",
+            "asked",
+            "offered",
+            "share",
             more=False,
         ),
+        "sentence": {"type": "string", "description": "What would have to change, for people."},
         "at_version": {**_COUNT, "description": "Version of the Plan in which it is accepted."},
         "request": {
             "type": "object",
@@ -369,6 +400,7 @@ _OFFERS: Final = _object(
                 "code": {"type": "string", "enum": [str(code) for code in Code]},
                 "detail": _TEXT,
                 "binding": _BINDING,
+                **_HOLDERS,
             },
             "required": ["code", "detail", "binding"],
             "additionalProperties": False,

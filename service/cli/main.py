@@ -93,6 +93,11 @@ PARTS = (
         "Show what would be accepted instead of a request.",
     ),
     LazyCommand(
+        "holds",
+        "service.cli.client.reservations.holds:holds",
+        "Keep room on a server for up to a minute.",
+    ),
+    LazyCommand(
         "cancel",
         "service.cli.client.reservations.reservations:cancel",
         "Cancel a reservation of a server.",

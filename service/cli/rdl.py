@@ -165,12 +165,15 @@ def _context_of_grid(
 ) -> CompileContext:
     """Return the context of a grid without machines; it begins now where a calendar is needed."""
     from rdl.compile.context import CompileContext
-    from rdl.durations import parse_rfc3339
+    from rdl.durations import TimeTextError, parse_rfc3339
     from rdl.meaning.request_meaning import names_calendar
     from rdl.time_grid import TimeGrid
 
     dated = names_calendar(expression)
-    zero = parse_rfc3339(asked.origin) if asked.origin else None
+    try:
+        zero = parse_rfc3339(asked.origin) if asked.origin else None
+    except TimeTextError as error:
+        raise CliError(f"--origin: {error}") from error
     if zero is None and dated:
         zero = datetime.now(UTC).replace(second=0, microsecond=0)
     horizon_ms = asked.horizon_ms or (_WEEKS_MS if dated else _DAY_MS)

@@ -113,7 +113,9 @@ def list_(database: str, form: str) -> int:
         entries = [shown_token(one, now_ms) for one in store.tokens.all()]
     finally:
         store.close()
-    print_listing(entries, _LISTED, [_row_of(one) for one in entries], form, "no tokens")
+    rows = [_row_of(one) for one in entries]
+    title = f"{len(rows):,} tokens; times in UTC"
+    print_listing(entries, _LISTED, rows, form, "no tokens", title)
     return DONE
 
 

@@ -70,7 +70,11 @@ def _result(plan: Plan, found: Optimized, asked: OptimizationJob, elapsed_s: flo
         "elapsed_s": elapsed_s,
         "changes": [change_to_json(one, plan.cluster) for one in found.changes],
         "found": {**found.to_json(), "goal": asked.goal.to_json()},
-        "diff": {**difference, "origin": rfc3339_text(plan.grid.instant_at(0))},
+        "diff": {
+            **difference,
+            "origin": rfc3339_text(plan.grid.instant_at(0)),
+            **({} if plan.grid.zone is None else {"zone": plan.grid.zone}),
+        },
     }
     return msgspec.json.encode(body)
 

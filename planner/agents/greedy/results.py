@@ -13,11 +13,19 @@ from numpy.typing import NDArray
 
 from planner.agents.greedy.batch import RowNames
 from planner.agents.greedy.kernels import codes
-from planner.explain import average_sentence, least_sentence, room_sentence, subject_of
+from planner.explain import (
+    average_sentence,
+    bundles_text,
+    least_sentence,
+    part_text,
+    room_sentence,
+)
 from planner.placement import Binding, Code, PlacementResult
 from planner.request import Request
+from rdl.local_time import zone_named
 from rdl.names import part_name
-from rdl.work_graph import KIND, WorkGraph
+from rdl.resources import format_amount
+from rdl.work_graph import BUNDLE, KIND, MIN_HEIGHT, WorkGraph
 
 if TYPE_CHECKING:
     from planner.agents.greedy.batch import Batch
@@ -111,29 +119,37 @@ def refusal_of(request: Request, state: list[int], names: RowNames) -> Placement
     if outcome == codes.PENDING:
         return _refusal(Code.TIME_LIMIT, "the run was stopped before this request was tried")
     graph, base = request.graph, names.base
-    path = graph.paths[vertex]
+    path, grid, zone = graph.paths[vertex], graph.grid, zone_named(graph.expression)
     name = part_name(graph.expression, path)
     if why == codes.NO_AVERAGE:
         average, of = names.average(row)
         # The window of an average may start before the first column.
         binding = Binding(path, "policy", column + base, of, needed, free, average, name)
-        return _refusal(Code.CAPACITY_OVER_TIME, average_sentence(graph.grid, binding), binding)
+        return _refusal(Code.CAPACITY_OVER_TIME, average_sentence(grid, binding, zone), binding)
     at = None if column < 0 else column + base
     what, resource = names.row(row)
     kind, _, policy = what.partition(":")
     code = _POLICY_CODES.get(kind)
     named = None if code is None else policy
     if why in _TIMED:
-        step_ms = graph.grid.step_ms
-        amounts = (needed * step_ms, free * step_ms)
+        amounts = (needed * grid.step_ms, free * grid.step_ms)
         binding = Binding(path, _TIMED[why], at, resource, *amounts, named, name)
-        return _refusal(code or Code.CAPACITY, room_sentence(graph.grid, binding), binding)
+        detail = room_sentence(grid, binding, _least_text(graph, vertex, resource), zone)
+        return _refusal(code or Code.CAPACITY, detail, binding)
     if at is None:
         binding = Binding(path, _KINDS[why], name=name)
         return _refusal(Code.CAPACITY, _order_sentence(graph, vertex, binding), binding)
     short = "policy" if named else ("capacity" if resource else _KINDS[why])
     binding = Binding(path, short, at, resource, needed, free, named, name)
-    return _refusal(code or Code.CAPACITY, least_sentence(graph.grid, binding), binding)
+    return _refusal(code or Code.CAPACITY, least_sentence(grid, binding, zone), binding)
+
+
+def _least_text(graph: WorkGraph, vertex: int, resource: str | None) -> str:
+    """Return what the least height of an atom takes: of one resource, or in bundles."""
+    row = graph.vertices[vertex]
+    height, bundle = int(row[MIN_HEIGHT]), int(row[BUNDLE])
+    amount = 0 if resource is None or bundle < 0 else graph.bundles[bundle].get(resource, 0)
+    return format_amount(resource or "", amount * height) if amount else bundles_text(height)
 
 
 def _refusal(code: Code, detail: str, binding: Binding | None = None) -> PlacementResult:
@@ -148,9 +164,9 @@ def _part(array: I64, first: int, count: int) -> I64:
 
 
 def _order_sentence(graph: WorkGraph, vertex: int, binding: Binding) -> str:
+    part = part_text(binding)
     if binding.kind == "gap":
-        return f"{subject_of(binding)}: no placement keeps the largest gap"
+        return f"{part} finds no place that keeps the largest gap around it"
     if graph.vertices[vertex, KIND]:
-        of = binding.name or binding.path or "the request"
-        return f"no option of {of} fits before what must follow it"
-    return f"{subject_of(binding)}: what must follow leaves too little time"
+        return f"no option of {part} fits before what must follow it"
+    return f"{part} finds no place: what must follow it leaves too little time"

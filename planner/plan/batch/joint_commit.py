@@ -16,9 +16,11 @@ from planner.plan.records.changes import (
     Fail,
     Release,
     Relocate,
+    UncompiledRequest,
     Update,
 )
 from planner.plan.state import PlanState
+from planner.request import Request
 from planner.reservations.holding import holding_of, past_of, release_rows, within
 from planner.reservations.state import State
 
@@ -50,6 +52,15 @@ def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | Non
     index = _blamed(parts, short)
     change = changes[index]
     id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
+    return conflict_for(index, id_, short, getattr(change, "request", None))
+
+
+def conflict_for(
+    index: int, id_: str | None, short: Shortage, request: Request | UncompiledRequest | None = None
+) -> Conflict:
+    """Return the conflict of a change that does not fit; its request's names say what is short."""
+    if isinstance(request, Request):
+        short = short.told(request.graph.expression)
     return Conflict(index, id_, short.code, short.detail, short.binding)
 
 

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from planner.capacity.overlay import Taking, takings_of
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import limit_refusal
-from planner.plan.batch.joint_commit import degrade_conflict, joint_shortage, takings_of_change
+from planner.plan.batch.joint_commit import (
+    conflict_for,
+    degrade_conflict,
+    joint_shortage,
+    takings_of_change,
+)
 from planner.plan.batch.machines import BatchMachines, Fault
 from planner.plan.batch.pool import BatchPool
 from planner.plan.batch.release import keep_released, release_conflict
@@ -190,7 +195,7 @@ class _Batch:
             return Conflict(index, request.id, Code.CONFLICT, detail)
         short = self.pool.shortage(takings)
         if short is not None:
-            return Conflict(index, request.id, short.code, short.detail, short.binding)
+            return conflict_for(index, request.id, short, request)
         level = request.promise or self.plan.cluster.promise
         found = self.machines.place(change, holding, level)
         if isinstance(found, MachineShortage):
@@ -284,10 +289,10 @@ class _Batch:
         takings = takings_of_change(plan, change)
         short = self.pool.shortage(takings)
         if short is not None:
-            return Conflict(index, change.id, short.code, short.detail, short.binding)
+            return conflict_for(index, change.id, short, change.request)
         placed = self.machines.replace(change, number, holding, level)
         if isinstance(placed, MachineShortage):
-            return self._no_machines(index, change.id, placed)
+            return self._no_machines(index, change.id, placed, change.request)
         if isinstance(placed, Fault):
             return Conflict(index, change.id, Code.CONFLICT, placed)
         result, holding = placed
@@ -319,7 +324,7 @@ class _Batch:
         takings = takings_of_change(self.plan, change)
         short = self.pool.shortage(takings)
         if short is not None:
-            return Conflict(index, change.id, short.code, short.detail, short.binding)
+            return conflict_for(index, change.id, short)
         number = self.plan.table.number_of(change.id)
         assert number is not None
         kept = self.machines.degrade(change, number)

@@ -27,6 +27,7 @@ from planner.reservations.reservation import Holding
 from planner.reservations.rows import add_up
 from planner.value import PriceList
 from planner.view import AverageSlack, Demand, PlanView, ProfileArrays
+from rdl.local_time import zone_named
 from rdl.names import part_name
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
@@ -57,9 +58,11 @@ def machines_refusal(
 ) -> PlacementResult:
     """Return the refusal of a request that the pool has room for and machines have not."""
     path, needed, found = missed.atom.path, missed.needed, missed.found
-    name = None if request is None else part_name(request.graph.expression, path)
+    expression = None if request is None else request.graph.expression
+    name = None if expression is None else part_name(expression, path)
+    zone = None if expression is None else zone_named(expression)
     binding = Binding(path, MACHINES, missed.start, None, needed, found, name=name)
-    detail = machines_sentence(grid, binding, missed.end)
+    detail = machines_sentence(grid, binding, missed.end, zone)
     return PlacementResult(Code.CAPACITY, detail, binding=binding)
 
 

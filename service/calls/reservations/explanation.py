@@ -19,11 +19,12 @@ from planner.reservations.state import State
 from rdl.compile.compiler import compile_source
 from rdl.durations import rfc3339_text
 from rdl.errors import RdlError
+from rdl.local_time import zone_of_text
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import MIN_HEIGHT
 from service.access.user import User
 from service.calls.access.visibility import require_visible
-from service.calls.reservations.holders import holders_at
+from service.calls.reservations.holders import held_by, holders_at
 from service.commits.changes.pending import context_of
 from service.windows import Window, window_of
 
@@ -83,6 +84,7 @@ def _refused(plan: Plan, refusal: Refusal, user: User) -> dict[str, Any]:
         "binding": None if binding is None else binding_to_json(binding, grid),
         "at_at": None if at is None else _at(at, grid),
         "holders": holders,
+        "held_by": "" if binding is None or binding.policy else held_by(holders),
     }
 
 
@@ -117,6 +119,8 @@ def _placed(plan: Plan, placement: _Placement, user: User) -> dict[str, Any]:
     stood = _in_the_way(plan, placement, earliest)
     bound = "window" if placement.begin <= earliest else "choice" if stood is None else "capacity"
     end = grid.seconds(min(placement.finish, grid.horizon))
+    at, resource = (None, None) if stood is None else (stood.at, stood.resource)
+    holders = [] if at is None else holders_at(plan, at, resource, user)
     return {
         "id": one.id,
         "version": plan.version,
@@ -130,9 +134,8 @@ def _placed(plan: Plan, placement: _Placement, user: User) -> dict[str, Any]:
         "bound": bound,
         "binding": None if stood is None else binding_to_json(stood, grid),
         "at_at": None if stood is None or stood.at is None else _at(stood.at, grid),
-        "holders": []
-        if stood is None or stood.at is None
-        else holders_at(plan, stood.at, stood.resource, user),
+        "holders": holders,
+        "held_by": held_by(holders),
         "options": _options(placement),
     }
 
@@ -173,14 +176,17 @@ def _least_height(request: Request, path: str) -> int:
 
 
 def _sentence(placement: _Placement, stood: Binding | None, bound: str, grid: TimeGrid) -> str:
-    begin = time_text(placement.begin, grid)
+    zone = zone_of_text(placement.reservation.expression)
+    begin = time_text(placement.begin, grid, zone)
     if bound == "window":
-        return f"it begins {begin}: no earlier instant lies in its window"
+        return f"it begins at {begin}: no earlier instant lies in its window"
     if stood is None or stood.at is None:
         agent = placement.reservation.agent
-        return f"it begins {begin}: there is room earlier too, and {agent} prefers this place"
-    at = time_text(stood.at, grid)
-    return f"it begins {begin}: {at} there is too little {stood.resource} for its least height"
+        return f"it begins at {begin}: there is room earlier too, and {agent} prefers this place"
+    at = time_text(stood.at, grid, zone)
+    return (
+        f"it begins at {begin}: at {at} there is too little {stood.resource} for its least height"
+    )
 
 
 def _slack(

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 
 from planner.plan.plan import Plan
 from planner.plan.table.column_reading import ids_of, row_columns
 from planner.reservations.reservation import amount_to_json
 from service.access.user import User
+from service.response import Response
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+#: Most tenants that a sentence names.
+_TOLD: Final = 3
 
 #: Most ids that are named of one tenant; the largest holders first.
 _NAMED: Final = 20
@@ -55,3 +66,56 @@ def _entry(
         "reservations": None if tenant is None else ids_of(plan.table, named),
         "order": total,
     }
+
+
+def held_by(holders: Sequence[Mapping[str, Any]]) -> str:
+    """Return who holds a resource as people say it: ``held by ml (2 reservations)``; or nothing."""
+    if not holders:
+        return ""
+    said = [
+        f"{'others' if one['tenant'] is None else one['tenant']} "
+        f"({one['count']:,} reservation{'' if one['count'] == 1 else 's'})"
+        for one in holders[:_TOLD]
+    ]
+    rest = sum(one["count"] for one in holders[_TOLD:])
+    more = [f"{rest:,} more reservation{'' if rest == 1 else 's'}"] if rest else []
+    return f"held by {', '.join([*said, *more])}"
+
+
+def holders_of_binding(
+    runtime: Runtime, binding: Mapping[str, Any] | None, user: User
+) -> list[dict[str, Any]]:
+    """Return who holds what a binding, as answers show it, says is short; nobody for a policy.
+
+    A policy leaves less than there is: who holds the resource does not say who stands in the way.
+    """
+    if binding is None or binding["at"] is None or binding["policy"] is not None:
+        return []
+    with runtime.reading() as plan:
+        step = plan.grid.floor(round(1000 * binding["at"]))
+        return holders_at(plan, step, binding["resource"], user)
+
+
+def with_holders(runtime: Runtime, response: Response, user: User) -> Response:
+    """Return a refusal that names who holds what it needed; any other response as it is."""
+    if response.status < HTTPStatus.BAD_REQUEST:
+        return response
+    body = msgspec.json.decode(response.payload())
+    refusal = body.get("refusal")
+    if refusal is None:
+        return response
+    told = told_holders(runtime, refusal["binding"], user)
+    body["refusal"] = refusal | told
+    if told["held_by"]:
+        said = body["detail"]
+        body["detail"] = f"{said}; {told['held_by']}"
+        for error in body["errors"]:
+            if error["message"] == said:
+                error["message"] = body["detail"]
+    return replace(response, body=body)
+
+
+def told_holders(runtime: Runtime, binding: Mapping[str, Any] | None, user: User) -> dict[str, Any]:
+    """Return the members of an answer that say who holds what is short."""
+    holders = holders_of_binding(runtime, binding, user)
+    return {"holders": holders, "held_by": held_by(holders)}

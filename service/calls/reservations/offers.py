@@ -16,6 +16,7 @@ from rdl.compile.source import read_source
 from rdl.errors import RdlError
 from rdl.text.formatter import format_expression
 from service.access.actor import present_actor
+from service.calls.reservations.holders import told_holders
 from service.calls.reservations.reservations import agent_of
 from service.commits.answers.refusal_offers import seconds_of_search
 from service.commits.changes.offer_requests import with_requests
@@ -74,6 +75,8 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error
     refusal = answer["refusal"]
+    if refusal is not None:
+        refusal |= told_holders(runtime, refusal["binding"], present_actor().user)
     if refusal is not None and refusal["code"] == Code.MALFORMED:
         # What compiled and is still malformed names a queue or a level that it cannot have.
         field = "promise" if refusal["binding"] is not None else "queue"

@@ -16,8 +16,10 @@ import click
 from agenda import problems
 from agenda.connection import DEFAULT_URL, Connection, Reply, entry_path
 from agenda.errors import AgendaError, ProblemError, ServerAwayError
+from agenda.paging import Pages
 from agenda.retries import Repeatable, Retries
 from agenda.settings import token_in
+from rdl.local_time import UTC_ZONE
 from service.cli.terminal.errors import CliError
 
 __all__ = ["NoAnswerError", "Server", "ServerReply", "as_messages", "client_options", "entry_path"]
@@ -28,9 +30,6 @@ DEFAULT_SERVER: Final = DEFAULT_URL
 
 #: Pauses before a change is sent again, seconds: together a restart of the server and more.
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
-
-#: Entries that a page of a list holds at most.
-_PAGE: Final = 1000
 
 
 class NoAnswerError(CliError):
@@ -63,6 +62,11 @@ class ServerReply:
     def ok(self) -> bool:
         """Whether the call succeeded."""
         return self.status < 400
+
+    @property
+    def code(self) -> Any:
+        """The code of a problem document; None where something else answered."""
+        return self.body.get("code") if isinstance(self.body, dict) else None
 
     def good(self) -> Any:
         """Return the body of a call that succeeded.
@@ -116,14 +120,7 @@ class Server:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ServerReply:
-        """Send one request; refusals and other problem documents come back as replies.
-
-        Parameters
-        ----------
-        body
-            A JSON value, or bytes with a Content-Type in `headers`; None sends none.
-        query
-            Parameters; those that are None are left out.
+        """Send one request as `Connection.call` does.
 
         Raises
         ------
@@ -192,19 +189,23 @@ class Server:
         CliError
             If the server does not list them.
         """
-        entries: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while limit is None or len(entries) < limit:
-            page = _PAGE if limit is None else min(_PAGE, limit - len(entries))
-            body = self.call("GET", path, query={**query, "cursor": cursor, "limit": page}).good()
-            if not isinstance(body, dict) or key not in body:
-                raise CliError(f"{self.url} lists no {key}; is it an Agenda server?")
-            entries += body[key]
-            cursor = body["next"]
-            if cursor is None:
-                return entries
-        click.echo(f"these are the first {limit:,}; there are more: see --limit", err=True)
+        pages = Pages(lambda asked: self._page(path, key, asked), key, query, limit)
+        entries = [dict(entry) for entry in pages]
+        if pages.is_cut:
+            click.echo(f"these are the first {limit:,}; there are more: see --limit", err=True)
         return entries
+
+    def zone(self) -> str:
+        """Return the zone in which people read times of its cluster."""
+        body = self.call("GET", "/v1/cluster").body
+        zone = body.get("zone") if isinstance(body, dict) else None
+        return zone if isinstance(zone, str) else UTC_ZONE
+
+    def _page(self, path: str, key: str, query: Mapping[str, object]) -> dict[str, Any]:
+        body = self.call("GET", path, query=query).good()
+        if not isinstance(body, dict) or key not in body:
+            raise CliError(f"{self.url} lists no {key}; is it an Agenda server?")
+        return body
 
 
 def client_options(function: F) -> F:

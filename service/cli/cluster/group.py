@@ -72,6 +72,7 @@ def what_if(file: Path, server: Server, form: str) -> int:
         form,
         affected_title(affected),
         affected_title(affected),
+        "affected",
     )
     if form == TABLE and body["short"]:
         click.echo(f"machines would be short: {body['short']}", err=True)
@@ -81,7 +82,7 @@ def what_if(file: Path, server: Server, form: str) -> int:
 def _print_cluster(found: Cluster, form: str) -> int:
     document = cluster_to_json(found)
     rows = [_group_row(one) for one in document["machines"]]
-    print_listing(document, _GROUP, rows, form, "no machines", _summary(found))
+    print_listing(document, _GROUP, rows, form, "no machines", _summary(found), "machines")
     if form == TABLE:
         click.echo()
         for line in _notes(document):

@@ -15,6 +15,7 @@ from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from rdl.durations import TimeTextError, parse_duration, read_instant, rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Offset
+from rdl.local_time import span_words
 from rdl.resources import CPU, MEMORY, Resources
 from rdl.time_grid import TimeGrid
 from service.cli.client.reservations.reservations import listed
@@ -82,8 +83,10 @@ def usage(
         "usage": [dict(zip(names, row, strict=True)) for row in rows],
     }  # fmt: skip
     header = (ListColumn("name", by), *_columns(capacity))
-    title = f"{instants[0]} to {instants[1]}\n{_total(rows, capacity)}"
-    print_listing(document, header, rows, form, "nothing is reserved in that time", title)
+    when = span_words(grid.ms(span[0]), grid.ms(span[1]), grid)
+    title = f"{when}\n{_total(rows, capacity)}; %: of what there is"
+    nothing = "nothing is reserved in that time"
+    print_listing(document, header, rows, form, nothing, title, "usage")
     return DONE
 
 

@@ -40,7 +40,14 @@ from service.cli.terminal.options import (
     known_name,
     names,
 )
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    print_json,
+    print_table,
+    print_title,
+)
 from service.cli.terminal.progress import CommandProgress, running
 from service.importers.runs.reading import RUN_FORMATS
 from service.importers.runs.recurring_names import KEYS, USUAL_KEYS
@@ -129,7 +136,7 @@ def _day(value: str | date) -> date:
     show_default=True,
     help="What the window has beyond the predicted length, as a share of it.",
 )
-@click.option("--gang", is_flag=True, help="All containers together; else from one up.")
+@click.option("--gang", is_flag=True, help="Ask for all containers at once; else for one at least.")
 @click.option(
     "--zone",
     type=_zone,
@@ -261,6 +268,7 @@ def _print(
     if form == _RDL:
         click.echo("\n".join(rdl_of(one, confidence) for one in made), nl=False)
         return
+    print_title("takes: least and most at once; over %: asked beyond what past runs used")
     print_table(HEADER, [row_of(one) for one in made])
     for one in made[:_SHOWN_REQUESTS]:
         click.echo()
@@ -269,4 +277,5 @@ def _print(
         click.echo(f"\n{len(made) - _SHOWN_REQUESTS} more requests: --job NAME, or -o rdl")
     if scores is not None:
         click.echo()
+        print_title("held-out runs, by the rule that asked for them")
         print_table(SCORE_HEADER, score_rows(scores))

@@ -43,7 +43,7 @@ def table_text(
     headers
         Whether the names of the columns stand above.
     """
-    cells = [[_printable(cell_text(value)) for value in row] for row in rows]
+    cells = [[printable(cell_text(value)) for value in row] for row in rows]
     lines = [list(header), *cells] if headers else cells
     if not lines:
         return ""
@@ -81,7 +81,7 @@ def _line(
     return _APART.join(cells).rstrip() + "\n"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return a name that steers no terminal and keeps its row: control characters are escaped."""
     if text.isprintable():
         return text

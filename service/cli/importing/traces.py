@@ -101,7 +101,7 @@ def swf(
     write_pool(imported, pool, file, out, cluster_out)
 
 
-@import_.command()
+@import_.command(short_help="Import jobs or tasks of Google's 2011 trace.")
 @common
 @kinds("60s", cores=32, memory=128)
 @click.option("--share", type=FiniteRange(0, min_open=True), default=1.0, show_default=True,
@@ -137,7 +137,7 @@ def google2011(
     write_kinds(imported, model, file, out, cluster_out)
 
 
-@import_.command()
+@import_.command(short_help="Import Alibaba's traces of 2017 or 2018.")
 @common
 @kinds("60s", cores=64, memory=256)
 @alike(1300)

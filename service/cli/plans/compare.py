@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
+from service.cli.forms.table_text import printable
+from service.cli.plans.metric_tables import print_metrics
 from service.cli.plans.plan import limits_of, read_day
-from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
+from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows, short_why
 from service.cli.terminal.errors import as_cli_error, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR
 from service.cli.terminal.options import (
@@ -21,7 +24,15 @@ from service.cli.terminal.options import (
     duration,
     seed_option,
 )
-from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.output import (
+    CSV,
+    JSON,
+    format_option,
+    print_csv,
+    print_json,
+    print_table,
+    print_title,
+)
 from service.cli.terminal.pool_options import pool_options, task_pool
 from service.cli.terminal.progress import make_ready, running
 
@@ -32,6 +43,8 @@ if TYPE_CHECKING:
     from planner.workload.compile import CompiledWorkload
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
+#: Most reasons that are told one by one.
+_TOLD: Final = 20
 _FATES: Final = ("gained", "lost", "moved", "changed")
 
 
@@ -161,10 +174,41 @@ def _print(comparison: Comparison, form: str) -> None:
     elif form == CSV:
         print_csv(METRIC_COLUMNS, run_rows(comparison))
     else:
-        print_table(METRIC_COLUMNS, run_rows(comparison))
-        click.echo(f"\nrelative to {comparison.baseline}, and what became of the requests")
-        rows = [
-            [run.agent, *(run.relative[name] for name in _RELATIVE), *_counts(run)]
-            for run in comparison.runs
+        print_metrics(run_rows(comparison))
+        click.echo()
+        print_title(f"times the figure of {comparison.baseline}: 1.100 is a tenth more")
+        relative = [
+            [run.agent, *(run.relative[name] for name in _RELATIVE)] for run in comparison.runs
         ]
-        print_table(("agent", *_RELATIVE, *_FATES), rows)
+        print_table(("agent", *_RELATIVE), relative)
+        click.echo()
+        print_title(f"requests, against {comparison.baseline}; moved: accepted by both, elsewhere")
+        print_table(("agent", *_FATES), [[run.agent, *_counts(run)] for run in comparison.runs])
+        _print_left_out(comparison)
+
+
+def _print_left_out(comparison: Comparison) -> None:
+    """Print how many requests each agent leaves out for what, and of the first ones why."""
+    reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
+    counts: list[str] = []
+    for run in comparison.runs:
+        left = run.left_out()
+        if left:
+            by_code = Counter(one.code for one in left).most_common()
+            told = ", ".join(f"{count:,} {code}" for code, count in by_code)
+            counts.append(f"{run.agent} leaves out {len(left):,}: {told}")
+        for one in left:
+            said = reasons.setdefault((one.id, one.tenant), {})
+            said.setdefault(f"{one.code}: {short_why(one.detail)}", []).append(run.agent)
+    if not counts:
+        return
+    click.echo()
+    print_title("\n".join(counts))
+    # Those that only some leave out say most about the agents.
+    few = sorted(reasons, key=lambda one: sum(len(agents) for agents in reasons[one].values()))
+    for id_, tenant in few[:_TOLD]:
+        click.echo(printable(f"{id_} ({tenant})"))
+        for why, agents in reasons[id_, tenant].items():
+            click.echo(printable(f"  {', '.join(agents)}: {why}"))
+    if len(few) > _TOLD:
+        click.echo(f"... and {len(few) - _TOLD:,} more; -o json lists all")

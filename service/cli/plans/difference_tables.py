@@ -7,7 +7,10 @@ from typing import Any, Final
 
 import click
 
-from service.cli.terminal.output import moved_text, print_table
+from rdl.local_time import UTC_ZONE
+from service.cli.forms.layout import present_layout
+from service.cli.forms.local_times import local_text, zone_line
+from service.cli.terminal.output import print_table, print_title
 
 #: Most rows of a table on a terminal.
 _SHOWN: Final = 50
@@ -17,6 +20,16 @@ _WORST_FIRST: Final = (
     "lost", "gone", "degraded", "gained", "added", "restored", "changed", "moved",
     "relocated",
 )  # fmt: skip
+
+
+#: Columns of a difference; `moved` is in bundle-seconds.
+HEADER: Final = (
+    "id", "fate", "before", "after", "start before", "start after", "end before", "end after",
+    "moved",
+)  # fmt: skip
+
+#: Those that 80 columns hold.
+_NARROW: Final = ("id", "fate", "start before", "start after", "moved")
 
 
 def difference_rows(
@@ -31,19 +44,18 @@ def difference_rows(
     calendar
         Times as instants where a server told its origin; else as seconds from the Plan's origin.
     """
-    header = ("id", "fate", "before", "after", "start before", "start after", "end before",
-              "end after", "moved")  # fmt: skip
     ordered = sorted(
         difference["requests"], key=lambda x: (_WORST_FIRST.index(x["fate"]), -x["moved"])
     )
     origin = difference.get("origin") if calendar else None
+    zone = difference.get("zone", UTC_ZONE)
     rows: list[list[object]] = []
     for x in ordered:
         times: list[Any] = [*x["start"], *x["end"]]
         if origin is not None:
-            times = [None if at is None else moved_text(origin, at) for at in times]
+            times = [None if at is None else local_text(origin, at, zone) for at in times]
         rows.append([x["id"], x["fate"], x["before"], x["after"], *times, x["moved"]])
-    return header, rows
+    return HEADER, rows
 
 
 def print_differences(difference: Mapping[str, Any]) -> None:
@@ -53,7 +65,14 @@ def print_differences(difference: Mapping[str, Any]) -> None:
     click.echo(", ".join([*counted, f"{difference['same']:,} the same"]))
     header, rows = difference_rows(difference, calendar=True)
     if rows:
+        told = difference.get("origin")
+        times = "times in seconds from the origin"
+        if told is not None:
+            times = zone_line(difference.get("zone", UTC_ZONE))
         click.echo()
-        print_table(header, rows[:_SHOWN])
+        print_title(f"{times}; moved: work that stands elsewhere, bundle-seconds")
+        names = header if present_layout().wide else _NARROW
+        places = [header.index(name) for name in names]
+        print_table(names, [[row[place] for place in places] for row in rows[:_SHOWN]])
     if len(rows) > _SHOWN:
         click.echo(f"... and {len(rows) - _SHOWN:,} more")

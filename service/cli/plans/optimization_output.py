@@ -8,13 +8,20 @@ from typing import Any, Final, TypeVar, cast
 
 import click
 
+from service.cli.forms.table_text import printable
 from service.cli.plans.difference_tables import difference_rows, print_differences
 from service.cli.plans.plan_tables import short_why
 from service.cli.terminal.errors import CliError
 from service.cli.terminal.options import seed_option
-from service.cli.terminal.output import CSV, JSON, print_csv, print_json, print_table
+from service.cli.terminal.output import CSV, JSON, print_csv, print_json, print_table, print_title
 
 _WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
+
+#: What the parts of a score are; each is better the smaller.
+_SCORE: Final = (
+    "the smaller the better; rejected: value refused; churn: work moved, steps of the\n"
+    "whole cluster; preemption: falls of allocations, bundles; cost: work x price"
+)
 
 #: Most of those left out that are told one by one.
 _TOLD: Final = 20
@@ -38,7 +45,8 @@ def goal_options(function: F) -> F:
         click.option(
             "--weights",
             metavar="NAME=N,...",
-            help="Weights of reject, churn, preemption and cost.  [default: 1000, 1, 0.5, 0.5]",
+            help="How much parts of the score count: value refused (reject), work moved (churn), "
+            "drops (preemption), price (cost).  [default: 1000, 1, 0.5, 0.5]",
         ),
         click.option(
             "--lexicographic",
@@ -83,7 +91,9 @@ def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
         try:
             weights[name.strip()] = float(number)
         except ValueError as error:
-            raise CliError(f"--weights: {number!r} is not a number") from error
+            raise CliError(
+                f"--weights: {number!r} is not a number; write {name.strip()}=10"
+            ) from error
     return weights
 
 
@@ -102,6 +112,7 @@ def print_optimized(answer: Mapping[str, Any], form: str) -> None:
         print_csv(*difference_rows(answer["diff"]))
     else:
         old, new = answer["before"], answer["after"]
+        print_title(_SCORE)
         print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
         click.echo(
             f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
@@ -119,8 +130,9 @@ def _print_left_out(left: Sequence[Mapping[str, str]]) -> None:
         return
     counts = Counter(one["code"] for one in left).most_common()
     click.echo(f"{len(left):,} left out: {', '.join(f'{n:,} {code}' for code, n in counts)}\n")
-    rows = [[one["id"], one["code"], short_why(one["detail"])] for one in left[:_TOLD]]
-    print_table(("left out", "code", "why"), rows)
+    for one in left[:_TOLD]:
+        click.echo(printable(f"{one['id']}: {one['code']}"))
+        click.echo(printable(f"  {short_why(one['detail'])}"))
     if len(left) > _TOLD:
         click.echo(f"... and {len(left) - _TOLD:,} more; -o json lists all")
     click.echo()

@@ -65,8 +65,8 @@ def optimize(
     """Make a better Plan from PLAN; no accepted reservation loses anything.
 
     Moves accepted reservations, with --admit-refused also admits refused requests, and prints what
-    changed. What was promised totals before the cluster promised machines is given machines. ^C
-    stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
+    changed. Reservations from before the cluster promised machines are given machines. ^C stops and
+    keeps the best plan found. Exits with 3 if the pins cannot all be kept.
     """
     from planner.adaptation.migration import lay_in_place
     from planner.agent import Limits

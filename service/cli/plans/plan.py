@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
+from service.cli.plans.metric_tables import print_metrics
 from service.cli.plans.plan_tables import (
-    METRIC_COLUMNS,
     REQUEST_COLUMNS,
     TIME_COLUMNS,
     metric_rows,
+    print_reasons,
     refusal_rows,
     request_rows,
     time_rows,
@@ -31,7 +32,15 @@ from service.cli.terminal.options import (
     duration,
     seed_option,
 )
-from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.output import (
+    CSV,
+    JSON,
+    format_option,
+    print_csv,
+    print_json,
+    print_table,
+    print_title,
+)
 from service.cli.terminal.progress import CommandProgress, make_ready, running
 
 if TYPE_CHECKING:
@@ -104,11 +113,11 @@ def plan(
     write_model: Path | None,
     form: str,
 ) -> int:
-    """Plan WORKLOAD (JSON Lines, or one request in RDL; - is standard input) on CLUSTER (TOML).
+    """Plan WORKLOAD (JSON Lines, or one request in RDL; - is standard input) on CLUSTER.
 
-    Prints the metrics and the refusals; -o json prints the whole Plan, -o csv one line per request.
-    The exit code is 0 even when requests are refused, unless --strict is given. ^C stops the agent
-    and keeps the best plan found.
+    CLUSTER is TOML, or JSON as a server shows it. Prints the metrics and the refusals; -o json
+    prints the whole Plan, -o csv one line per request. The exit code is 0 even when requests are
+    refused, unless --strict is given. ^C stops the agent and keeps the best plan found.
     """
     from planner.workload.offers import with_offers
     from planner.workload.plan import plan_from_nothing
@@ -215,7 +224,7 @@ def _print_plan(document: Mapping[str, Any], form: str) -> None:
     elif form == CSV:
         print_csv(REQUEST_COLUMNS, request_rows(document))
     else:
-        print_table(METRIC_COLUMNS, metric_rows([document]))
+        print_metrics(metric_rows([document]))
         print_times(document)
         print_refusals(document)
 
@@ -224,8 +233,10 @@ def print_times(document: Mapping[str, Any]) -> None:
     """Print when each reservation runs, where they are few."""
     if not 0 < len(document["reservations"]) <= _SHOWN_TIMES:
         return
+    said, rows = time_rows(document)
     click.echo()
-    print_table(TIME_COLUMNS, time_rows(document))
+    print_title(said)
+    print_table(TIME_COLUMNS, rows)
 
 
 def print_refusals(document: Mapping[str, Any]) -> None:
@@ -234,8 +245,7 @@ def print_refusals(document: Mapping[str, Any]) -> None:
     if not rows:
         return
     click.echo()
-    print_table(("refused", "code"), counts)
-    click.echo()
-    print_table(("id", "tenant", "code", "why"), rows[:_SHOWN_REFUSALS])
+    print_title(f"{len(rows):,} refused: {', '.join(f'{n:,} {code}' for n, code in counts)}")
+    print_reasons(rows[:_SHOWN_REFUSALS])
     if len(rows) > _SHOWN_REFUSALS:
         click.echo(f"... and {len(rows) - _SHOWN_REFUSALS:,} more")

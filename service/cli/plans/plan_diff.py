@@ -10,7 +10,15 @@ from service.cli.plans.difference_tables import difference_rows, print_differenc
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import READABLE
-from service.cli.terminal.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.terminal.output import (
+    CSV,
+    JSON,
+    format_option,
+    print_csv,
+    print_json,
+    print_table,
+    print_title,
+)
 
 
 @click.command("plan-diff")
@@ -30,6 +38,7 @@ def plan_diff(before: Path, after: Path, form: str) -> int:
         print_csv(*difference_rows(difference))
     else:
         metrics = [[name, *pair] for name, pair in difference["metrics"].items()]
+        print_title("of all requests of both Plans; agenda plan says what the metrics are")
         print_table(("metric", "before", "after"), metrics)
         click.echo()
         print_differences(difference)

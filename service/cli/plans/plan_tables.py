@@ -6,8 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
+from rdl.local_time import UTC_ZONE
 from rdl.time_grid import duration_text
-from service.cli.terminal.output import moved_text
+from service.cli.forms.local_times import common_zone, local_text, zone_line
+from service.cli.forms.table_text import printable
 
 if TYPE_CHECKING:
     from planner.workload.compare import Comparison
@@ -56,19 +60,27 @@ def request_rows(document: Mapping[str, Any]) -> list[list[object]]:
     return rows
 
 
-def time_rows(document: Mapping[str, Any]) -> list[list[object]]:
-    """Return when each reservation runs: instants where there is an origin, else from it."""
-    origin = document["cluster"].get("origin")
+def time_rows(document: Mapping[str, Any]) -> tuple[str, list[list[object]]]:
+    """Return how times are to be read, and when each reservation runs.
+
+    Times are by the clock of the zone where there is an origin, else lengths from it.
+    """
+    origin, entries = document["cluster"].get("origin"), document["reservations"]
+    zone = common_zone(entries)
     rows: list[list[object]] = []
-    for entry in document["reservations"]:
-        times = [None if one is None else _time_text(one, origin) for one in extent(entry)]
+    for entry in entries:
+        own = entry.get("zone", UTC_ZONE) if zone is None else zone
+        times = [
+            None if at is None else _time_text(at, origin, own, with_offset=zone is None)
+            for at in extent(entry)
+        ]
         rows.append([entry["id"], entry["tenant"], *times])
-    return rows
+    return "times from the origin" if origin is None else zone_line(zone), rows
 
 
-def _time_text(seconds: float, origin: str | None) -> str:
+def _time_text(seconds: float, origin: str | None, zone: str, *, with_offset: bool) -> str:
     if origin is not None:
-        return moved_text(origin, seconds)
+        return local_text(origin, seconds, zone, with_offset=with_offset)
     return duration_text(round(1000 * seconds)) if seconds else "0s"
 
 
@@ -80,9 +92,21 @@ def extent(reservation: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return min(row[0] for row in rows), max(row[1] for row in rows)
 
 
-def offer_lines(offers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each offer: what changes, and the request to send back."""
-    return [f"  offer ({one['change']['kind']}): {one['expression']}" for one in offers]
+def offer_lines(offers: Sequence[Mapping[str, Any]], take: str = "") -> list[str]:
+    """Return lines for offers, numbered: what would have to change, and the request to send back.
+
+    Parameters
+    ----------
+    take
+        The command that takes one, without its number; empty where there is none.
+    """
+    lines = []
+    for number, one in enumerate(offers, start=1):
+        said = one.get("sentence") or one["change"]["kind"]  # plans of before say no sentence
+        lines += [f"  offer {number}: {said}", f"           {one['expression']}"]
+    if offers and take:
+        lines.append(f"  to take one: {take} --take 1")
+    return lines
 
 
 def refusal_rows(
@@ -99,3 +123,10 @@ def short_why(text: str) -> str:
     """Return the first line: the source and its caret below it need a line of their own."""
     line = " ".join(text.partition("\n")[0].split())
     return line if len(line) <= _LONGEST_WHY else line[: _LONGEST_WHY - 1] + "…"
+
+
+def print_reasons(rows: Sequence[Sequence[str]]) -> None:
+    """Print (id, whose, code, why) of requests, each reason on a line of its own: none is cut."""
+    for id_, whose, code, why in rows:
+        click.echo(printable(f"{id_} ({whose}): {code}"))
+        click.echo(printable(f"  {why}"))

@@ -114,7 +114,7 @@ _LISTING_OPTIONS: Final = (
         flag_value=_EVERY_S,
         type=click.FloatRange(min=0.1),
         metavar="SECONDS",
-        help=f"Show it again and again, every {_EVERY_S:g} seconds or so many, until stopped.",
+        help=f"Show it anew every SECONDS, until stopped; {_EVERY_S:g} where no number is given.",
     ),
 )
 
@@ -170,6 +170,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     click.echo(text, nl=False)
 
 
+def print_title(text: str) -> None:
+    """Print the first line of a table, unless no headers are wanted."""
+    if present_layout().headers:
+        click.echo(f"{text}\n")
+
+
 def print_listing(
     body: object,
     header: Sequence[str | ListColumn],
@@ -177,6 +183,7 @@ def print_listing(
     form: str,
     nothing: str | None = None,
     title: str | None = None,
+    listed: str | None = None,
 ) -> None:
     """Print a list in the form, the order and the columns asked for.
 
@@ -188,6 +195,8 @@ def print_listing(
         What stands in place of a table without rows; its header without.
     title
         First line of a table: what it lists.
+    listed
+        Name of the list in an object that holds several.
     """
     layout = present_layout()
     columns = [ListColumn(one) if isinstance(one, str) else one for one in header]
@@ -197,27 +206,25 @@ def print_listing(
     if form == JSON:
         if layout.columns:
             raise click.UsageError("--columns is for table, wide and csv; a document has all")
-        print_json(_ordered(body, order))
+        print_json(_ordered(body, order, listed))
     elif form == CSV:
         print_csv([columns[place].name for place in places], shown)
     elif rows or nothing is None:
-        if title and layout.headers:
-            click.echo(f"{title}\n")
+        if title:
+            print_title(title)
         print_table([columns[place].label or columns[place].name for place in places], shown)
     else:
         click.echo(nothing)
 
 
-def _ordered(body: object, order: Sequence[int]) -> object:
-    """Return a body with its list in another order; as it is where it has none of that length."""
-    if isinstance(body, list) and len(body) == len(order):
+def _ordered(body: object, order: Sequence[int], listed: str | None) -> object:
+    """Return a body with the list of its rows in another order; no other list is touched."""
+    if isinstance(body, list):
         return [body[number] for number in order]
-    if isinstance(body, dict):
-        return {
-            name: _ordered(one, order) if isinstance(one, list) else one
-            for name, one in body.items()
-        }
-    return body
+    if not isinstance(body, dict):
+        return body
+    name = listed or next(name for name, one in body.items() if isinstance(one, list))
+    return {**body, name: [body[name][number] for number in order]}
 
 
 def moved_text(instant: str, seconds: float) -> str:

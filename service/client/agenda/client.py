@@ -17,6 +17,7 @@ from agenda.errors import (
     problem_of,
 )
 from agenda.event_stream import EventStream
+from agenda.paging import Pages
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
 from agenda.retries import Repeatable, Retries
 from agenda.settings import connection_of
@@ -31,9 +32,6 @@ T = TypeVar("T")
 
 _RESERVATIONS: Final = "/v1/reservations"
 _HOLDS: Final = "/v1/holds"
-
-#: Entries that a page of a list holds at most.
-_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,16 +336,12 @@ class Client:
         limit: int | None = None,
     ) -> Iterator[Mapping[str, Any]]:
         """Yield what a server lists under `key`, page after page, at most `limit` entries."""
-        cursor: str | None = None
-        left = limit
-        while left is None or left > 0:
-            page = _PAGE if left is None else min(_PAGE, left)
-            body = self.call("GET", path, query={**(query or {}), "cursor": cursor, "limit": page})
-            listed, cursor = _read(lambda page: (page[key], page["next"]), body)
-            yield from listed
-            left = None if left is None else left - len(listed)
-            if cursor is None:
-                return
+
+        def page(asked: Mapping[str, object]) -> Mapping[str, Any]:
+            body = self.call("GET", path, query=asked)
+            return _read(lambda body: {key: body[key], "next": body["next"]}, body)
+
+        return iter(Pages(page, key, query or {}, limit))
 
     def _posted(
         self, path: str, body: object, query: Mapping[str, object], key: str | None

@@ -23,6 +23,9 @@ LATER: Final = frozenset(
     }
 )
 
+#: Seconds after which a call is not sent again, if nothing else is said.
+DEFAULT_WITHIN_S: Final = 120.0
+
 #: Longest that a server is obeyed which asks to be asked later, seconds.
 _LONGEST_S: Final = 60.0
 
@@ -46,18 +49,23 @@ class Retries:
         Share of a pause that is drawn at random, so that many clients do not come back at once.
     patient
         Whether a server that was never there is waited for too; else it is an error at once.
+    within_s
+        Seconds from the first sending after which nothing is sent again, however long the server
+        asks to wait; None: no such limit.
     notice
         Told before the first pause.
-    pause, draw
-        What waits, and what draws from [0, 1).
+    pause, draw, clock
+        What waits, what draws from [0, 1), and seconds that only move forward.
     """
 
     pauses_s: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)
     jitter: float = 0.25
     patient: bool = True
+    within_s: float | None = DEFAULT_WITHIN_S
     notice: Callable[[], None] | None = None
     pause: Callable[[float], object] = time.sleep
     draw: Callable[[], float] = random.random
+    clock: Callable[[], float] = time.monotonic
 
     def answer(self, send: Callable[[], Reply], repeatable: Repeatable) -> Reply:
         """Send a call until it is answered, at most once more than there are pauses.
@@ -72,22 +80,29 @@ class Retries:
         ServerAwayError
             If nothing answers, or it may not be sent again.
         """
-        lost = False
+        lost, began_s = False, self.clock()
         for pause_s in self.pauses_s:
-            asked_s = None
             try:
                 reply = send()
                 if not _is_later(reply, repeatable):
                     return reply
-                asked_s = reply.retry_after
+                length_s = self._length_s(pause_s, reply.retry_after)
+                if self._is_too_late(began_s, length_s):
+                    return reply
             except ServerAwayError as error:
-                if not self._may_repeat(error, repeatable, lost):
+                length_s = self._length_s(pause_s, None)
+                late = self._is_too_late(began_s, length_s)
+                if late or not self._may_repeat(error, repeatable, lost):
                     raise
             if not lost and self.notice is not None:
                 self.notice()
             lost = True
-            self.pause(self._length_s(pause_s, asked_s))
+            self.pause(length_s)
         return send()
+
+    def _is_too_late(self, began_s: float, length_s: float) -> bool:
+        """Return whether a pause would end after all the time there is."""
+        return self.within_s is not None and self.clock() - began_s + length_s > self.within_s
 
     def _may_repeat(self, error: ServerAwayError, repeatable: Repeatable, lost: bool) -> bool:
         if error.sent:

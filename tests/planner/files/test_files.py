@@ -235,7 +235,7 @@ def test_a_cluster_without_promises_is_as_its_reader_says(tmp_path: Path) -> Non
         (
             {"policies": [{"type": "quota", "limit": {}, "zone": "Mars/Olympus"}]},
             "/policies/0/zone",
-            "unknown zone",
+            "unknown time zone",
         ),
         (
             {"policies": [{"type": "quota", "limit": {}, "from": "8:00", "to": "9:00"}]},

@@ -118,7 +118,7 @@ def test_a_refusal_for_machines_says_what_and_when_and_offers_a_later_deadline(a
     assert isinstance(offers, list)
     binding = refusal["binding"]
     assert (binding["kind"], binding["needed"], binding["free"]) == ("machines", 1, 0)
-    assert "machines hold none of 1 bundles" in refusal["detail"]
+    assert "machines hold none of them" in refusal["detail"]
     later = next(one for one in offers if one["change"]["kind"] == "deadline")
     assert later["change"]["offered"] >= 420
     assert ask(plan, a_request("asked", later["expression"]).on(plan.cluster), agent)

@@ -45,7 +45,7 @@ def test_what_machines_do_not_hold_is_left_out_and_counted_as_loss() -> None:
     assert found.status == "feasible"
     (left,) = found.left_out
     assert left.id == "c"
-    assert "machines hold none of 1 bundles" in left.detail
+    assert "machines hold none of them" in left.detail
     assert found.to_json()["machine_loss"] == round(found.machine_loss, 6)
 
 

@@ -299,7 +299,7 @@ def test_who_is_left_out_is_named_with_a_code() -> None:
         "c": Code.COUNT_LIMIT, "d": Code.CAPACITY, "e": Code.UNSATISFIABLE,
     }  # fmt: skip
     assert "policy few allows 2" in told["c"][1]
-    assert "2 cpu is needed at once" in told["d"][1]
+    assert "needs at least 2 cpu at once" in told["d"][1]
     assert "9 cpu is more than any machine has" in told["e"][1]
     assert found.to_json()["left_out"][0] == {
         "id": "c",

@@ -117,12 +117,12 @@ UNSATISFIABLE_ONES: list[tuple[str, str, str]] = [
     (
         "window(order(atom(<1 cpu>, 1, 1, 4, 4), atom(<1 cpu>, 1, 1, 4, 4), gap=1s), 0, 8)",
         "window(order(atom(<1 cpu>, 1, 1, 4, 4), atom(<1 cpu>, 1, 1, 4, 4), gap=1s), 0, 8)",
-        r"at least 9s, but its window, \[0, 8\) s, is 8s",
+        r"at least 9s, but its window, from 0s to 8s after the origin, is 8s",
     ),
     (
         "order(window(atom(<1 cpu>, 1, 1, 4, 4), 3, 9), window(atom(<1 cpu>, 1, 1, 4, 4), 0, 10))",
         "atom(<1 cpu>, 1, 1, 4, 4)",
-        r"before and after it leaves \[7, 10\) s",
+        r"before and after it leaves from 7s to 10s",
     ),
     (
         "order(window(atom(<1 cpu>, 1, 1, 4, 4), 0, 9), window(atom(<1 cpu>, 1, 1, 4, 4), 50, 60),"
@@ -191,7 +191,7 @@ def test_a_window_over_before_the_submission() -> None:
         ),
         (
             "window(atom(<1 cpu>, 1, 1, 5, 5), +23h, +24h3s)",
-            "it takes at least 5s, but its window, [0, 3) s, is 3s",
+            "it takes at least 5s, but its window, from 0s to 3s after the origin, is 3s",
         ),
         (
             "every(1h, atom(<1 cpu>, 1, 1, 1, 1), anchor=+1h, times=2)",
@@ -239,7 +239,8 @@ def test_the_message_of_a_short_window_whole() -> None:
         compile_source("window(\n  atom(<1 cpu>, 1, 1, 9, 9),\n  0, 5)", CONTEXT)
 
     assert str(caught.value) == (
-        "line 2, column 3: it takes at least 9s, but its window, [0, 5) s, is 5s\n"
+        "line 2, column 3: it takes at least 9s, but its window, from 0s to 5s "
+        "after the origin, is 5s; leave it at least 9s, or ask for less\n"
         "      atom(<1 cpu>, 1, 1, 9, 9),\n"
         "      ^^^^^^^^^^^^^^^^^^^^^^^^^"
     )

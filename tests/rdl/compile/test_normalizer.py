@@ -250,7 +250,8 @@ def test_an_option_that_cannot_be_satisfied_is_marked_and_keeps_its_place() -> N
     assert graph.vertices[:, SATISFIABLE].tolist() == [0, 1, 1]
     assert graph.vertices[2, SHORTEST] == 5
     assert graph.notes == (
-        "0.0: left out, it takes at least 50s, but its window, [0, 20) s, is 20s",
+        "0.0: left out, it takes at least 50s, but its window, from 0s to 20s "
+        "after the origin, is 20s",
     )
 
 

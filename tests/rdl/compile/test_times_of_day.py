@@ -191,6 +191,12 @@ def test_a_time_that_clocks_skip_is_the_end_of_the_gap() -> None:
             "from 22:00 to 06:00 it passes 00:00, where one day ends and the next begins; "
             "write anchor=14:00",
         ),
+        (
+            "every(1d, all(window(atom(<1 cpu>, 1, 1, 1m, 1m), 22:00, 06:00), "
+            'atom(<1 cpu>, 1, 1, 1m, 1m)), zone="UTC")',
+            "from 22:00 to 06:00 it passes 00:00, where one day ends and the next begins; "
+            "write anchor=14:00",
+        ),
         ('every(1d, void(<1 cpu>, 1), until=06:00, zone="UTC")', "until is a date"),
         (
             'every(1d, atom(<1 cpu>, 1, 1, 1m, 1m), holidays=d, times=1, zone="UTC")',

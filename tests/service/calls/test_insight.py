@@ -171,3 +171,42 @@ class TestPromises:
         """A time has to end after it starts."""
         answer = still.client.get("/v1/promises?from=2h&to=1h")
         assert (answer.status_code, answer.get_json()["errors"][0]["pointer"]) == (400, "?from")
+
+
+class TestRefusalsThatNameHolders:
+    def test_say_the_whole_in_one_sentence(self, service: Service) -> None:
+        """What is needed by its name, what is free until when, and who holds the rest."""
+        for id_, window in (("x", "40m, 80m"), ("y", "50m, 90m")):
+            service.reserve(id_, f"window(atom(<1 cpu>, 5, 5, 40m, 200m), {window})", tenant="ml")
+        asked = {
+            "rdl": "window(train: atom(<1 cpu>, 8, 8, 50m, 400m), 0, 1h30m)",
+            "tenant": "ads",
+        }
+        answer = service.client.post("/v1/reservations?holders=true", json=asked)
+        told = answer.get_json()
+        assert answer.status_code == 409
+        assert told["detail"] == (
+            "train needs 8 cpu for 50m without a break; the longest free stretch is 40m, until "
+            "Mon 2026-01-05 00:40 (UTC), for want of cpu; held by ml (1 reservation)"
+        )
+        assert told["refusal"]["binding"]["at_at"] == "2026-01-05T00:40:00Z"
+
+    def test_of_other_tenants_tell_totals(self, service: Service) -> None:
+        """Tenants that a user does not act for are others, without names of reservations."""
+        service.reserve("x", _FULL, tenant="ads")
+        service.ask("no", _FULL, tenant="ml")
+        told = explanation(service.runtime, "no", _BOB)
+        assert told["held_by"] == "held by others (1 reservation)"
+        assert told["holders"][0]["reservations"] is None
+
+    def test_of_an_offer_too(self, service: Service) -> None:
+        """What is only asked whether it would fit is told the same."""
+        service.reserve("x", _FULL, tenant="ads")
+        answer = service.client.post("/v1/offers", json={"rdl": _FULL})
+        assert answer.get_json()["refusal"]["held_by"] == "held by ads (1 reservation)"
+
+    def test_name_nobody_where_a_policy_refuses(self, service: Service) -> None:
+        """Who holds the machines does not say why a window is too short."""
+        asked = {"rdl": "window(atom(<1 cpu>, 1, 1, 1h, 1h), 0, 30m)"}
+        told = service.client.post("/v1/offers", json=asked).get_json()["refusal"]
+        assert (told["holders"], told["held_by"]) == ([], "")

@@ -28,6 +28,18 @@ def offers_of(service: Service, rdl: object, **more: Any) -> Any:
 
 
 class TestRefusals:
+    def test_asked_again_later_offer_the_same(self, service: Service) -> None:
+        """Deadlines are dates: an answer half a minute later reads the same."""
+        service.reserve("first", "window(atom(<1 cpu>, 10, 10, 1h, 10h), 0, 1h)")
+        asked = "window(atom(<1 cpu>, 10, 10, 10m, 100m), +0, +15m)"
+        before = offers_of(service, asked)["offers"][0]
+        service.clock.at_ms += 29_977
+        after = offers_of(service, asked)["offers"][0]
+        assert before["expression"].endswith("+0, 2026-01-05T01:10:00Z)")
+        assert after["expression"] == before["expression"]
+        assert after["sentence"] == before["sentence"]
+        assert after["sentence"] == ("it would fit if the deadline were Mon 2026-01-05 01:10 (UTC)")
+
     def test_carry_offers_that_are_accepted(self, service: Service) -> None:
         """A refusal has at most three, the least change first, for the version it is kept in."""
         service.reserve("first", WHOLE_CLUSTER)
@@ -129,12 +141,19 @@ class TestSearch:
         assert (body["accepted"], body["refusal"], body["offers"]) == (True, None, [])
 
     def test_helps_what_cannot_be_compiled_for_want_of_time(self, service: Service) -> None:
-        """Ten minutes of work in five: unsatisfiable as it stands, a deadline is offered."""
+        """Ten minutes of work in five: unsatisfiable as it stands, a deadline is offered.
+
+        It is a date, and leaves a minute to take it.
+        """
         body = offers_of(service, "window(atom(<1 cpu>, 1, 1, 600, 600), +0, +5m)")
 
         assert body["refusal"]["code"] == "unsatisfiable"
         deadlines = [o for o in body["offers"] if o["change"]["kind"] == "deadline"]
-        assert deadlines[0]["expression"].endswith("+600)")
+        assert deadlines[0]["expression"].endswith("+0, 2026-01-05T00:11:00Z)")
+        assert deadlines[0]["sentence"] == (
+            "it would fit if the deadline were Mon 2026-01-05 00:11 (UTC)"
+        )
+        assert deadlines[0]["change"]["offered_at"] == "2026-01-05T00:11:00Z"
         service.reserve("r", deadlines[0]["expression"])
 
     def test_moves_windows_to_where_policies_allow_them(

@@ -51,7 +51,8 @@ def test_plan_prints_one_answer_in_three_forms(day: tuple[Path, Path]) -> None:
     """The table names refusals by code, JSON is the Plan itself, CSV one row a request."""
     table = agenda("plan", *day, "-o", "table").stdout
     assert "gree-l" in table
-    assert "1  capacity" in table
+    assert "2 refused: 1 capacity, 1 malformed\n\nr2 (ml): capacity\n  atom 0 needs" in table
+    assert max(len(line) for line in table.split("refused:")[0].splitlines()) <= 80
     assert json.loads(agenda("plan", *day, "-o", "json").stdout)["metrics"]["requests"] == 3
     rows = list(csv.DictReader(io.StringIO(agenda("plan", *day, "-o", "csv").stdout)))
     assert [(row["id"], row["state"], row["code"]) for row in rows] == [
@@ -263,10 +264,19 @@ def test_compare_sets_agents_side_by_side(day: tuple[Path, Path], tmp_path: Path
     page = tmp_path / "report.html"
     done = agenda("compare", *day, "--agents", "gree-l,gree", "--html", page)
     assert done.exit_code == DONE, done.output
-    assert "relative to gree" in done.stdout
+    tables, _, reasons = done.stdout.partition("leaves out")
+    assert "times the figure of gree" in tables
+    assert max(len(line) for line in tables.splitlines()) <= 80
+    assert "r2 (ml)\n  gree-l: capacity: atom 0 needs at least 100 cpu at once" in reasons
+    assert "r3 (ml)\n  gree-l, gree: malformed: line 1, column 14" in reasons
     compared = json.loads(agenda("compare", *day, "--agents", "gree-l,gree", "-o", "json").stdout)
     assert [run["agent"] for run in compared["agents"]] == ["gree-l", "gree"]
     assert compared["baseline"] == "gree"
+    for run in compared["agents"]:
+        assert [(one["id"], one["code"]) for one in run["left_out"]] == [
+            ("r2", "capacity"),
+            ("r3", "malformed"),
+        ]
     assert page.read_text().count("<svg") == 2
 
 
@@ -362,7 +372,7 @@ def test_a_plan_and_a_refusal_say_names(tmp_path: Path, day: tuple[Path, Path]) 
     assert done.exit_code == DONE
     document = json.loads(out.read_text())
     assert [atom.get("name") for atom in document["reservations"][0]["atoms"]] == ["fetch", None]
-    assert document["refusals"][0]["detail"].startswith("no place for train")
+    assert document["refusals"][0]["detail"].startswith("train needs at least 100 cpu at once")
     assert document["refusals"][0]["binding"]["name"] == "train"
     assert agenda("validate", out).exit_code == DONE
 

@@ -192,6 +192,28 @@ def test_what_may_be_sent_again_is(client: agenda.Client) -> None:
     assert client.url.startswith("http://127")
 
 
+def test_nothing_is_sent_again_after_all_the_time_there_is() -> None:
+    """However long a server asks to wait, and however many pauses are left."""
+    now_s = 0.0
+
+    def pause(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    retries = agenda.Retries(
+        (1.0,) * 50, jitter=0.0, within_s=90.0, pause=pause, clock=lambda: now_s
+    )
+    answer = retries.answer(lambda: Reply(503, None, retry_after=40.0), Repeatable.HARMLESS)
+    assert (answer.status, now_s) == (503, 80.0)
+
+    def away() -> Reply:
+        raise agenda.ServerAwayError("gone", sent=True)
+
+    with pytest.raises(agenda.ServerAwayError):
+        retries.answer(away, Repeatable.HARMLESS)
+    assert now_s == 80.0 + 50.0
+
+
 def test_the_library_needs_the_standard_library_alone() -> None:
     """Importing it, and both of its clients, loads nothing that has to be installed."""
     code = (

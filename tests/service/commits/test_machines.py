@@ -75,7 +75,7 @@ def test_a_refusal_for_machines_is_kept_and_says_what_was_short(pair: Service) -
     binding = refusal["binding"]
     assert (binding["kind"], binding["needed"], binding["free"]) == ("machines", 1, 0)
     assert binding["at"] == 0
-    assert "machines hold none of 1 bundles" in body["detail"]
+    assert "machines hold none of them" in body["detail"]
     kept = pair.client.get("/v1/reservations/c").get_json()
     assert kept["state"] == "refused"
     assert kept["binding"] == binding

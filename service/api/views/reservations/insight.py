@@ -82,6 +82,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             },
             "at_at": _MAYBE_INSTANT,
             "holders": _list(_HOLDER, "Who holds the resource of the binding at its instant."),
+            "held_by": {"type": "string", "description": "The same in words; empty: nobody."},
             "options": _list(
                 _object({"path": _TEXT, "taken": _COUNT, "options": _COUNT}),
                 "Of each `any` that was reached: the option taken, and how many there were.",

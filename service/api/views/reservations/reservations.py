@@ -30,6 +30,7 @@ from service.api.schemas import STATES
 from service.api.views.reservations.rdl import RDL
 from service.calls.reservations import pages as reservation_pages
 from service.calls.reservations import reservations
+from service.calls.reservations.holders import with_holders
 from service.calls.reservations.times import with_times
 from service.commits.changes.commands import Ask, Key
 from service.commits.screening.ownership import own_filter
@@ -119,6 +120,12 @@ def _admit(runtime: Runtime, call: Call, key: Key | None) -> Response:
     options = reservations.Options(dry_run=call.query["dry_run"], key=key)
     ask = reservations.read_ask(runtime, call.body, offers=call.query["offers"])
     return reservations.admit(runtime, ask, options)
+
+
+def _admit_and_tell(runtime: Runtime, call: Call) -> Response:
+    """Admit; a refusal names who holds what it needed, where that is asked for."""
+    response = _admit(runtime, call)
+    return with_holders(runtime, response, call.user) if call.query["holders"] else response
 
 
 @keyed
@@ -254,7 +261,7 @@ ROUTES: Final = (
         "/v1/reservations",
         "createReservation",
         "Ask for a reservation; 201 means it is promised and on disk.",
-        _admit,
+        _admit_and_tell,
         {
             201: Documented(
                 "The reservation is promised and on disk.",
@@ -278,6 +285,7 @@ ROUTES: Final = (
         query=(
             flag("dry_run", "Answer what would happen, and change nothing."),
             integer("offers", "Largest number of offers that a refusal carries.", 0, 10, default=3),
+            flag("holders", "Let a refusal name who holds what it needed."),
         ),
         headers=KEY,
         body=Body(schema_of(ASK), ASK, examples={"a stage": EXAMPLE}),

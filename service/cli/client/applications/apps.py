@@ -12,6 +12,7 @@ import click
 from service.cli.client.reservations.tables import instant_text
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.forms.layout import ListColumn
+from service.cli.forms.local_times import zone_line
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import READABLE_OR_STDIN
@@ -23,6 +24,7 @@ from service.cli.terminal.output import (
     print_json,
     print_listing,
     print_table,
+    print_title,
 )
 
 _PATH: Final = "/v1/applications"
@@ -74,7 +76,7 @@ def submit(
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value}
     body = {**given, "application": parse_document(raw, file)}
-    return _print_application(server.once(_PATH, body), form)
+    return _print_application(server, server.once(_PATH, body), form)
 
 
 @apps.command("list")
@@ -86,7 +88,8 @@ def submit(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="List at most so many.",
+    metavar="N",
+    help="List at most N.",
 )
 @listing_options()
 @reports_errors
@@ -94,8 +97,10 @@ def list_(server: Server, tenant: str | None, state: str | None, limit: int, for
     """List the applications of a server in order of submission, and why those wait that do."""
     filters = {"tenant": tenant, "state": state}
     entries = server.listed(_PATH, "applications", filters, limit)
-    rows = [[*_row(entry, calendar=form == TABLE), entry["reason"]] for entry in entries]
-    print_listing(entries, _LISTED, rows, form, "no applications")
+    zone = server.zone() if form == TABLE else None
+    rows = [[*_row(entry, zone), entry["reason"]] for entry in entries]
+    title = f"{len(entries):,} applications; {zone_line(zone)}"
+    print_listing(entries, _LISTED, rows, form, "no applications", title)
     return DONE
 
 
@@ -106,7 +111,7 @@ def list_(server: Server, tenant: str | None, state: str | None, limit: int, for
 @reports_errors
 def show(id_: str, server: Server, form: str) -> int:
     """Show one application: its state and its components."""
-    return _print_application(server.call("GET", entry_path(_PATH, id_)), form)
+    return _print_application(server, server.call("GET", entry_path(_PATH, id_)), form)
 
 
 @apps.command()
@@ -116,15 +121,17 @@ def show(id_: str, server: Server, form: str) -> int:
 @reports_errors
 def kill(id_: str, server: Server, form: str) -> int:
     """End an application; its components are stopped at the server's next tick."""
-    return _print_application(server.call("DELETE", entry_path(_PATH, id_)), form)
+    return _print_application(server, server.call("DELETE", entry_path(_PATH, id_)), form)
 
 
-def _print_application(reply: ServerReply, form: str) -> int:
+def _print_application(server: Server, reply: ServerReply, form: str) -> int:
     body = reply.good()
     if form == JSON:
         print_json(body)
         return DONE
-    print_table(_COLUMNS, [_row(body, calendar=True)])
+    zone = server.zone()
+    print_title(zone_line(zone))
+    print_table(_COLUMNS, [_row(body, zone)])
     if body["reason"]:
         click.echo(f"\n{body['reason']}")
     if body["components"]:
@@ -137,11 +144,12 @@ def _print_application(reply: ServerReply, form: str) -> int:
     return DONE
 
 
-def _row(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
+def _row(entry: Mapping[str, Any], zone: str | None) -> list[object]:
+    """Return an application in `_COLUMNS`; times by the clock of a zone, None: in seconds."""
     parts = entry["components"]
     sums = {key: sum(part[key] for part in parts) for key in ("running", "wanted")}
     values: dict[str, Any] = {**entry, **sums}
-    if calendar:
+    if zone is not None:
         for time in ("submitted", "started", "ended"):
-            values[time] = instant_text(entry, entry[time])
+            values[time] = instant_text(entry, entry[time], zone)
     return [values.get(name) for name in _COLUMNS]

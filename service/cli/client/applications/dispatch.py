@@ -10,7 +10,14 @@ from planner.cluster.dispatch_policy import ALLOCATIONS, ORDERS, PLACEMENTS, com
 from service.cli.client.server import Server, client_options
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.output import (
+    JSON,
+    TABLE,
+    format_option,
+    print_json,
+    print_table,
+    print_title,
+)
 
 _PATH: Final = "/v1/dispatch/policy"
 
@@ -63,6 +70,7 @@ def policy(server: Server, form: str, **options: Any) -> int:
     if form == JSON:
         print_json(found)
     else:
+        print_title("dispatch policy: how work without a reservation is served")
         print_table(("word", "value"), [[name, _text(value)] for name, value in found.items()])
     return DONE
 

@@ -12,7 +12,7 @@ from agenda.records import Reservation
 from agenda.retries import Retries
 from service.cli.client.events.watch import print_events, seconds_in
 from service.cli.client.reservations.reservations import PATH
-from service.cli.client.reservations.tables import print_reservations, row_of
+from service.cli.client.reservations.tables import print_reservations
 from service.cli.client.server import Server, as_messages, client_options, entry_path
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
@@ -45,7 +45,7 @@ def wait(id_: str, server: Server, until: str, timeout: str | None, form: str) -
     if form == JSON:
         print_json(found.raw)
     else:
-        print_reservations([row_of(found.raw, calendar=True)])
+        print_reservations([found.raw])
     if found.state == "refused":
         return REFUSED
     return ERROR if found.state in _LOST else DONE
@@ -69,7 +69,7 @@ def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> 
 @client_options
 @click.option("--tenant", help="Only reservations of this tenant.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--after", help="Begin behind this version or event.  [default: now]")
+@click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")
 @click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")
 @format_option(TABLE, JSON)
 @reports_errors

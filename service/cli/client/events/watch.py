@@ -12,8 +12,10 @@ from agenda.errors import UnauthenticatedError
 from agenda.event_stream import EventStream
 from agenda.records import Event
 from rdl.durations import TimeTextError, parse_duration
+from rdl.local_time import UTC_ZONE
 from service.cli.client.server import Server, as_messages, client_options
 from service.cli.forms.layout import present_layout
+from service.cli.forms.local_times import local_text
 from service.cli.forms.yaml_text import yaml_text
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
@@ -28,7 +30,7 @@ _COLUMNS: Final = ("id", "version", "kind", "at", "reservation", "tenant")
 @click.option("--tenant", help="Of reservations: only those of this tenant.")
 @click.option("--reservation", help="Of reservations: only this one.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--after", help="Begin behind this version or event.  [default: now]")
+@click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")
 @click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")
 @client_options
 @format_option(TABLE, JSON)
@@ -61,22 +63,48 @@ def print_events(
     server: Server, query: Mapping[str, str], timeout_s: float | None, form: str
 ) -> None:
     """Print events as they come, until the time is over."""
+    clock = EventClock(server)
     with as_messages():
         try:
             for event in EventStream(server.connection(), query, timeout_s, _tell):
-                click.echo(_event_text(event, form))
+                click.echo(_event_text(event, form, clock))
         except UnauthenticatedError as error:
             raise CliError(server.no_entry(error.body)) from error
 
 
-def _event_text(event: Event, form: str) -> str:
+class EventClock:
+    """Times of events by the clock of a server's cluster, which is asked once, when one is told."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._known: tuple[str | None, str] | None = None
+
+    def text(self, seconds: float) -> str:
+        """Return a time as people read it; seconds where the server tells no origin."""
+        if self._known is None:
+            self._known = self._asked()
+        origin, zone = self._known
+        if origin is None:
+            return cell_text(seconds)
+        return f"{local_text(origin, seconds // 1, zone)} {zone}"
+
+    def _asked(self) -> tuple[str | None, str]:
+        try:
+            body = self._server.call("GET", "/v1/cluster").body
+        except CliError:
+            body = None
+        cluster = body if isinstance(body, dict) else {}
+        return cluster.get("origin"), cluster.get("zone", UTC_ZONE)
+
+
+def _event_text(event: Event, form: str, clock: EventClock) -> str:
     """Return an event as a line, or as one of many YAML documents."""
     data = dict(event.data)
     if present_layout().yaml:
         return f"---\n{yaml_text(data)}".rstrip("\n")
     if form == JSON:
         return json.dumps(data, ensure_ascii=False)
-    return event_line(event.kind, data)
+    return event_line(event.kind, data, clock)
 
 
 def _tell(sentence: str) -> None:
@@ -99,12 +127,13 @@ def seconds_in(text: str | None, option: str) -> float | None:
         raise click.BadParameter(str(error), param_hint=option) from error
 
 
-def event_line(kind: str, data: dict[str, Any]) -> str:
+def event_line(kind: str, data: dict[str, Any], clock: EventClock) -> str:
     """Return an event as a line: id, time, kind, whose, and what else is told."""
+    at = "-" if "at" not in data else clock.text(data["at"])
     rest = " ".join(f"{name}={_text(one)}" for name, one in data.items() if name not in _COLUMNS)
     words = (
         f"{data.get('id', '-'):>10}",
-        f"{cell_text(data.get('at', '-')):>12}",
+        f"{at:>12}",
         f"{kind:<12}",
         data.get("reservation", ""),
         f"({data['tenant']})" if data.get("tenant") else "",

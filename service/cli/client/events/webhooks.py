@@ -19,6 +19,7 @@ from service.cli.terminal.output import (
     print_json,
     print_listing,
     print_table,
+    print_title,
 )
 
 _PATH: Final = "/v1/webhooks"
@@ -75,7 +76,8 @@ def list_(server: Server, form: str) -> int:
     """List webhooks, and how much of what they were told has arrived."""
     body = server.call("GET", _PATH).good()
     rows = [_row(one) for one in body["webhooks"]]
-    print_listing(body, _LISTED, rows, form, "no webhooks")
+    title = f"{len(rows):,} webhooks; waiting, delivered and dead: events"
+    print_listing(body, _LISTED, rows, form, "no webhooks", title)
     return DONE
 
 
@@ -90,9 +92,11 @@ def show(id_: str, server: Server, form: str) -> int:
     if form == JSON:
         print_json(body)
         return DONE
+    print_title("waiting, delivered and dead: events")
     print_table(_COLUMNS, [_row(body)])
     if body["failures"]:
         click.echo()
+        print_title("what could not be delivered, times in UTC")
         print_table(_FAILURE, [[one[name] for name in _FAILURE] for one in body["failures"]])
     return DONE
 

@@ -61,7 +61,8 @@ def audit(
         for entry in entries:
             click.echo(json.dumps(entry, ensure_ascii=False))
     else:
-        print_listing(entries, _LISTED, [_row_of(entry) for entry in entries], form)
+        title = f"{len(entries):,} changes, newest first; times in UTC"
+        print_listing(entries, _LISTED, [_row_of(entry) for entry in entries], form, title=title)
     return DONE
 
 

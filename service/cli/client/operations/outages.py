@@ -10,17 +10,20 @@ import click
 from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
+from service.cli.forms.local_times import local_text, zone_line
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import (
     CSV,
     JSON,
+    TABLE,
     format_option,
     listing_options,
     print_csv,
     print_json,
     print_listing,
     print_table,
+    print_title,
 )
 
 _PATH: Final = "/v1/cluster/outages"
@@ -39,7 +42,8 @@ def outages() -> None:
 @click.option(
     "--count",
     type=click.IntRange(min=1),
-    help="Take so many machines of the group, from the highest number down; a drain takes those "
+    metavar="N",
+    help="Take N machines of the group, from the highest number down; a drain takes those "
     "with the least to move.",
 )
 @click.option("--name", "names", multiple=True, help="Take this machine; may be repeated.")
@@ -82,7 +86,7 @@ def add(
     }  # fmt: skip
     body = {name: value for name, value in options.items() if value}
     query = {"dry_run": "true" if dry_run else None}
-    _print_answer(server.call("POST", _PATH, body, query).good(), form)
+    _print_answer(server, server.call("POST", _PATH, body, query).good(), form)
     return DONE
 
 
@@ -94,8 +98,10 @@ def list_(server: Server, form: str) -> int:
     """List the outages that are not over, earliest first."""
     body = server.call("GET", _PATH).good()
     header = (*_OUTAGE, ListColumn("names", is_wide=True))
-    rows = [[*_outage_row(one), _names(one["names"])] for one in body["outages"]]
-    print_listing(body, header, rows, form, "no outages")
+    zone = server.zone() if form == TABLE else None
+    rows = [[*_outage_row(one, zone), _names(one["names"])] for one in body["outages"]]
+    title = f"{len(rows):,} not over; {zone_line(zone)}"
+    print_listing(body, header, rows, form, "no outages", title)
     return DONE
 
 
@@ -106,11 +112,11 @@ def list_(server: Server, form: str) -> int:
 @reports_errors
 def remove(id_: str, server: Server, form: str) -> int:
     """End the outage ID: give its machines back and show which reservations are restored."""
-    _print_answer(server.call("DELETE", entry_path(_PATH, id_)).good(), form)
+    _print_answer(server, server.call("DELETE", entry_path(_PATH, id_)).good(), form)
     return DONE
 
 
-def _print_answer(body: Mapping[str, Any], form: str) -> None:
+def _print_answer(server: Server, body: Mapping[str, Any], form: str) -> None:
     rows = affected_rows(body["affected"])
     if form == JSON:
         print_json(body)
@@ -119,7 +125,9 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
         print_csv(_AFFECTED, rows)
         return
     if body["outage"] is not None:
-        print_table(_OUTAGE, [_outage_row(body["outage"])])
+        zone = server.zone()
+        print_title(zone_line(zone))
+        print_table(_OUTAGE, [_outage_row(body["outage"], zone)])
         click.echo()
     if rows:
         click.echo(f"{affected_title(body['affected'])}\n")
@@ -130,9 +138,15 @@ def _print_answer(body: Mapping[str, Any], form: str) -> None:
         click.echo(f"machines are still short: {body['short']}", err=True)
 
 
-def _outage_row(outage: Mapping[str, Any]) -> list[object]:
-    """Return the columns of an outage; times by the calendar where the server says them."""
-    return [outage.get(f"{name}_at", outage[name]) for name in _OUTAGE]
+def _outage_row(outage: Mapping[str, Any], zone: str | None) -> list[object]:
+    """Return the columns of an outage; times by the clock of a zone where the server says them."""
+    row = []
+    for name in _OUTAGE:
+        instant = outage.get(f"{name}_at")
+        if instant is not None and zone is not None:
+            instant = local_text(instant, 0, zone)
+        row.append(outage[name] if instant is None else instant)
+    return row
 
 
 def _names(names: list[str]) -> str:

@@ -16,21 +16,30 @@ from service.cli.terminal.errors import as_cli_error, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import WRITABLE
 
-#: What a line of a workload says of a request, besides its RDL.
-_ASKED: Final = ("id", "tenant", "queue", "submitted", "weight", "priority")
+#: What a line of a workload says of a request besides its RDL, where the Plan knows it.
+_KEPT: Final = (
+    "id", "tenant", "queue", "submitted", "weight", "priority", "promise", "creditable",
+)  # fmt: skip
 
 
 @click.command()
 @click.argument("out", type=WRITABLE)
-@click.option("--workload", type=WRITABLE, help="Also write the requests to this file, as they "
-              "came, accepted or refused: for plan and compare.")  # fmt: skip
+@click.option(
+    "--workload",
+    type=WRITABLE,
+    help="Also write the requests, accepted and refused, to this file: JSON Lines for agenda plan "
+    "and compare.",
+)
+@click.option(
+    "--cluster", type=WRITABLE, help="Also write the cluster to this file: JSON for agenda plan."
+)
 @client_options
 @reports_errors
-def export(server: Server, out: Path, workload: Path | None) -> int:
+def export(server: Server, out: Path, workload: Path | None, cluster: Path | None) -> int:
     """Write the server's whole Plan to OUT: a plan file for validate, optimize and plan-diff.
 
     The state of the Plan is that of one instant, past reservations and refusals included. With
-    --workload and `agenda cluster show -o json` what was asked of a server can be planned again.
+    --workload and --cluster the same day can be planned again from files, by any agent.
     """
     document = PlanDocument.from_json(server.call("GET", "/v1/plan/export").good(), server.url)
     with as_cli_error(str(out)):
@@ -38,6 +47,9 @@ def export(server: Server, out: Path, workload: Path | None) -> int:
     if workload is not None:
         with as_cli_error(str(workload)):
             workload.write_text("".join(_lines(document)), encoding="utf-8")
+    if cluster is not None:
+        with as_cli_error(str(cluster)):
+            cluster.write_text(json.dumps(document.cluster, indent=2) + "\n", encoding="utf-8")
     accepted, refused = len(document.reservations), len(document.refusals)
     click.echo(
         f"{out}: version {document.version}, {accepted:,} reservations, {refused:,} refusals",
@@ -47,8 +59,10 @@ def export(server: Server, out: Path, workload: Path | None) -> int:
 
 
 def _lines(document: PlanDocument) -> Iterator[str]:
-    """Yield the line of a workload for each request, in order of submission."""
-    asked = [*document.reservations, *document.refusals]
-    for entry in sorted(asked, key=lambda one: float(one["submitted"])):
-        line = {name: entry[name] for name in _ASKED}
-        yield json.dumps({**line, "rdl": entry["expression"]}, ensure_ascii=False) + "\n"
+    """Yield a line of a workload for each request, in order of submission."""
+    known = sorted(
+        (*document.reservations, *document.refusals), key=lambda one: float(one["submitted"])
+    )
+    for one in known:
+        line = {name: one[name] for name in _KEPT if name in one} | {"rdl": one["expression"]}
+        yield json.dumps(line, ensure_ascii=False) + "\n"

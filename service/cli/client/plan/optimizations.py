@@ -10,6 +10,7 @@ import click
 
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
+from service.cli.forms.local_times import local_text, zone_line
 from service.cli.plans.optimization_output import (
     goal_options,
     print_optimized,
@@ -21,6 +22,7 @@ from service.cli.terminal.exit_codes import DONE, ERROR
 from service.cli.terminal.output import (
     CSV,
     JSON,
+    TABLE,
     format_option,
     listing_options,
     print_csv,
@@ -130,7 +132,12 @@ def list_(server: Server, form: str) -> int:
     """List optimisations, newest first."""
     body = server.call("GET", _PATH).good()
     rows = [_row(one) for one in body["optimizations"]]
-    print_listing(body, _LISTED, rows, form, "no optimisations")
+    title = f"{len(rows):,} optimisations; value and bound: weight x size x preference"
+    if form == TABLE:
+        zone, at = server.zone(), _COLUMNS.index("created_at")
+        rows = [[*row[:at], local_text(str(row[at]), 0, zone), *row[at + 1 :]] for row in rows]
+        title += f"; {zone_line(zone)}"
+    print_listing(body, _LISTED, rows, form, "no optimisations", title)
     return DONE
 
 

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.client.reservations.reservations import PATH, bodies_in
+from service.cli.client.reservations.reservations import (
+    PATH,
+    bodies_in,
+    print_reply,
+    take_offer,
+)
 from service.cli.client.server import Server, client_options, entry_path
+from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, REFUSED
 from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, agent_name
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
 if TYPE_CHECKING:
     from planner.files import WorkloadLine
@@ -34,7 +40,14 @@ _MOST = 10
 @click.option("--queue", help="Queue of the request.")
 @click.option("--agent", type=agent_name, metavar="AGENT", help="Agent that places the request.")
 @click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
-              help="Look for at most so many offers.")  # fmt: skip
+              metavar="N", help="Look for at most N offers.")  # fmt: skip
+@click.option(
+    "--take",
+    type=click.IntRange(1, _MOST),
+    metavar="N",
+    help="Submit offer N; with --id the reservation has that id.",
+)
+@click.option("--key", help="With --take: word under which the offer is taken once.")
 @format_option(TABLE, JSON)
 @reports_errors
 def offers(
@@ -47,29 +60,38 @@ def offers(
     queue: str | None,
     agent: str | None,
     most: int,
+    take: int | None,
+    key: str | None,
     form: str,
 ) -> int:
     """Show whether the request in FILE would be accepted, why not, and what would be instead.
 
     FILE is RDL text, RDL JSON or one workload line; --id names a refused request of the server, or
-    with --cluster a request of the workload. Nothing is changed. Exits with 3 if the request is
-    refused and there is no offer.
+    with --cluster a request of the workload. Nothing is changed, unless --take submits an offer.
+    Exits with 3 if the request is refused and there is no offer.
     """
     if (file is None) == (id_ is None):
         raise click.UsageError("give either FILE or --id")
     if workload is not None and cluster is None:
         raise click.UsageError("--workload goes with --cluster")
+    if take is not None and cluster is not None:
+        raise click.UsageError("--take submits to a server; leave --cluster out")
+    if key is not None and take is None:
+        raise click.UsageError("--key goes with --take")
     if cluster is not None:
         answer = _ask_files(cluster, workload, file, id_, tenant, queue, agent, most)
     else:
         body = _one_body(file) if file is not None else _refused_body(server, str(id_))
-        options = {"tenant": tenant, "queue": queue, "agent": agent, "most": most}
+        found = max(most, take or 0)
+        options = {"tenant": tenant, "queue": queue, "agent": agent, "most": found}
         body |= {name: value for name, value in options.items() if value is not None}
         answer = server.call("POST", "/v1/offers", body).good()
+    if take is not None:
+        return _take(server, answer, take, key, id_, form)
     if form == JSON:
         print_json(answer)
     else:
-        _print_offers(answer)
+        _print_offers(answer, "ask again with" if cluster is None else "")
     return DONE if answer["accepted"] or answer["offers"] else REFUSED
 
 
@@ -146,21 +168,42 @@ def _line_in(file: str) -> WorkloadLine:
     return WorkloadLine("", body["rdl"], **known)
 
 
-def _print_offers(answer: Mapping[str, Any]) -> None:
+def _take(
+    server: Server,
+    answer: Mapping[str, Any],
+    number: int,
+    key: str | None,
+    id_: str | None,
+    form: str,
+) -> int:
+    """Submit one of the offers, and print the reservation that it became."""
+    if answer["accepted"]:
+        raise CliError("it is accepted as it stands: submit it")
+    found = answer["offers"]
+    if len(found) < number:
+        there = f"there are {len(found)}" if found else "there is none"
+        raise CliError(f"{_refused_text(answer)}\n--take {number}: of offers {there}")
+    offer = found[number - 1]
+    request = offer["request"] if id_ is None else {**offer["request"], "id": id_}
+    reply = take_offer(server, {**offer, "request": request}, {}, key, number)
+    return print_reply(request, reply, form)
+
+
+def _refused_text(answer: Mapping[str, Any]) -> str:
+    refusal = answer["refusal"]
+    holders = f"; {refusal['held_by']}" if refusal.get("held_by") else ""
+    return f"refused ({refusal['code']}): {refusal['detail']}{holders}"
+
+
+def _print_offers(answer: Mapping[str, Any], take: str) -> None:
     if answer["accepted"]:
         click.echo("accepted as it stands")
         return
-    refusal = answer["refusal"]
-    click.echo(f"refused ({refusal['code']}): {refusal['detail']}")
+    click.echo(_refused_text(answer))
     if not answer["offers"]:
         click.echo(
             "no later deadline, earlier start, smaller size or other option was found that fits"
         )
         return
-    rows = [
-        (*(offer["change"][name] for name in ("kind", "asked", "offered", "share")),
-         offer["expression"])
-        for offer in answer["offers"]
-    ]  # fmt: skip
-    click.echo()
-    print_table(("change", "asked", "offered", "share", "request"), rows)
+    for line in offer_lines(answer["offers"], take):
+        click.echo(line)

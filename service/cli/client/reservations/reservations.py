@@ -13,6 +13,7 @@ from service.cli.client.reservations.tables import (
     LISTED,
     SLOT_COLUMNS,
     allocation_rows,
+    offers_in,
     print_reservations,
     row_of,
     slot_rows,
@@ -22,6 +23,7 @@ from service.cli.client.reservations.tables import (
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.forms.agents import complete_agent
 from service.cli.forms.layout import ListColumn
+from service.cli.forms.local_times import common_zone, zone_line
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
@@ -34,9 +36,16 @@ from service.cli.terminal.output import (
     print_json,
     print_listing,
     print_table,
+    print_title,
 )
 
 PATH: Final = "/v1/reservations"
+
+#: How an offer of a refusal is taken.
+_TAKE: Final = "submit it again with"
+
+#: Offers that a refusal carries where nothing is said.
+_OFFERS: Final = 3
 
 
 @click.command()
@@ -45,7 +54,12 @@ PATH: Final = "/v1/reservations"
 @click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
 @click.option("--tenant", help="Tenant of the request.")
 @click.option("--queue", help="Queue of the request.")
-@click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
+@click.option(
+    "--weight",
+    type=finite,
+    metavar="NUMBER",
+    help="How much the request is worth, as a factor.  [default: 1]",
+)
 @click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
 @click.option(
     "--agent",
@@ -61,13 +75,20 @@ PATH: Final = "/v1/reservations"
 @click.option(
     "--promise",
     type=click.Choice(["pooled", "packable", "placed"]),
-    help="What is promised of machines.  [default: the cluster's level]",
+    help="What is promised: named machines (placed), totals that machines can hold (packable), or "
+    "totals (pooled).  [default: the cluster's level]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @click.option(
     "--key",
     help="Word under which FILE is submitted once, however often this command runs: a retry gets "
     "the same answer.",
+)
+@click.option(
+    "--take",
+    type=click.IntRange(1, 10),
+    metavar="N",
+    help="If the request is refused, submit its offer N instead (see agenda offers).",
 )
 @format_option(TABLE, JSON)
 @reports_errors
@@ -84,6 +105,7 @@ def submit(
     promise: str | None,
     dry_run: bool,
     key: str | None,
+    take: int | None,
     form: str,
 ) -> int:
     """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
@@ -98,14 +120,62 @@ def submit(
     bodies = [{**given, **body} for body in bodies_in(file)]
     if not bodies:
         raise CliError(f"{file}: nothing to submit")
-    query = {"dry_run": "true" if dry_run else None}
+    query: dict[str, object] = {"dry_run": "true" if dry_run else None}
+    if take is not None and len(bodies) > 1:
+        raise click.UsageError("--take is for one request")
     if len(bodies) == 1:
-        replies = [server.once(PATH, bodies[0], query, key)]
+        replies = [ask_once(server, bodies[0], query, key, take)]
     else:
         replies = post_batch(server, bodies, query, key)
     _print_replies(bodies, replies, form)
     codes = [_code_of(reply) for reply in replies]
     return ERROR if ERROR in codes else max(codes)
+
+
+def print_reply(body: Mapping[str, Any], reply: ServerReply, form: str) -> int:
+    """Print what was said to one request; return the exit code."""
+    _print_replies([body], [reply], form)
+    return _code_of(reply)
+
+
+def ask_once(
+    server: Server,
+    body: Mapping[str, Any],
+    query: Mapping[str, object],
+    key: str | None,
+    take: int | None = None,
+) -> ServerReply:
+    """Post one request; where it is refused, its offer `take` instead, and say so.
+
+    Under one key the same offer is taken once, however often this is done.
+
+    Raises
+    ------
+    CliError
+        If there are not so many offers.
+    """
+    most = None if take is None else max(take, _OFFERS)
+    reply = server.once(PATH, body, {**query, "holders": "true", "offers": most}, key)
+    if reply.ok or take is None or reply.code not in REFUSAL_CODES:
+        return reply
+    offers = (reply.body.get("refusal") or {}).get("offers", ())
+    if len(offers) < take:
+        there = f"there are {len(offers)} offers" if offers else "there is no offer"
+        raise CliError(f"{why_not(body, reply)}\n--take {take}: {there}")
+    return take_offer(server, offers[take - 1], query, key, take)
+
+
+def take_offer(
+    server: Server,
+    offer: Mapping[str, Any],
+    query: Mapping[str, object],
+    key: str | None,
+    number: int,
+) -> ServerReply:
+    """Post what an offer says, under a key of its own, and say which it is."""
+    click.echo(f"offer {number}: {offer['sentence']}", err=True)
+    own = None if key is None else f"{key}.offer-{number}"
+    return server.once(PATH, offer["request"], {**query, "holders": "true"}, own)
 
 
 def post_batch(
@@ -155,12 +225,7 @@ def _object(text: str) -> dict[str, Any] | None:
 def _code_of(reply: ServerReply) -> int:
     if reply.ok:
         return DONE
-    return REFUSED if _member(reply, "code") in REFUSAL_CODES else ERROR
-
-
-def _member(reply: ServerReply, name: str) -> Any:
-    """Return a member of a problem document; None where something else answered."""
-    return reply.body.get(name) if isinstance(reply.body, dict) else None
+    return REFUSED if reply.code in REFUSAL_CODES else ERROR
 
 
 def _print_replies(
@@ -170,7 +235,7 @@ def _print_replies(
         values = [reply.body for reply in replies]
         print_json(values[0] if len(values) == 1 else values)
         return
-    kept = [row_of(reply.body, calendar=True) for reply in replies if reply.ok]
+    kept = [reply.body for reply in replies if reply.ok]
     if kept:
         print_reservations(kept)
     for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
@@ -178,7 +243,7 @@ def _print_replies(
             unnamed = f"request {number}: " if len(bodies) > 1 else ""
             name = f"{body['id']}: " if "id" in body else unnamed
             click.echo(f"{name}{why_not(body, reply)}", err=True)
-            for line in offer_lines((_member(reply, "refusal") or {}).get("offers", ())):
+            for line in offer_lines(offers_in(reply), _TAKE):
                 click.echo(line, err=True)
 
 
@@ -198,7 +263,8 @@ def _print_replies(
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="List at most so many.",
+    metavar="N",
+    help="List at most N.",
 )
 @listing_options()
 @reports_errors
@@ -215,7 +281,8 @@ def list_(
     """List reservations and refusals of a server."""
     query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
     entries = listed(server, query, limit)
-    rows = [row_of(entry, calendar=form == TABLE) for entry in entries]
+    zone = common_zone(entries)
+    rows = [row_of(entry, calendar=form == TABLE, zone=zone) for entry in entries]
     rows = [[*row, entry.get("code")] for row, entry in zip(rows, entries, strict=True)]
     columns = (*LISTED, ListColumn("code", is_wide=state != "refused"))
     print_listing(entries, columns, rows, form, "no reservations", title_of(entries))
@@ -240,11 +307,13 @@ def show(id_: str, server: Server, form: str) -> int:
     if form == JSON:
         print_json(body)
         return DONE
-    print_reservations([row_of(body, calendar=True)])
+    print_reservations([body])
     click.echo(f"\n{body['expression']}")
     if "code" in body:
-        click.echo(f"\nrefused ({body['code']}): {body['detail']}")
-        for line in offer_lines(body["offers"]):
+        why = server.call("GET", f"{entry_path(PATH, id_)}/explanation").good()
+        now = f"; now {why['held_by']}" if why.get("held_by") else ""
+        click.echo(f"\nrefused ({body['code']}): {body['detail']}{now}")
+        for line in offer_lines(body["offers"], f"agenda offers --id {id_}"):
             click.echo(line)
         return DONE
     if "degradation" in body:
@@ -254,10 +323,12 @@ def show(id_: str, server: Server, form: str) -> int:
     rows = allocation_rows(body)
     if rows:
         click.echo()
+        print_title(f"what it holds, {zone_line(common_zone([body]))}; bundles: how many at once")
         print_table(ALLOCATION_COLUMNS, rows)
     slots = slot_rows(body)
     if slots:
         click.echo()
+        print_title(f"on which machines, {zone_line(common_zone([body]))}")
         print_table(SLOT_COLUMNS, slots)
     for note in body["notes"]:
         click.echo(f"note: {note}")
@@ -281,5 +352,5 @@ def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
     if form == JSON:
         print_json(body)
     else:
-        print_reservations([row_of(body, calendar=True)])
+        print_reservations([body])
     return DONE

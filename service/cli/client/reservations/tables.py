@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rdl.errors import Problem, render
+from rdl.local_time import UTC_ZONE
 from service.cli.client.server import ServerReply
 from service.cli.forms.layout import ListColumn, present_layout, shown_places, terminal_width
+from service.cli.forms.local_times import common_zone, local_text, zone_line
 from service.cli.forms.table_text import table_text
 from service.cli.plans.plan_tables import extent
 from service.cli.terminal.errors import CliError
-from service.cli.terminal.output import moved_text, print_table
+from service.cli.terminal.output import print_table, print_title
 
 COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
 #: The same as a list: what no terminal of 80 columns holds is wide.
@@ -25,19 +27,25 @@ SLOT_COLUMNS: Final = ("part", "start", "end", "bundles", "machine")
 
 
 def title_of(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first line of a list: how many, and in which states."""
+    """Return the first line of a list: how many, in which states, and how times are read."""
     counted = Counter(str(entry.get("state", "refused")) for entry in entries)
     states = ", ".join(f"{count:,} {state}" for state, count in counted.most_common())
-    return f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}: {states}"
+    count = f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}"
+    return f"{count}: {states}; {zone_line(common_zone(entries))}"
 
 
-def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
+def row_of(
+    entry: Mapping[str, Any], *, calendar: bool, zone: str | None = UTC_ZONE
+) -> list[object]:
     """Return a reservation or refusal in `COLUMNS`.
 
     Parameters
     ----------
     calendar
-        Times as instants, else as seconds from the Plan's origin, which only programs know.
+        Times by the clock of a zone, else as seconds from the Plan's origin, which only programs
+        know.
+    zone
+        The zone of all times of the table; None: each has its own, and its offset is written.
 
     Raises
     ------
@@ -49,20 +57,23 @@ def row_of(entry: Mapping[str, Any], *, calendar: bool) -> list[object]:
     start, end = extent(entry) if "atoms" in entry else (None, None)
     times = {"start": start, "end": end}
     if calendar:
-        times = {name: instant_text(entry, seconds) for name, seconds in times.items()}
+        times = {name: instant_text(entry, seconds, zone) for name, seconds in times.items()}
     values = {**entry, **times}
     return [values.get(name) for name in COLUMNS]
 
 
-def print_reservations(rows: Sequence[Sequence[object]]) -> None:
-    """Print rows of `COLUMNS`; where a terminal does not hold them all, as a list has them.
+def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
+    """Print reservations in `COLUMNS`; where a terminal does not hold them, as a list has them.
 
     Times are what the answer is about: they are not cut for the sake of other columns.
     """
+    zone = common_zone(entries)
+    rows = [row_of(entry, calendar=True, zone=zone) for entry in entries]
     width = terminal_width()
     text = table_text(COLUMNS, rows)
     fits = width is None or max(len(line) for line in text.splitlines()) <= width
     places = shown_places(LISTED, present_layout(), all_columns=fits)
+    print_title(zone_line(zone))
     print_table(
         [COLUMNS[place] for place in places], [[row[place] for place in places] for row in rows]
     )
@@ -70,12 +81,13 @@ def print_reservations(rows: Sequence[Sequence[object]]) -> None:
 
 def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     """Return what a reservation holds in `ALLOCATION_COLUMNS`."""
+    zone = common_zone([entry])
     return [
         [
             atom.get("name", atom["path"]),
             json.dumps(atom["bundle"]),
-            instant_text(entry, start),
-            instant_text(entry, end),
+            instant_text(entry, start, zone),
+            instant_text(entry, end, zone),
             bundles,
         ]
         for atom in entry["atoms"]
@@ -85,11 +97,12 @@ def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
 
 def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     """Return what a reservation holds of which machine in `SLOT_COLUMNS`."""
+    zone = common_zone([entry])
     return [
         [
             atom.get("name", atom["path"]),
-            instant_text(entry, start),
-            instant_text(entry, end),
+            instant_text(entry, start, zone),
+            instant_text(entry, end, zone),
             bundles,
             machine,
         ]
@@ -98,16 +111,30 @@ def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     ]
 
 
-def instant_text(entry: Mapping[str, Any], seconds: float | None) -> Any:
-    """Return a time of an entry in RFC 3339; as it is where the server told no calendar."""
+def instant_text(entry: Mapping[str, Any], seconds: float | None, zone: str | None) -> Any:
+    """Return a time of an entry by the clock of a zone; None is the entry's own, with its offset.
+
+    It stays seconds where the server told no calendar.
+    """
     if seconds is None or "submitted_at" not in entry:
         return seconds
-    return moved_text(entry["submitted_at"], seconds - entry["submitted"])
+    later = seconds - entry["submitted"]
+    own = entry.get("zone", UTC_ZONE) if zone is None else zone
+    return local_text(entry["submitted_at"], later, own, with_offset=zone is None)
+
+
+def offers_in(reply: ServerReply) -> Sequence[Mapping[str, Any]]:
+    """Return the offers that a refusal carries, if it is one."""
+    refusal = reply.body.get("refusal") if isinstance(reply.body, dict) else None
+    found: Sequence[Mapping[str, Any]] = (refusal or {}).get("offers", ())
+    return found
 
 
 def why_not(asked: Mapping[str, Any], reply: ServerReply) -> str:
     """Return what a server said against a request, with carets where it was RDL text."""
     body = reply.body if isinstance(reply.body, dict) else {}
+    if body.get("refusal"):
+        return f"refused ({body['code']}): {body['detail']}"
     errors, text = body.get("errors") or [], asked.get("rdl")
     if not errors or not isinstance(text, str) or not all(one.get("span") for one in errors):
         return reply.problem()

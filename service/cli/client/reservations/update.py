@@ -8,7 +8,7 @@ import click
 
 from agenda.errors import REFUSAL_CODES
 from service.cli.client.reservations.reservations import PATH, bodies_in
-from service.cli.client.reservations.tables import print_reservations, row_of, why_not
+from service.cli.client.reservations.tables import offers_in, print_reservations, why_not
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
@@ -26,7 +26,9 @@ from service.cli.terminal.output import JSON, TABLE, format_option, print_json
     type=click.IntRange(min=1),
     help="Change it only if it is still at this revision.",
 )
-@click.option("--weight", type=finite, metavar="NUMBER", help="Factor of the request's value.")
+@click.option(
+    "--weight", type=finite, metavar="NUMBER", help="Factor of what the request is worth."
+)
 @click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
 @click.option("--agent", help="Agent that places the request.  [default: the server's]")
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
@@ -57,7 +59,7 @@ def update(
     if form == JSON:
         print_json(reply.body)
     elif reply.ok:
-        print_reservations([row_of(reply.body, calendar=True)])
+        print_reservations([reply.body])
     return DONE if reply.ok else _tell_refusal(id_, body, reply, form)
 
 
@@ -82,6 +84,6 @@ def _tell_refusal(id_: str, body: dict[str, Any], reply: ServerReply, form: str)
         raise CliError(why_not(body, reply))
     if form != JSON:
         click.echo(f"{id_} stays as it is: {why_not(body, reply)}", err=True)
-        for line in offer_lines((problem.get("refusal") or {}).get("offers", ())):
+        for line in offer_lines(offers_in(reply)):
             click.echo(line, err=True)
     return REFUSED

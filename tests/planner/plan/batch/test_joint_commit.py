@@ -131,3 +131,16 @@ def test_records_and_snapshots_keep_degradations() -> None:
         assert wanted is not None
         assert found.to_json(plan.grid, history=True) == wanted.to_json(plan.grid, history=True)
         assert (other.view().free == plan.view().free).all()
+
+
+def test_what_does_not_fit_is_told_by_its_name() -> None:
+    """A place that was found before others took it: the stage, what it takes, what is left."""
+    cluster = a_cluster().horizon(10).machines("m", 2, cpu=1).build()
+    text = "window(order(prep: atom(<1 cpu>, 1, 1, 3, 3), train: atom(<1 cpu>, 2, 2, 3, 6)), 0, 10)"
+    late = a_request("late", text).on(cluster)
+    result = GREE.plan([late], a_plan(cluster).build().view(), Limits())[0]
+    outcome = _plan().prepare([Admit(late, result, "gree")], 0).outcomes[0]
+    assert isinstance(outcome, Conflict)
+    assert outcome.detail == "train takes 2 cpu more at 7s from the origin; no cpu is left"
+    assert outcome.binding is not None
+    assert outcome.binding.name == "train"

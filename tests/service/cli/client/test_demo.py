@@ -144,7 +144,8 @@ def test_a_refused_request_exits_with_3(demo: tuple[str, str, Path], tmp_path: P
     request.write_text("window(atom(<1 cpu>,1024,1024,20h,20480h),+1h,+23h)")
     refused = client(server, "submit", request, "--queue", "batch")
     assert refused.exit_code == REFUSED
-    assert "no room" in refused.stderr
+    assert refused.stderr.startswith("refused (")
+    assert "atom 0 needs " in refused.stderr
     request.write_text("window(atom(<1 cpu>,5,2,60,120),+1h,+23h)")
     wrong = client(server, "submit", request, "--queue", "batch")
     assert wrong.exit_code == ERROR

@@ -50,7 +50,8 @@ def served(
 @pytest.mark.usefixtures("served")
 def test_the_policy_is_shown_as_the_file_has_it() -> None:
     """A row a word, true and false as in TOML; JSON is the API's."""
-    lines = agenda("dispatch", "policy").stdout.splitlines()
+    first, _, *lines = agenda("dispatch", "policy").stdout.splitlines()
+    assert first == "dispatch policy: how work without a reservation is served"
     assert [line.split() for line in lines[:3]] == [
         ["word", "value"],
         ["order", "fifo"],

@@ -48,7 +48,8 @@ def test_a_nightly_job_becomes_a_request_that_rdl_check_accepts(
     """The table says period and confidence, below it stands the request, and -o rdl is a file."""
     done = agenda("estimate", history, "--zone", "Europe/Paris")
     assert done.exit_code == DONE
-    header, row = done.stdout.splitlines()[:2]
+    said, _, header, row = done.stdout.splitlines()[:4]
+    assert said.startswith("takes: least and most at once")
     assert header.split()[:4] == ["job", "runs", "period", "begins"]
     assert row.split()[:5] == ["ada/etl", "30", "1d", "02:10", "0.90"]
     assert "left out: 1 with fewer than 3 runs" in done.stderr
@@ -172,7 +173,7 @@ def test_a_run_in_two_files_counts_once(history: Path, tmp_path: Path) -> None:
     """Accounting of days that overlap."""
     more = tmp_path / "more.txt"
     more.write_text(sacct(35))
-    row = agenda("estimate", history, more).stdout.splitlines()[1]
+    row = agenda("estimate", history, more).stdout.splitlines()[3]
     assert row.split()[:3] == ["ada/etl", "35", "1d"]
 
 
@@ -211,7 +212,7 @@ def test_without_files_a_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> Non
     done = agenda("estimate")
     assert done.exit_code == DONE, done.output
     assert asked == [("/v1/applications", {"state": "completed"})]
-    assert done.stdout.splitlines()[1].split()[:3] == ["ml/train", "10", "1d"]
+    assert done.stdout.splitlines()[3].split()[:3] == ["ml/train", "10", "1d"]
     assert "atom(<1 gpu>, 1, 4, 1m, 40m)" in done.stdout
 
 

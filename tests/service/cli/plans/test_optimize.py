@@ -87,7 +87,7 @@ def test_pins_that_cannot_all_stay_are_named(plan_file: Path, tmp_path: Path) ->
     done = agenda("optimize", broken, "--pin", "a", "--work", "5")
     assert done.exit_code == 3
     assert "cannot all be kept: a" in done.output
-    assert "machines that are up at 8s hold 1 of its 2 bundles" in done.output
+    assert "machines that are up at 8s from the origin hold 1 of its 2 bundles" in done.output
     mended = tmp_path / "mended.json"
     free = [str(broken), "--work", "5", "--no-solver", "--out", str(mended)]
     assert agenda("optimize", *free).exit_code == 0

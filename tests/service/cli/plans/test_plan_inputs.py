@@ -74,7 +74,9 @@ def test_few_reservations_are_told_with_their_times(cluster: Path, tmp_path: Pat
     words = ("plan", cluster, file, "--queue", "batch", "--agent", "earliest")
     assert "job  default  0s     10s" in agenda(*words).stdout
     cluster.write_text('origin = "2026-01-05T00:00:00Z"\n' + cluster.read_text())
-    assert "2026-01-05T00:00:10Z" in agenda(*words).stdout
+    told = agenda(*words).stdout
+    assert "times in UTC" in told
+    assert "job  default  2026-01-05 00:00  2026-01-05 00:00:10" in told
 
 
 def test_every_agent_has_a_line_in_help_and_is_completed() -> None:

@@ -1,0 +1,64 @@
+"""Metrics of Plans as tables of 80 columns, each with a line that says what its figures are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from service.cli.plans.plan_tables import METRIC_COLUMNS
+from service.cli.terminal.output import print_table, print_title
+
+#: Columns of the first table: what is accepted, and how near that is to the best.
+_ACCEPTED: Final = ("agent", "accepted", "acceptance", "value", "bound", "gap", "status")
+_ACCEPTED_WORDS: Final = {
+    "acceptance": "acceptance: share of the value asked",
+    "value": "value: weight x size x preference",
+    "bound": "bound: no plan is worth more",
+    "gap": "gap: share of the bound that is not reached",
+}
+
+#: Columns of the second: how the accepted stand.
+_SHAPE: Final = ("agent", "preemption", "uniformity", "cost", "machine_loss", "runtime_ms")
+_SHAPE_WORDS: Final = {
+    "preemption": "preemption: falls of allocations, bundles",
+    "uniformity": "uniformity: deviation / mean of the load",
+    "cost": "cost: whole cluster x steps x price",
+    "machine_loss": "machine_loss: share of the value that machines do not hold",
+    "runtime_ms": "runtime_ms: planning, milliseconds",
+}
+
+
+def print_metrics(rows: Sequence[Sequence[object]]) -> None:
+    """Print rows of `METRIC_COLUMNS` as two tables, without columns that no row fills."""
+    requests = [row[METRIC_COLUMNS.index("requests")] for row in rows]
+    asked = max((one for one in requests if isinstance(one, int)), default=0)
+    _print_some(rows, _ACCEPTED, _ACCEPTED_WORDS, f"accepted: of {asked:,} requests")
+    click.echo()
+    _print_some(rows, _SHAPE, _SHAPE_WORDS, "")
+
+
+def _print_some(
+    rows: Sequence[Sequence[object]], names: Sequence[str], words: dict[str, str], first: str
+) -> None:
+    places = [METRIC_COLUMNS.index(name) for name in names]
+    shown = [place for place in places if any(row[place] is not None for row in rows)]
+    kept = [METRIC_COLUMNS[place] for place in shown]
+    print_title(_lines([first, *(words[name] for name in kept if name in words)]))
+    print_table(kept, [[row[place] for place in shown] for row in rows])
+
+
+def _lines(parts: Sequence[str], width: int = 80) -> str:
+    """Return parts joined by semicolons, broken between them where a line would be too long."""
+    lines = [""]
+    for part in parts:
+        if not part:
+            continue
+        longer = f"{lines[-1]}; {part}" if lines[-1] else part
+        if len(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines[-1] += ";"
+            lines.append(part)
+    return "\n".join(lines)

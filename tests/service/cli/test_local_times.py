@@ -1,0 +1,33 @@
+"""Times in tables: the clock of one zone, said once, or each with its offset."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.cli.forms.local_times import common_zone, local_text, zone_line
+
+
+@pytest.mark.parametrize(
+    ("instant", "seconds", "zone", "with_offset", "text"),
+    [
+        ("2026-11-23T17:12:00Z", 0, "Europe/Berlin", False, "2026-11-23 18:12"),
+        ("2026-11-23T17:12:00Z", 3_601.5, "UTC", False, "2026-11-23 18:12:01.500"),
+        ("2026-03-29T00:30:00Z", 3_600, "Europe/Berlin", True, "2026-03-29 03:30 +02:00"),
+        ("2026-11-23T17:12:00Z", 0, "Nowhere/Land", False, "2026-11-23 17:12"),
+    ],
+)
+def test_an_instant_by_a_clock(
+    instant: str, seconds: float, zone: str, with_offset: bool, text: str
+) -> None:
+    """Seconds stand where they are not 0; a zone that is not known here is read as UTC."""
+    assert local_text(instant, seconds, zone, with_offset=with_offset) == text
+
+
+def test_entries_of_one_zone_say_it_once() -> None:
+    """Without a zone it is UTC; where they differ each time has its offset."""
+    assert common_zone([]) == "UTC"
+    assert common_zone([{}, {}]) == "UTC"
+    assert common_zone([{"zone": "Asia/Tokyo"}, {"zone": "Asia/Tokyo"}]) == "Asia/Tokyo"
+    assert common_zone([{"zone": "Asia/Tokyo"}, {}]) is None
+    assert zone_line("Asia/Tokyo") == "times in Asia/Tokyo"
+    assert zone_line(None) == "times with their offset from UTC"
