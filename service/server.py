@@ -51,6 +51,7 @@ def run(config: ServiceConfig) -> None:
     FileError
         If the cluster file cannot be read.
     """
+    gc.disable()  # nearly all that a start makes stays; collections would look at it again and again
     require_access(config)
     require_port(config)
     with _metrics_directory():
@@ -65,6 +66,8 @@ def run(config: ServiceConfig) -> None:
         finally:
             store.close()
         _load_code(config)
+        gc.freeze()  # a collection in a worker leaves the pages that it shares with others alone
+        gc.enable()
         _application(config).run()
 
 
@@ -168,6 +171,7 @@ def _application(config: ServiceConfig) -> Any:
             from service.app import create_app
             from service.runtime import open_runtime
 
+            gc.disable()  # until the Plan is replayed
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
@@ -186,6 +190,7 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
+    gc.enable()
 
 
 def _settings(config: ServiceConfig) -> dict[str, Any]:
