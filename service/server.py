@@ -51,7 +51,7 @@ def run(config: ServiceConfig) -> None:
     FileError
         If the cluster file cannot be read.
     """
-    gc.disable()  # nearly all that a start makes stays; collections would look at it again and again
+    gc.disable()  # nearly all that a start makes stays
     require_access(config)
     require_port(config)
     with _metrics_directory():
