@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import os
@@ -10,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from service.clock import SystemClock
@@ -33,6 +34,10 @@ _SWITCH_S = 0.0005
 _PORT_WAIT_S = 3.0
 _PORT_PAUSE_S = 0.05
 
+#: Of mallopt(3): the most arenas of a process, and how many a server has.
+_ARENA_MAX = -8
+_ARENAS = 2
+
 #: New objects between two collections of the young, and how many of those between the others.
 _COLLECT_AFTER = (50_000, 20, 100)
 
@@ -52,6 +57,7 @@ def run(config: ServiceConfig) -> None:
         If the cluster file cannot be read.
     """
     gc.disable()  # nearly all that a start makes stays
+    share_arenas()
     require_access(config)
     require_port(config)
     with _metrics_directory():
@@ -217,6 +223,16 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
 
 def _on_fork(_server: Any, worker: Any) -> None:
     end_with_parent(worker.ppid)
+
+
+def share_arenas() -> None:
+    """Let all threads take memory from two arenas of the C library, where it is glibc.
+
+    It gives each thread one of its own, up to eight a core, and what a thread gives back stays in
+    its arena: with sixteen threads a process grows by a third of what it uses, over hours.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").mallopt(_ARENA_MAX, _ARENAS)
 
 
 def allow_files(needed: int) -> None:
