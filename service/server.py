@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import gc
 import os
@@ -11,11 +10,12 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_access
+from service.memory import keep_memory_small, settle_memory, share_arenas
 from service.processes import end_with_parent, listener_on
 from service.temporary_folders import passing_folder
 
@@ -33,13 +33,6 @@ _SWITCH_S = 0.0005
 #: Seconds that a start waits for a port that is taken, and between two looks.
 _PORT_WAIT_S = 3.0
 _PORT_PAUSE_S = 0.05
-
-#: Of mallopt(3): the most arenas of a process, and how many a server has.
-_ARENA_MAX = -8
-_ARENAS = 2
-
-#: New objects between two collections of the young, and how many of those between the others.
-_COLLECT_AFTER = (50_000, 20, 100)
 
 
 def run(config: ServiceConfig) -> None:
@@ -178,25 +171,13 @@ def _application(config: ServiceConfig) -> Any:
             from service.runtime import open_runtime
 
             gc.disable()  # until the Plan is replayed
+            keep_memory_small()
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
             return create_app(config, open_runtime(config, loaded=settle_memory))
 
     return Application()
-
-
-def settle_memory() -> None:
-    """Take what is loaded out of the garbage collector's sight, and let it run less often.
-
-    A collection looks at every object there is: a Plan of 100,000 reservations and a batch of
-    thousands of requests make it pause for a tenth of a second, again and again. Nearly everything
-    here is freed by reference counts at once; what is left are few cycles.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
-    gc.enable()
 
 
 def _settings(config: ServiceConfig) -> dict[str, Any]:
@@ -223,16 +204,6 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
 
 def _on_fork(_server: Any, worker: Any) -> None:
     end_with_parent(worker.ppid)
-
-
-def share_arenas() -> None:
-    """Let all threads take memory from two arenas of the C library, where it is glibc.
-
-    It gives each thread one of its own, up to eight a core, and what a thread gives back stays in
-    its arena: with sixteen threads a process grows by a third of what it uses, over hours.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").mallopt(_ARENA_MAX, _ARENAS)
 
 
 def allow_files(needed: int) -> None:
