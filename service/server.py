@@ -152,7 +152,9 @@ def _address(config: ServiceConfig) -> str:
 def _application(config: ServiceConfig) -> Any:
     from gunicorn.app.base import BaseApplication
 
-    given = config
+    from service.access.rate_limit import RateLimit
+
+    given, rates = config, RateLimit(config.rate)  # made here: workers are forked from this one
 
     class Application(BaseApplication):  # type: ignore[misc]
         """Gunicorn's view of the service: settings, and an application a worker."""
@@ -175,7 +177,7 @@ def _application(config: ServiceConfig) -> Any:
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
-            return create_app(config, open_runtime(config, loaded=settle_memory))
+            return create_app(config, open_runtime(config, loaded=settle_memory), rates)
 
     return Application()
 
