@@ -35,9 +35,13 @@ class MachineFit:
         A server compiles nearly all requests for one cluster, and bundles repeat.
         """
         found = cls._last
-        if found is None or found._machines is not machines or len(found._known) > _MOST_KNOWN:
+        if found is None or not found.serves(machines):
             found = cls._last = cls(machines)
         return found
+
+    def serves(self, machines: tuple[MachineShape, ...]) -> bool:
+        """Return whether it is of these very machines, and does not remember too much yet."""
+        return self._machines is machines and len(self._known) <= _MOST_KNOWN
 
     def why_not(self, atom: Atom) -> _Said | None:
         """Return (message, fix) if machines cannot hold the least height, else None.

@@ -93,12 +93,12 @@ def test_a_tenant_keeps_only_so_much_waiting(
     threads = [threading.Thread(target=post, args=("user",)) for _ in range(2)]
     for thread in threads:
         thread.start()
-    eventually(lambda: waiting._waiting["ads"] == 2)
+    eventually(lambda: waiting._waiting.get("ads") == 2)
     post("user")
     assert answers == [429]
     threads.append(threading.Thread(target=post, args=("other",)))
     threads[-1].start()
-    eventually(lambda: waiting._waiting["web"] == 1)
+    eventually(lambda: waiting._waiting.get("web") == 1)
     going.set()
     for thread in threads:
         thread.join(60)
