@@ -88,8 +88,23 @@ def test_an_executor_waits_for_its_own_server(
     assert said.count("this server is of installation") == 1
     assert "the server answers again" in said
     assert stranger.client.get("/v1/executors").get_json() == {"executors": []}
-    del agent
-    reach(server, stranger)
-    later = ExecutorAgent(server, "e", ["plain-0"], tmp_path / "state", RunLimits(stop_grace_s=1))
+
+
+def test_an_executor_with_runs_starts_for_its_own_server_alone(
+    open_service: Open, tmp_path: Path
+) -> None:
+    """It ends with the reason where a stranger answers; without runs it may change."""
+    own = open_service(tick_s=0, executors=True)
+    stranger = open_service(database=f"sqlite:///{tmp_path / 'b.db'}", tick_s=0, executors=True)
+    server, state = ServiceBehindUrl(), tmp_path / "state"
+
+    def begin(reached: Service) -> ExecutorAgent:
+        reach(server, reached)
+        return ExecutorAgent(server, "e", ["plain-0"], state, RunLimits(stop_grace_s=1))
+
+    begin(own).turn()
+    begin(stranger).turn()
+    (state / "runs" / "r").mkdir()
+    (state / "runs" / "r" / "run.json").write_text("{}")
     with pytest.raises(CliError, match="this server is of installation"):
-        later.turn()
+        begin(own).turn()

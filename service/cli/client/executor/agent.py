@@ -77,7 +77,7 @@ class ExecutorAgent:
         self._instance = _kept_instance(state / "instance")
         found = sorted(one for one in self._runs_at.iterdir() if (one / "run.json").exists())
         self._runs = {one.name: RunDirectory(one) for one in found}
-        self._installation = _Installation(state / "installation")
+        self._installation = _Installation(state / "installation", busy=bool(found))
         self._number: int | None = None  # of the newest answer; None before the first
         self._is_due = True  # whether it has to register
         self._silent = ""
@@ -186,11 +186,15 @@ class ExecutorAgent:
 
 
 class _Installation:
-    """Which installation an executor works for, beside its runs: the first that took it."""
+    """Which installation an executor works for, beside its runs: the first that took it.
 
-    def __init__(self, path: Path) -> None:
+    One that starts and has no runs may work for another than before.
+    """
+
+    def __init__(self, path: Path, *, busy: bool) -> None:
         self._path = path
-        self._id = str(json.loads(path.read_text())["installation"]) if path.exists() else ""
+        known = busy and path.exists()
+        self._id = str(json.loads(path.read_text())["installation"]) if known else ""
 
     @property
     def named(self) -> dict[str, str]:
