@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.runtime import rtsys
 from numba.extending import intrinsic
+from numba.np import linalg
 
 # What reading code raises that names moved classes or was cut short.
 _UNREADABLE = (
@@ -122,12 +124,33 @@ def _load_readable(cache: Any, signature: Any, context: Any) -> Any:
 
     numba reads a whole index, with the classes that it names, before it looks at the stamp.
     """
-    load: Any = FunctionCache.load_overload
     try:
-        return load(cache, signature, context)
+        found = _found(cache, signature, context)
     except _UNREADABLE:
         cache.flush()
-        return None
+        found = None
+    if found is None:
+        context.refresh()
+    return found
+
+
+def _found(cache: Any, signature: Any, context: Any) -> Any:
+    """Return what is in the cache, or None, without what only a compilation needs.
+
+    numba's own way loads all that it can compile first: half a second of every process.
+    """
+    rtsys.initialize(context)
+    key = cache._index_key(signature, context.codegen())  # noqa: SLF001
+    data = cache._cache_file.load(key)  # noqa: SLF001
+    return None if data is None else cache._impl.rebuild(context, data)  # noqa: SLF001
+
+
+def _refuse_blas() -> None:
+    raise ImportError("kernels call no linear algebra")
+
+
+# numba would load all of scipy.linalg, to learn whether there is one.
+linalg.ensure_blas = _refuse_blas
 
 
 def _stripped(context: Any, builder: Any, kind: Any, value: Any) -> Any:

@@ -10,6 +10,7 @@ from flask import Response as FlaskResponse
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from planner.placement import Code
+from service.access.rate_limit import RateLimit
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
 from service.api.compression import compressed
@@ -28,7 +29,9 @@ from service.streaming.live_stream import STREAM_PLACE, LiveStream
 logger = logging.getLogger("agenda.service")
 
 
-def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
+def create_app(
+    config: ServiceConfig, runtime: Runtime | None = None, rates: RateLimit | None = None
+) -> Flask:
     """Return the application, its Plan replayed and its planner running.
 
     Parameters
@@ -38,12 +41,14 @@ def create_app(config: ServiceConfig, runtime: Runtime | None = None) -> Flask:
     runtime
         One that is already open (tests pass one with a clock of their own); it stays the
         caller's to close.
+    rates
+        Counts calls, for several processes; None: for this one alone.
     """
     app = Flask("agenda", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
     app.url_map.merge_slashes = False
     app.extensions["agenda"] = runtime if runtime is not None else open_runtime(config)
-    gate = Gate(runtime_of(app))
+    gate = Gate(runtime_of(app), RateLimit(config.rate) if rates is None else rates)
     answerings = [Answering(runtime_of(app), gate, route) for route in ROUTES]
     for answering in answerings:
         route = answering.route

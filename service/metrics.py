@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -177,6 +178,10 @@ class Telemetry:
         """Return a context that counts and times one call of a route."""
         seconds = self._seconds.labels(method, route)
 
+        @cache
+        def calls_of(status: int) -> Counter:
+            return self._calls.labels(method, route, str(status))
+
         @contextmanager
         def observe() -> Iterator[CallOutcome]:
             outcome = CallOutcome()
@@ -185,7 +190,7 @@ class Telemetry:
                 yield outcome
             finally:
                 seconds.observe(time.perf_counter() - began)
-                self._calls.labels(method, route, str(outcome.status)).inc()
+                calls_of(outcome.status).inc()
 
         return observe
 

@@ -65,7 +65,7 @@ class Runtime:
     replica, clock
         The Plan, and the clock that all hosts tell the time by.
     loaded
-        Called once, by the planner thread, when the Plan is replayed and before it plans.
+        Called once, by the planner thread, when the Plan is replayed or cannot be, before it plans.
 
     Attributes
     ----------
@@ -315,14 +315,14 @@ class Runtime:
             self.planner.bring_up_to_date()
             warm_up(self.planner, self._replica, self.now_ms(), self.config.agent)
             self.optimizations.resume()
-            if self._loaded is not None:
-                self._loaded()
         except Exception as failure:
             detail = failure.document.detail if isinstance(failure, ReplayError) else ""
             logger.exception("the Plan could not be replayed%s", detail and f": {detail}")
             self._failure = failure
             return
         finally:
+            if self._loaded is not None:
+                self._loaded()
             self._ready.set()
         self._listener.start()
         self.dispatcher.start()
@@ -353,7 +353,7 @@ def open_runtime(
     Parameters
     ----------
     loaded
-        Called once, by the planner thread, when the Plan is replayed and before it plans.
+        Called once, by the planner thread, when the Plan is replayed or cannot be, before it plans.
 
     Raises
     ------

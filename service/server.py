@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.clock import Clock, FileClock, SystemClock
 from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_access
+from service.memory import keep_memory_small, settle_memory, share_arenas
 from service.processes import end_with_parent, listener_on
 from service.temporary_folders import passing_folder
 
@@ -33,9 +34,6 @@ _SWITCH_S = 0.0005
 _PORT_WAIT_S = 3.0
 _PORT_PAUSE_S = 0.05
 
-#: New objects between two collections of the young, and how many of those between the others.
-_COLLECT_AFTER = (50_000, 20, 100)
-
 
 def run(config: ServiceConfig) -> None:
     """Serve until told to stop (SIGTERM, SIGINT); does not return.
@@ -51,6 +49,8 @@ def run(config: ServiceConfig) -> None:
     FileError
         If the cluster file cannot be read.
     """
+    gc.disable()  # nearly all that a start makes stays
+    share_arenas()
     require_access(config)
     require_port(config)
     with _metrics_directory():
@@ -65,6 +65,8 @@ def run(config: ServiceConfig) -> None:
         finally:
             store.close()
         _load_code(config)
+        gc.freeze()  # a collection in a worker leaves the pages that it shares with others alone
+        gc.enable()
         _application(config).run()
 
 
@@ -155,7 +157,9 @@ def _address(config: ServiceConfig) -> str:
 def _application(config: ServiceConfig) -> Any:
     from gunicorn.app.base import BaseApplication
 
-    given = config
+    from service.access.rate_limit import RateLimit
+
+    given, rates = config, RateLimit(config.rate)  # made here: workers are forked from this one
 
     class Application(BaseApplication):  # type: ignore[misc]
         """Gunicorn's view of the service: settings, and an application a worker."""
@@ -173,24 +177,16 @@ def _application(config: ServiceConfig) -> Any:
             from service.app import create_app
             from service.runtime import open_runtime
 
+            gc.disable()  # until the Plan is replayed
+            keep_memory_small()
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
-            return create_app(config, open_runtime(config, _given_clock(config), settle_memory))
+            return create_app(
+                config, open_runtime(config, _given_clock(config), settle_memory), rates
+            )
 
     return Application()
-
-
-def settle_memory() -> None:
-    """Take what is loaded out of the garbage collector's sight, and let it run less often.
-
-    A collection looks at every object there is: a Plan of 100,000 reservations and a batch of
-    thousands of requests make it pause for a tenth of a second, again and again. Nearly everything
-    here is freed by reference counts at once; what is left are few cycles.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
 
 
 def _settings(config: ServiceConfig) -> dict[str, Any]:

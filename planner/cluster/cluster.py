@@ -235,6 +235,10 @@ class Cluster:
 
     def shapes(self) -> tuple[MachineShape, ...]:
         """Return what the checker needs to know: each group's machine and labels."""
+        return self._shapes
+
+    @cached_property
+    def _shapes(self) -> tuple[MachineShape, ...]:
         return tuple(
             MachineShape(g.name, g.resources, g.labels, g.count, g.domains) for g in self.machines
         )

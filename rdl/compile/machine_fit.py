@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import ClassVar, Final
 
 from rdl.compile.context import MachineShape
 from rdl.errors import did_you_mean
@@ -13,14 +14,34 @@ from rdl.resources import Resources, format_amount
 #: Message and fix.
 _Said = tuple[str, str | None]
 
+#: Bundles with labels that one remembers.
+_MOST_KNOWN: Final = 10_000
+
 
 class MachineFit:
     """What the machines say to an atom; asked once for each bundle, label and spread."""
+
+    _last: ClassVar[MachineFit | None] = None
 
     def __init__(self, machines: tuple[MachineShape, ...]) -> None:
         self._machines = machines
         self._known: dict[tuple[Resources, str | None], _Said | None] = {}
         self._most: dict[tuple[Resources, str | None, int, str | None], int] = {}
+
+    @classmethod
+    def of(cls, machines: tuple[MachineShape, ...]) -> MachineFit:
+        """Return the one that was asked last of the very same machines, or a new one.
+
+        A server compiles nearly all requests for one cluster, and bundles repeat.
+        """
+        found = cls._last
+        if found is None or not found.serves(machines):
+            found = cls._last = cls(machines)
+        return found
+
+    def serves(self, machines: tuple[MachineShape, ...]) -> bool:
+        """Return whether it is of these very machines, and does not remember too much yet."""
+        return self._machines is machines and len(self._known) <= _MOST_KNOWN
 
     def why_not(self, atom: Atom) -> _Said | None:
         """Return (message, fix) if machines cannot hold the least height, else None.

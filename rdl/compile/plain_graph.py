@@ -43,7 +43,7 @@ def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | 
         return None
     if not _is_well_formed(start, end, atom) or not _is_within(expression, atom, context):
         return None
-    if MachineFit(context.machines).why_not(atom) is not None:
+    if MachineFit.of(context.machines).why_not(atom) is not None:
         return None
     numbers, shortest = numbers_of(atom, context.grid)
     window = _steps(start, end, context)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 import time
+from hashlib import blake2b
 from typing import Final
 
 #: Seconds' worth of calls that a user who has been silent may make at once.
 BURST_S: Final = 2.0
 
-#: Most users whose calls are counted; past that those who have been silent are forgotten.
-_MOST: Final = 10_000
+#: Buckets that there are, and how many of them may be those of one name. Where all of these are
+#: others', that of the longest silence is taken: who was silent for long has a full one anyway.
+_BUCKETS: Final = 65_536
+_NEAR: Final = 8
 
 
 class RateLimit:
-    """Counts the calls of each user; any thread may ask.
+    """Counts the calls of each user; any thread may ask, in any process forked from its maker.
+
+    The buckets are in memory that such processes share. None waits for another there, so of two
+    calls that two of them count within the same microsecond one may not count.
 
     Parameters
     ----------
@@ -22,10 +29,14 @@ class RateLimit:
         Calls a second of one user in the long run; 0: as many as it likes.
     """
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, rate: float, buckets: int = _BUCKETS) -> None:
         self._rate = rate
         self._most = max(1.0, rate * BURST_S)
-        self._left: dict[str, tuple[float, float]] = {}
+        self._buckets = buckets
+        held = memoryview(mmap.mmap(-1, 8 * 3 * buckets))
+        columns = [held[8 * buckets * n : 8 * buckets * (n + 1)] for n in range(3)]
+        self._names = columns[0].cast("Q")
+        self._left, self._at = columns[1].cast("d"), columns[2].cast("d")
         self._lock = threading.Lock()
 
     def wait_of(self, name: str) -> float:
@@ -34,15 +45,20 @@ class RateLimit:
             return 0.0
         now = time.monotonic()
         with self._lock:
-            left, at = self._left.get(name, (self._most, now))
-            left = min(self._most, left + (now - at) * self._rate)
+            place = self._place_of(name, now)
+            left = min(self._most, self._left[place] + (now - self._at[place]) * self._rate)
             if left < 1.0:
                 return (1.0 - left) / self._rate
-            self._left[name] = left - 1.0, now
-            if len(self._left) > _MOST:
-                self._forget(now)
+            self._left[place], self._at[place] = left - 1.0, now
         return 0.0
 
-    def _forget(self, now: float) -> None:
-        """Drop those whose bucket is full again: they are as if they had never called."""
-        self._left = {name: one for name, one in self._left.items() if now - one[1] < BURST_S}
+    def _place_of(self, name: str, now: float) -> int:
+        """Return where a user's bucket is; a new one is full."""
+        key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") or 1
+        near = [(key + step) % self._buckets for step in range(_NEAR)]
+        for place in near:
+            if self._names[place] == key:
+                return place
+        place = min(near, key=self._at.__getitem__)
+        self._names[place], self._left[place], self._at[place] = key, self._most, now
+        return place

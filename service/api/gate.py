@@ -37,16 +37,18 @@ class Gate:
     ----------
     runtime
         Its settings say whether tokens are asked for; it knows the tokens and the time.
+    rates
+        Counts the calls of each user.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, rates: RateLimit) -> None:
         config = runtime.config
         self._open = config.auth == "none"
         self._own = (config.host, *config.names)
         self._proxies = frozenset(config.proxies)
         header = config.trusted_header
         self._header = None if header is None else f"HTTP_{header.upper().replace('-', '_')}"
-        self._rates = RateLimit(config.rate)
+        self._rates = rates
         self._book = runtime.token_book
         self._now_ms = runtime.clock_ms
 

@@ -109,7 +109,7 @@ from service.cli.terminal.pool_options import dask_option
     help="Lines of the log: text, or one JSON object each.",
 )
 @click.option("--rate", type=FiniteRange(min=0), default=200.0, show_default=True,
-              metavar="CALLS", help="Calls a second that one user may make of a server process, "
+              metavar="CALLS", help="Calls a second that one user may make of a server, "
               "with --auth token; 0: any number.")  # fmt: skip
 @click.option("--tenant-waiting", type=click.IntRange(min=1), default=50_000, show_default=True,
               metavar="N", help="Requests of one tenant that may wait to be planned in a server "

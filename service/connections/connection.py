@@ -12,6 +12,7 @@ from typing import Any, Final
 from gunicorn.http import get_parser
 from gunicorn.workers.gthread import TConn
 
+from service.connections.plain_request import PlainRequest
 from service.connections.request_buffer import RequestBuffer
 from service.streaming.live_stream import LiveStream
 
@@ -65,6 +66,7 @@ class Connection(TConn):  # type: ignore[misc]
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         self.buffer = RequestBuffer(max_body)
         self.parser = get_parser(cfg, self.buffer, self.client)
+        self.parser.mesg_class = PlainRequest
         self.data_ready = True  # gunicorn must not wait for it in a thread
         self.deadline = 0.0
         self.in_body = False

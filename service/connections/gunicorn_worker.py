@@ -26,6 +26,7 @@ from planner.placement import Code
 from service.connections.connection import Connection
 from service.connections.connection_limits import ConnectionLimits
 from service.connections.parked_streams import ParkedStreams
+from service.connections.plain_request import fix_settings
 from service.problems import CONTENT_TYPE, ProblemDocument
 from service.streaming.live_stream import STREAM_PLACE
 
@@ -71,6 +72,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def load_wsgi(self) -> None:
         """Load the application, and let it hand over streams."""
         super().load_wsgi()
+        fix_settings(self.cfg)
         self._streams = ParkedStreams(self.poller, self.method_queue.defer, self._config.answer_s)
         application = self.wsgi.wsgi_app
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -195,8 +196,11 @@ class Planner:
         return lane.rehearse(command)
 
     def _count(self, job: QueuedChange) -> None:
-        for answer in job.answers:
-            code = answer.code if isinstance(answer, ProblemDocument) else "done"
-            self._telemetry.answers.labels(str(code)).inc()
-            if isinstance(job.command, Admission) and isinstance(answer, ProblemDocument):
-                self._telemetry.refusals.labels(str(code)).inc()
+        problems = Counter(str(one.code) for one in job.answers if isinstance(one, ProblemDocument))
+        done = len(job.answers) - problems.total()
+        if done:
+            self._telemetry.answers.labels("done").inc(done)
+        for code, count in problems.items():
+            self._telemetry.answers.labels(code).inc(count)
+            if isinstance(job.command, Admission):
+                self._telemetry.refusals.labels(code).inc(count)

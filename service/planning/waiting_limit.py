@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,7 +25,7 @@ class WaitingLimit:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._waiting: Counter[str] = Counter()
+        self._waiting: dict[str, int] = {}
         self._lock = threading.Lock()
 
     @contextmanager
@@ -40,19 +40,26 @@ class WaitingLimit:
         asked = _requests_of(command)
         with self._lock:
             for tenant, count in asked.items():
-                waiting = self._waiting[tenant]
+                waiting = self._waiting.get(tenant, 0)
                 if waiting and waiting + count > self._most:
                     detail = (
                         f"{waiting:,} requests of tenant {tenant!r} wait in this server process; "
                         f"at most {self._most:,} may"
                     )
                     raise problem("too_many", detail, headers=_RETRY)
-            self._waiting += asked
+            self._add(asked, 1)
         try:
             yield
         finally:
             with self._lock:
-                self._waiting -= asked  # what is left of nobody is dropped
+                self._add(asked, -1)
+
+    def _add(self, asked: Mapping[str, int], sign: int) -> None:
+        """Count requests of some tenants; one of whom nothing waits is dropped."""
+        for tenant, count in asked.items():
+            left = self._waiting.pop(tenant, 0) + sign * count
+            if left:
+                self._waiting[tenant] = left
 
 
 def _requests_of(command: Command) -> Counter[str]:

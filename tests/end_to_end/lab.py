@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -115,6 +115,12 @@ class Lab:
     def lines(self) -> list[str]:
         """Return what runs wrote."""
         return self.notes.read_text().split("\n")[:-1]
+
+    def story(self, ids: Sequence[str]) -> str:
+        """Return what runs, executors and servers wrote and what became of runs, for a failure."""
+        files = [self.notes, *sorted(self.folder.glob("*.log"))]
+        written = [f"--- {file.name}\n{file.read_text()}" for file in files]
+        return "\n".join([*written, *(f"--- {id_}\n{self.runs(id_)}" for id_ in ids)])
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import msgspec
 
@@ -23,6 +24,9 @@ from service.store.rows.runs import (
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
+#: Setting of the database that tells it from others.
+_INSTALLATION: Final = "installation"
+
 
 def register(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
     """Take an executor in; return whether it is new, and what it must know.
@@ -30,10 +34,11 @@ def register(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> tuple[boo
     Raises
     ------
     ApiProblemError
-        ``wrong_state`` where components run in memory, or another executor has the name or a
-        machine; ``malformed`` for machines that there are not.
+        ``wrong_state`` where components run in memory, another executor has the name or a machine,
+        or it works for another installation; ``malformed`` for machines that there are not.
     """
     _require_executors(runtime)
+    installation = _require_installation(runtime, values.get("installation", ""))
     with runtime.reading() as plan:
         known = [name for group in plan.cluster.machines for name in group.machine_names()]
     there = set(known)
@@ -51,11 +56,16 @@ def register(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> tuple[boo
     rows = runtime.dispatcher.runs
     try:
         done = _audited(runtime, id_, "register_executor", " ".join(values["machines"]))
-        new = rows.register(id_, values["instance"], values["machines"], runtime.now_ms(), done)
+        taken = rows.register(id_, values["instance"], values["machines"], runtime.now_ms(), done)
     except ExecutorTakenError as error:
         raise problem("wrong_state", str(error)) from error
     runtime.dispatcher.nudge()
-    return new, {"id": id_, "lease": runtime.config.lease_s}
+    return taken.is_new, {
+        "id": id_,
+        "lease": runtime.config.lease_s,
+        "installation": installation,
+        "number": taken.number,
+    }
 
 
 def sync(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,15 +83,18 @@ def sync(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> dict[str, Any
         for one in values["runs"]
     ]
     try:
-        answer = runtime.dispatcher.runs.sync(id_, values["instance"], reports, runtime.now_ms())
+        answer = runtime.dispatcher.runs.sync(
+            id_, values["instance"], reports, runtime.now_ms(), values.get("after")
+        )
     except UnknownExecutorError as error:
-        raise problem("not_found", f"there is no executor {id_!r}; register it first") from error
+        raise problem("not_found", str(error)) from error
     if any(one.state not in (RunState.ASSIGNED, RunState.RUNNING) for one in reports):
         runtime.dispatcher.nudge()
     return {
         "lease": runtime.config.lease_s,
         "wanted": [_order(run) for run in answer.wanted],
         "settled": list(answer.settled),
+        "number": answer.number,
     }
 
 
@@ -116,6 +129,26 @@ def runs_of(runtime: Runtime, application: str) -> dict[str, Any]:
 
 def _audited(runtime: Runtime, id_: str, kind: str, detail: str = "") -> AuditRow:
     return AuditRow(present_actor(), runtime.clock_ms(), kind, id_, detail=detail)
+
+
+def _require_installation(runtime: Runtime, named: str) -> str:
+    """Return what tells this database, and all servers on it, from others; made once.
+
+    Raises
+    ------
+    ApiProblemError
+        ``wrong_state`` where an executor names another.
+    """
+    own = runtime.store.find_setting(_INSTALLATION)
+    if own is None:
+        own = runtime.store.setting(_INSTALLATION, uuid4().hex)
+    if named and named != own:
+        raise problem(
+            "wrong_state",
+            f"this server is of installation {own}, and the executor works for {named}: name the "
+            "server of that one, or give the executor another state directory",
+        )
+    return own
 
 
 def _require_executors(runtime: Runtime) -> None:

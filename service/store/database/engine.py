@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
-from alembic.util import CommandError
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
@@ -71,11 +70,6 @@ def opening(url: str) -> Iterator[None]:
         advice = f"; {_ADVICE[why]}" if why in _ADVICE else ""
         shown = sa.make_url(url).render_as_string()
         raise ConfigError(f"the database {shown} cannot be opened: {why}{advice}") from error
-    except CommandError as error:
-        shown = sa.make_url(url).render_as_string()
-        raise ConfigError(
-            f"the database {shown} was made by another, newer version of Agenda ({error})"
-        ) from error
 
 
 def open_engine(url: str) -> sa.Engine:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from service.config import ConfigError
 from service.store.database.engine import open_engine, opening
+from service.store.database.migrate import newest, revision_of
 from service.store.database.tables import commits, head, metadata, snapshots
 
 _READ_ONLY: Final = {"agenda_read_only": True}
@@ -41,8 +38,8 @@ def database_facts(engine: sa.Engine) -> dict[str, Any]:
         }
         facts = {
             "kind": engine.dialect.name,
-            "revision": MigrationContext.configure(connection).get_current_revision(),
-            "newest_revision": _newest_revision(),
+            "revision": revision_of(connection),
+            "newest_revision": newest(),
         }
         facts |= {
             name: _one(connection, query) if table.name in there else None
@@ -75,12 +72,6 @@ def _require_file(url: str) -> None:
     if made.get_backend_name() == "sqlite" and not Path(made.database or "").is_file():
         shown = made.render_as_string()
         raise ConfigError(f"the database {shown} cannot be opened: there is no such file")
-
-
-def _newest_revision() -> str | None:
-    config = Config()
-    config.set_main_option("script_location", str(files("service.store") / "migrations"))
-    return ScriptDirectory.from_config(config).get_current_head()
 
 
 def _one(connection: sa.Connection, query: sa.Select[Any]) -> Any:

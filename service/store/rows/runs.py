@@ -45,7 +45,7 @@ OPEN_RUNS: Final = frozenset({RunState.ASSIGNED, RunState.RUNNING})
 
 
 class UnknownExecutorError(Exception):
-    """There is no executor of this name: it has to register."""
+    """It has to register: its name is not known, or its report is an old one that came late."""
 
 
 class ExecutorTakenError(Exception):
@@ -137,6 +137,14 @@ class RunReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Registration:
+    """Whether an executor is new, and the number of the answer that its next report follows."""
+
+    is_new: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class SyncAnswer:
     """What an executor is told.
 
@@ -146,10 +154,13 @@ class SyncAnswer:
         All that is to run on its machines; what else it runs is to be stopped.
     settled
         Runs whose end is recorded: it may forget them.
+    number
+        Of this answer.
     """
 
     wanted: tuple[RunRow, ...]
     settled: tuple[str, ...]
+    number: int
 
 
 class RunRows:
@@ -173,8 +184,8 @@ class RunRows:
         machines: Sequence[str],
         now_ms: int,
         audited: AuditRow | None = None,
-    ) -> bool:
-        """Take an executor in, or renew its registration; return whether it is new.
+    ) -> Registration:
+        """Take an executor in, or renew its registration.
 
         Parameters
         ----------
@@ -201,8 +212,9 @@ class RunRows:
                 rest = tuple(name for name in other.machines if name not in machines)
                 _set(connection, other.id, machines=_text(rest))
             values: dict[str, Any] = {"instance": instance, "machines": _text(machines)}
+            number = 0 if old is None else old.renewals + 1
             if old is None:
-                fresh = {"state": ExecutorState.LIVE.value, "renewals": 0, "lost_ms": None}
+                fresh = {"state": ExecutorState.LIVE.value, "renewals": number, "lost_ms": None}
                 values |= {"id": id_, "registered_ms": now_ms, **fresh}
                 connection.execute(sa.insert(executors).values(**values))
             else:
@@ -210,16 +222,27 @@ class RunRows:
                 busy = _runs(connection, sa.and_(runs.c.machine.in_(gone), _IS_OPEN))
                 if busy:
                     raise ExecutorTakenError(f"{id_!r} still has runs on {busy[0].machine}")
-                _set(connection, id_, renewals=old.renewals + 1, **values)
+                _set(connection, id_, renewals=number, **values)
             known_so = old is not None and (old.instance, old.machines) == (instance, (*machines,))
             if audited is not None and not known_so:
                 write_audit(connection, audited)
-        return old is None
+        return Registration(old is None, number)
 
     def sync(
-        self, id_: str, instance: str, reports: Iterable[RunReport], now_ms: int
+        self,
+        id_: str,
+        instance: str,
+        reports: Iterable[RunReport],
+        now_ms: int,
+        after: int | None = None,
     ) -> SyncAnswer:
         """Write what an executor reports, and return what it is to run.
+
+        Parameters
+        ----------
+        after
+            Number of the answer that it follows. A report that was sent before that answer and
+            comes after it knows less, and would end what was begun since. None: nobody looks.
 
         Raises
         ------
@@ -230,9 +253,15 @@ class RunRows:
         with self._engine.begin() as connection:
             row = next(iter(_executors(connection, id_, lock=True)), None)
             if row is None or row.instance != instance:
-                raise UnknownExecutorError(id_)
+                raise UnknownExecutorError(f"there is no executor {id_!r}; register it first")
+            if after is not None and after != row.renewals:
+                raise UnknownExecutorError(
+                    f"this report follows answer {after} to {id_!r}, and answer {row.renewals} "
+                    "is the newest; register again"
+                )
+            number = row.renewals + 1
             state = ExecutorState.BACK if row.state is ExecutorState.LOST else row.state
-            _set(connection, id_, renewals=row.renewals + 1, state=state.value)
+            _set(connection, id_, renewals=number, state=state.value)
             present = {
                 one.id: one
                 for one in _runs(
@@ -257,8 +286,8 @@ class RunRows:
             if one.state not in OPEN_RUNS or one.id not in present or not present[one.id].is_open
         ]
         if state is not ExecutorState.LIVE:
-            return SyncAnswer((), tuple(settled))
-        return SyncAnswer(_handed_out(open_now, told, busy), tuple(settled))
+            return SyncAnswer((), tuple(settled), number)
+        return SyncAnswer(_handed_out(open_now, told, busy), tuple(settled), number)
 
     def _keys_elsewhere(
         self, connection: sa.Connection, present: Iterable[RunRow]

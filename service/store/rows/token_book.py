@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -14,8 +14,8 @@ from service.store.rows.tokens import TokenRows
 
 logger = logging.getLogger("agenda.service")
 
-#: How long a token is taken for what it was, seconds: a token that is revoked, by whatever process,
-#: is good for no longer than that.
+#: How long tokens are taken for what they were, seconds: a token that is revoked, by whatever
+#: process, is good for no longer than that. Then one look tells whether any of them has changed.
 FRESH_S: Final = 1.0
 
 #: Most tokens that are remembered, and ms between two notes of the use of one.
@@ -45,7 +45,11 @@ class TokenBook:
 
     def __init__(self, rows: TokenRows) -> None:
         self._rows = rows
-        self._met: dict[str, tuple[float, Token]] = {}
+        self._met: dict[str, Token] = {}
+        self._names: dict[str, tuple[float, Token]] = {}
+        self._stamp: tuple[int | None, ...] = ()
+        self._looked_s = -FRESH_S
+        self._looking = threading.Lock()
 
     def of_key(self, key: str, now_ms: int, *, used: bool = True) -> Token | None:
         """Return the token of `key_of_secret` or `key_of_name`, or None.
@@ -62,9 +66,9 @@ class TokenBook:
         """
         if key.startswith(_NAME):
             name = key.removeprefix(_NAME)
-            token = self._known(key, lambda: self._rows.of_name(name, now_ms))
+            token = self._named(name, now_ms)
         else:
-            token = self._known(key, lambda: self._rows.of_hash(key))
+            token = self._shown(key)
         if used and token is not None:
             self._note(key, token, now_ms)
         return token
@@ -94,18 +98,44 @@ class TokenBook:
         allowed = token.user.sees_all if tenant is None else token.user.acts_for(tenant)
         return None if allowed else "who made it does not act for its tenant any more"
 
-    def _known(self, key: str, find: Callable[[], Token | None]) -> Token | None:
+    def _shown(self, key: str) -> Token | None:
+        """Return the token whose secret has this hash."""
+        with self._looking:
+            now = time.monotonic()
+            if now - self._looked_s >= FRESH_S:
+                stamp = self._rows.stamp()
+                if stamp != self._stamp:
+                    self._met.clear()
+                self._stamp, self._looked_s = stamp, now
+            met, seen = self._met.get(key), self._stamp
+        if met is not None:
+            return met
+        token = self._rows.of_hash(key)
+        if token is not None:
+            self._keep(key, token, seen)
+        return token
+
+    def _keep(self, key: str, token: Token, seen: tuple[int | None, ...]) -> None:
+        """Remember a token that was read under a stamp, unless there has been another since."""
+        with self._looking:
+            if seen == self._stamp:
+                if len(self._met) >= _MOST:
+                    self._met.clear()
+                self._met[key] = token
+
+    def _named(self, name: str, now_ms: int) -> Token | None:
+        """Return the newest good token of a user: another one may be it when time has passed."""
         now = time.monotonic()
-        met = self._met.get(key)
+        met = self._names.get(name)
         if met is not None and now - met[0] < FRESH_S:
             return met[1]
-        token = find()
+        token = self._rows.of_name(name, now_ms)
         if token is None:
-            self._met.pop(key, None)
+            self._names.pop(name, None)
             return None
-        if len(self._met) >= _MOST:
-            self._met.clear()
-        self._met[key] = now, token
+        if len(self._names) >= _MOST:
+            self._names.clear()
+        self._names[name] = now, token
         return token
 
     def _note(self, key: str, token: Token, now_ms: int) -> None:
@@ -114,9 +144,13 @@ class TokenBook:
             return
         if token.fault(now_ms) is not None:
             return
-        met = self._met.get(key)
-        if met is not None:
-            self._met[key] = met[0], replace(token, used_ms=now_ms)
+        noted, name = replace(token, used_ms=now_ms), key.removeprefix(_NAME)
+        with self._looking:
+            if self._met.get(key) is token:
+                self._met[key] = noted
+        met = self._names.get(name)
+        if met is not None and met[1] is token:
+            self._names[name] = met[0], noted
         try:
             self._rows.note_use(token.id, now_ms)
         except UNAVAILABLE as error:

@@ -28,6 +28,9 @@ _BY_NAME: Final = (
     "AND (end_ms IS NULL OR end_ms > ?) ORDER BY created_ms DESC, id LIMIT 1"
 )
 
+#: Differs where a token was made or revoked since, whoever did it.
+_STAMP: Final = "SELECT COUNT(*), COUNT(revoked_ms), MAX(created_ms), MAX(revoked_ms) FROM tokens"
+
 
 class TokenRows:
     """The tokens of one database."""
@@ -83,6 +86,16 @@ class TokenRows:
             If the database cannot be used now.
         """
         return self._one(_BY_NAME, (name, now_ms))
+
+    def stamp(self) -> tuple[int | None, ...]:
+        """Return what tells the tokens there are now from those of another time.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        return tuple(self._driver.rows(self._driver.statement(_STAMP))[0])
 
     def all(self) -> list[Token]:
         """Return all tokens, oldest first."""

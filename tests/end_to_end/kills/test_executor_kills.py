@@ -88,7 +88,7 @@ def test_kills_lose_and_repeat_no_work(tmp_path: Path, stack: ExitStack) -> None
     """Within the lease every component begins once and ends once, whatever is killed."""
     lab, ids = play(tmp_path / "few", stack, FEW, seed=1)
 
-    assert faults_of(lab.lines(), ids) == []
+    assert faults_of(lab.lines(), ids) == [], lab.story(ids)
 
 
 @pytest.mark.parametrize(
@@ -116,5 +116,6 @@ def test_hundreds_of_kills_lose_and_repeat_no_work(tmp_path: Path) -> None:
         with ExitStack() as stack:
             lab, ids = play(tmp_path / str(number), stack, killed, seed + number)
             found = faults_of(lab.lines(), ids)
+            story = lab.story(ids) if found else ""
         print(f"{KILLS_OF_A_ROUND} kills, round of seed {seed + number}: {found}", flush=True)
-        assert found == []
+        assert found == [], story

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
 import pytest
 
-from service.access import rate_limit
 from service.access.rate_limit import RateLimit
 from service.commits import group_commit
 from tests.patience import eventually
@@ -35,14 +35,24 @@ def test_a_user_may_make_so_many_calls(clock: list[float]) -> None:
     assert all(RateLimit(0).wait_of("a") == 0.0 for _ in range(1000))
 
 
-def test_who_is_silent_is_forgotten(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names do not pile up."""
-    monkeypatch.setattr(rate_limit, "_MOST", 10)
-    limit = RateLimit(1)
+def test_who_was_silent_for_longest_is_forgotten(clock: list[float]) -> None:
+    """Names do not pile up: a new one takes the bucket of another, not that of who calls now."""
+    limit = RateLimit(0.25, buckets=16)
     for number in range(100):
-        clock[0] += 1.0
-        limit.wait_of(f"u{number}")
-    assert len(limit._left) <= 11
+        clock[0] += 2.0
+        assert limit.wait_of(f"u{number}") == 0.0
+    assert limit.wait_of("u99") > 0
+
+
+def test_processes_of_a_server_count_together() -> None:
+    """What a forked process counts is gone from the bucket of all."""
+    limit = RateLimit(0.01)
+    child = os.fork()
+    if not child:
+        os._exit(int(limit.wait_of("a")))
+    assert os.waitpid(child, 0)[1] == 0
+    assert limit.wait_of("a") > 0
+    assert limit.wait_of("b") == 0.0
 
 
 @pytest.mark.usefixtures("clock")
@@ -83,12 +93,12 @@ def test_a_tenant_keeps_only_so_much_waiting(
     threads = [threading.Thread(target=post, args=("user",)) for _ in range(2)]
     for thread in threads:
         thread.start()
-    eventually(lambda: waiting._waiting["ads"] == 2)
+    eventually(lambda: waiting._waiting.get("ads") == 2)
     post("user")
     assert answers == [429]
     threads.append(threading.Thread(target=post, args=("other",)))
     threads[-1].start()
-    eventually(lambda: waiting._waiting["web"] == 1)
+    eventually(lambda: waiting._waiting.get("web") == 1)
     going.set()
     for thread in threads:
         thread.join(60)

@@ -79,6 +79,51 @@ def test_a_process_remembers_a_token_for_a_second(
     assert book.of_key(token_book.key_of_secret(secret), 4).fault(4) == "the token was revoked"  # type: ignore[union-attr]
 
 
+def test_tokens_that_stay_as_they_are_are_read_once(
+    server: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a second one look tells, for all of them, that none has changed."""
+    now = [100.0]
+    monkeypatch.setattr("service.store.rows.token_book.time.monotonic", lambda: now[0])
+    book, rows = server.service.runtime.token_book, server.service.runtime.tokens
+    keys = [
+        token_book.key_of_secret(rows.create(User(name, Role.USER), None, 0)[1]) for name in "abc"
+    ]
+    read: list[str] = []
+    find = rows.of_hash
+    monkeypatch.setattr(rows, "of_hash", lambda key: read.append(key) or find(key))
+    for _ in range(3):
+        now[0] += 2 * token_book.FRESH_S
+        assert all(book.of_key(key, 1) is not None for key in keys)
+    assert read == keys
+    rows.create(User("d", Role.USER), None, 0)
+    now[0] += 2 * token_book.FRESH_S
+    assert book.of_key(keys[0], 1) is not None
+    assert read == [*keys, keys[0]]
+
+
+def test_a_token_that_is_revoked_while_it_is_read_is_not_remembered(
+    server: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read before another thread noticed the change is good for this call alone."""
+    monkeypatch.setattr(token_book, "FRESH_S", 0.0)
+    book, rows = server.service.runtime.token_book, server.service.runtime.tokens
+    token, secret = rows.create(User("x", Role.ADMIN), None, 0)
+    key, find = token_book.key_of_secret(secret), rows.of_hash
+
+    def slow(digest: str) -> Any:
+        found = find(digest)
+        monkeypatch.setattr(rows, "of_hash", find)
+        rows.revoke(token.id, 2)
+        book.of_key("another", 2)
+        return found
+
+    monkeypatch.setattr(rows, "of_hash", slow)
+    assert book.of_key(key, 1).fault(1) is None  # type: ignore[union-attr]
+    monkeypatch.setattr(token_book, "FRESH_S", 3600.0)
+    assert book.of_key(key, 3).fault(3) == "the token was revoked"  # type: ignore[union-attr]
+
+
 def test_the_last_use_is_kept(server: Guarded) -> None:
     """A token that was used says so; one that never was does not."""
     server.call("user", "GET", "/v1/plan")

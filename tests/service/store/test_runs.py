@@ -94,6 +94,20 @@ def test_a_run_that_its_executor_has_forgotten_has_failed(rows: RunRows) -> None
     assert state_of(rows, "a") is RunState.FAILED
 
 
+def test_a_report_that_comes_late_ends_nothing(rows: RunRows) -> None:
+    """One that was sent before the newest answer knows nothing of what was begun since."""
+    first = rows.register("one", "i", ["m-0", "m-1"], 10).number
+    told = rows.sync("one", "i", [], 20, after=first).number
+    rows.change(ME, [run("a")], [])
+    rows.sync("one", "i", [RunReport("a", R)], 30, after=told)
+
+    with pytest.raises(UnknownExecutorError, match="this report follows answer 1 to 'one'"):
+        rows.sync("one", "i", [], 40, after=first)
+    assert state_of(rows, "a") is R
+    again = rows.register("one", "i", ["m-0", "m-1"], 50).number
+    assert rows.sync("one", "i", [RunReport("a", R)], 60, after=again).number == again + 1
+
+
 def test_nothing_starts_on_a_machine_before_what_leaves_it_has_left(rows: RunRows) -> None:
     """A start on the other machine does not wait."""
     rows.change(ME, [run("a")], [])
@@ -173,7 +187,7 @@ def test_a_machine_is_not_given_up_while_something_runs_there(rows: RunRows) -> 
         rows.register("one", "i", ["m-1"], 10)
     wanted(rows, RunReport("a", RunState.EXITED, 0))
 
-    assert not rows.register("one", "i", ["m-1"], 10)
+    assert not rows.register("one", "i", ["m-1"], 10).is_new
     assert rows.executors()[0].machines == ("m-1",)
 
 

@@ -52,6 +52,13 @@ def _array(name: str, description: str, entry: Field, least: int) -> Field:
 _REGISTRATION: Final = (
     _INSTANCE,
     _array("machines", "Machines that it runs components on.", text("name", "", longest=255), 1),
+    text(
+        "installation",
+        "That of the server it works for, from an earlier answer: another server refuses it. "
+        "Absent: any.",
+        "",
+        longest=64,
+    ),
 )
 
 _REPORT: Final[tuple[Field, ...]] = (
@@ -81,16 +88,36 @@ _SYNC: Final = (
         Field("run", "", schema_of(_REPORT), _report),
         0,
     ),
+    integer(
+        "after",
+        "Number of the newest answer it has: a report that comes late is refused. Absent: nobody "
+        "looks.",
+        0,
+        2**53,
+        None,
+    ),
 )
 
 _LEASE: Final = {
     "type": "number",
     "description": "Seconds without a report after which it is lost; by then it has stopped all.",
 }
+_NUMBER: Final = {
+    "type": "integer",
+    "description": "Number of this answer; the next report gives it back as `after`.",
+}
 _REGISTERED: Final = {
     "type": "object",
-    "properties": {"id": {"type": "string"}, "lease": _LEASE},
-    "required": ["id", "lease"],
+    "properties": {
+        "id": {"type": "string"},
+        "lease": _LEASE,
+        "installation": {
+            "type": "string",
+            "description": "Tells the database, and all servers on it, from others.",
+        },
+        "number": _NUMBER,
+    },
+    "required": ["id", "lease", "installation", "number"],
     "additionalProperties": False,
 }
 _ORDER: Final = {
@@ -127,8 +154,9 @@ _TOLD: Final = {
             "items": {"type": "string"},
             "description": "Runs whose end is recorded; they need not be reported again.",
         },
+        "number": _NUMBER,
     },
-    "required": ["lease", "wanted", "settled"],
+    "required": ["lease", "wanted", "settled", "number"],
     "additionalProperties": False,
 }
 _EXECUTORS: Final = {

@@ -77,11 +77,16 @@ class ExecutorAgent:
         self._instance = _kept_instance(state / "instance")
         found = sorted(one for one in self._runs_at.iterdir() if (one / "run.json").exists())
         self._runs = {one.name: RunDirectory(one) for one in found}
-        self._registered = False
+        self._installation = _Installation(state / "installation", busy=bool(found))
+        self._number: int | None = None  # of the newest answer; None before the first
+        self._is_due = True  # whether it has to register
         self._silent = ""
 
-    def register(self) -> None:
-        """Say which machines there are.
+    def register(self) -> bool:
+        """Say which machines there are; return whether the server took it.
+
+        A server of another installation that comes to answer at the same address, such as one that
+        was started in place of the right one, is one that is away.
 
         Raises
         ------
@@ -89,8 +94,15 @@ class ExecutorAgent:
             If the server does not take it: it says why.
         """
         body = {"instance": self._instance, "machines": self._machines}
-        self._server.call("PUT", self._path, body).good()
-        self._registered = True
+        reply = self._server.call("PUT", self._path, {**body, **self._installation.named})
+        if reply.status == HTTPStatus.CONFLICT and self._number is not None:
+            self._tell(reply.problem())
+            return False
+        answer = reply.good()
+        self._installation.keep(answer["installation"])
+        self._number = answer["number"]
+        self._is_due = False
+        return True
 
     def turn(self) -> None:
         """Report once, and do what is to be done; a server that is away is asked again.
@@ -101,17 +113,17 @@ class ExecutorAgent:
             If the server refuses it.
         """
         try:
-            if not self._registered:
-                self.register()
+            if self._is_due and not self.register():
+                return
             begun = time.monotonic()
             reports = [run.report() for run in self._runs.values()]
-            body = {"instance": self._instance, "runs": reports}
+            body = {"instance": self._instance, "runs": reports, "after": self._number}
             reply = self._server.call("POST", f"{self._path}/sync", body)
         except NoAnswerError as error:
             self._tell(str(error))
             return
         if reply.status == HTTPStatus.NOT_FOUND:
-            self._registered = False
+            self._is_due = True
         elif reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             self._tell(reply.problem())
         else:
@@ -120,6 +132,7 @@ class ExecutorAgent:
 
     def _follow(self, reply: ServerReply, begun: float) -> None:
         answer = reply.good()
+        self._number = answer["number"]
         self._renew(begun, answer["lease"])
         for id_ in answer["settled"]:
             run = self._runs.get(id_)
@@ -170,6 +183,29 @@ class ExecutorAgent:
         elif self._silent and not message:
             click.echo("the server answers again", err=True)
         self._silent = message
+
+
+class _Installation:
+    """Which installation an executor works for, beside its runs: the first that took it.
+
+    One that starts and has no runs may work for another than before.
+    """
+
+    def __init__(self, path: Path, *, busy: bool) -> None:
+        self._path = path
+        known = busy and path.exists()
+        self._id = str(json.loads(path.read_text())["installation"]) if known else ""
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What a registration says of it."""
+        return {"installation": self._id} if self._id else {}
+
+    def keep(self, id_: str) -> None:
+        """Note the first, durable."""
+        if not self._id:
+            self._id = id_
+            supervisor.write_json(str(self._path), {"installation": id_})
 
 
 def _kept_instance(path: Path) -> str:

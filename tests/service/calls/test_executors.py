@@ -1,0 +1,110 @@
+"""Executors as the API meets them: whose they are, and which of their reports is the newest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.cli.client.executor.agent import ExecutorAgent
+from service.cli.client.executor.run_directory import RunLimits
+from service.cli.client.server import Server, ServerReply
+from service.cli.terminal.errors import CliError
+from tests.service.conftest import Open, Service
+
+REGISTRATION = {"instance": "i", "machines": ["plain-0"]}
+
+
+@pytest.fixture
+def service(open_service: Open) -> Service:
+    """Return a service whose components run on executors."""
+    return open_service(tick_s=0, executors=True)
+
+
+class ServiceBehindUrl(Server):
+    """A server whose calls go to the service of a test, which may be another one later."""
+
+    service: Service
+
+    def call(self, method: str, path: str, body: object = None, *_: object) -> ServerReply:
+        """Return what the service answers."""
+        answer = self.service.client.open(path, method=method, json=body)
+        return ServerReply(answer.status_code, answer.get_json())
+
+
+def reach(server: Server, service: Service) -> None:
+    """Let a server's calls go to another service from now on."""
+    object.__setattr__(server, "service", service)
+
+
+def test_an_installation_keeps_its_name(service: Service) -> None:
+    """Every registration is told the same, and may show it."""
+    first = service.client.put("/v1/executors/e", json=REGISTRATION).get_json()
+    own = first["installation"]
+    named = {**REGISTRATION, "installation": own}
+    again = service.client.put("/v1/executors/e", json=named).get_json()
+
+    assert again["installation"] == own
+    assert again["number"] == first["number"] + 1
+
+
+def test_an_executor_of_another_installation_is_refused(service: Service) -> None:
+    """It is told both names, and is not registered."""
+    answer = service.client.put(
+        "/v1/executors/e", json={**REGISTRATION, "installation": "elsewhere"}
+    )
+
+    assert answer.status_code == 409
+    assert "the executor works for elsewhere" in answer.get_json()["detail"]
+    assert service.client.get("/v1/executors").get_json() == {"executors": []}
+
+
+def test_a_report_that_comes_late_is_refused(service: Service) -> None:
+    """404 says to register again."""
+    number = service.client.put("/v1/executors/e", json=REGISTRATION).get_json()["number"]
+    report = {"instance": "i", "runs": [], "after": number}
+    assert service.client.post("/v1/executors/e/sync", json=report).status_code == 200
+
+    late = service.client.post("/v1/executors/e/sync", json=report)
+
+    assert late.status_code == 404
+    assert late.get_json()["detail"].endswith("register again")
+
+
+def test_an_executor_waits_for_its_own_server(
+    open_service: Open, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stranger at the same address gets no work from it; a start on a stranger is an error."""
+    own = open_service(tick_s=0, executors=True)
+    stranger = open_service(database=f"sqlite:///{tmp_path / 'b.db'}", tick_s=0, executors=True)
+    server = ServiceBehindUrl()
+    agent = ExecutorAgent(server, "e", ["plain-0"], tmp_path / "state", RunLimits(stop_grace_s=1))
+    for reached in (own, stranger, own):
+        reach(server, reached)
+        agent.turn()
+        agent.turn()
+    said = capsys.readouterr().err
+
+    assert said.count("this server is of installation") == 1
+    assert "the server answers again" in said
+    assert stranger.client.get("/v1/executors").get_json() == {"executors": []}
+
+
+def test_an_executor_with_runs_starts_for_its_own_server_alone(
+    open_service: Open, tmp_path: Path
+) -> None:
+    """It ends with the reason where a stranger answers; without runs it may change."""
+    own = open_service(tick_s=0, executors=True)
+    stranger = open_service(database=f"sqlite:///{tmp_path / 'b.db'}", tick_s=0, executors=True)
+    server, state = ServiceBehindUrl(), tmp_path / "state"
+
+    def begin(reached: Service) -> ExecutorAgent:
+        reach(server, reached)
+        return ExecutorAgent(server, "e", ["plain-0"], state, RunLimits(stop_grace_s=1))
+
+    begin(own).turn()
+    begin(stranger).turn()
+    (state / "runs" / "r").mkdir()
+    (state / "runs" / "r" / "run.json").write_text("{}")
+    with pytest.raises(CliError, match="this server is of installation"):
+        begin(own).turn()
