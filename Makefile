@@ -10,7 +10,7 @@ SEED ?=
 # Processes that run tests: one more than cores, for tests that wait; each takes up to 1 GiB.
 WORKERS ?= 3
 # Tests that need no system package; .ci/run has the others.
-NO_PACKAGE := not soak and not sweep and not postgres and not browser and not proxy and not printed
+NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not browser and not proxy and not printed
 
 # Bytecode is kept whatever the environment says: a process that compiles what it imports takes three
 # times as long to begin, and tests begin hundreds.
