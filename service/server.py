@@ -53,6 +53,7 @@ def run(config: ServiceConfig) -> None:
     """
     require_access(config)
     require_port(config)
+    _require_slurm(config)
     with _metrics_directory():
         from service.logs import begin_log
         from service.replication.replica import open_replica
@@ -66,6 +67,28 @@ def run(config: ServiceConfig) -> None:
             store.close()
         _load_code(config)
         _application(config).run()
+
+
+def _require_slurm(config: ServiceConfig) -> None:
+    """Refuse a Slurm that cannot do what is needed; one that does not answer is waited for later.
+
+    Raises
+    ------
+    ConfigError
+        With everything that is missing.
+    """
+    if config.slurm is None:
+        return
+    from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+    from dispatch.backends.slurm.control.settings import read_settings
+    from dispatch.backends.slurm.control.slurm import open_slurm
+
+    try:
+        open_slurm(read_settings(config.slurm))
+    except SlurmAwayError as error:
+        sys.stderr.write(f"agenda: Slurm does not answer yet; it is waited for: {error}\n")
+    except SlurmError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _load_code(config: ServiceConfig) -> None:

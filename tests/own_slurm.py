@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dispatch.backends.slurm.commands import SlurmCommands
-from dispatch.backends.slurm.records import SlurmJob
-from dispatch.backends.slurm.settings import SlurmSettings
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.records import SlurmJob
+from dispatch.backends.slurm.control.settings import SlurmSettings
 from tests.patience import eventually
 
 #: Names the folder of a Slurm, as `.ci/slurm` says.

@@ -11,8 +11,9 @@ from typing import Protocol
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
 from dispatch.backends.slurm.backend import SlurmBackend
-from dispatch.backends.slurm.component_jobs import ComponentOrder, job_name
-from dispatch.backends.slurm.slurm import open_slurm
+from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.job_names import job_name
+from dispatch.backends.slurm.control.slurm import open_slurm
 from dispatch.executions.assignment import Delta, Key
 from rdl.resources import Resources
 from service.dispatching.executor_backend import ExecutorBackend

@@ -17,13 +17,12 @@ from dispatch.backends.interface import NotDone
 from dispatch.backends.slurm.component_jobs import (
     ComponentOrder,
     end_of,
-    key_of,
     request_of,
-    tenure_of,
 )
-from dispatch.backends.slurm.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.records import SlurmJob
-from dispatch.backends.slurm.slurm import Look, Lookout, Slurm
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.job_names import key_of, tenure_of
+from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
+from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
@@ -34,8 +33,8 @@ logger = logging.getLogger("agenda.slurm")
 #: What a delta starts.
 OrderOf = Callable[[Delta], ComponentOrder]
 
-#: Reservations in Slurm under which a component may run on a node: (node, reservation, at_ms).
-ReservationsOn = Callable[[str, str | None, int], Sequence[str]]
+#: Under which reservations of Slurm a component may run: (node, reservation, at_ms).
+RightsOn = Callable[[str, str | None, int], NodeRights]
 
 #: How far back the accounting is asked what has ended while nobody looked.
 _HISTORY: Final = "now-2days"
@@ -83,7 +82,7 @@ class SlurmBackend:
         Number of the tenure in which this process leads: it cancels no job of a later one.
     origin_ms
         The Plan's origin as Unix ms.
-    reservations_on
+    rights_on
         Under which reservations of Slurm a component may run on a node; none by default.
     steady_s
         A clock that nobody sets.
@@ -96,7 +95,7 @@ class SlurmBackend:
         *,
         tenure: int = 0,
         origin_ms: int = 0,
-        reservations_on: ReservationsOn = lambda _node, _reservation, _at_ms: (),
+        rights_on: RightsOn = lambda _node, _reservation, _at_ms: NodeRights(),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slurm = slurm
@@ -104,7 +103,7 @@ class SlurmBackend:
         self._order = order
         self._tenure = tenure
         self._origin_ms = origin_ms
-        self._reservations_on = reservations_on
+        self._rights_on = rights_on
         self._steady_s = steady_s
         self._lookout = Lookout(slurm, steady_s)
         self._machine_of = {node: name for name, node in slurm.settings.machines.items()}
@@ -210,11 +209,8 @@ class SlurmBackend:
         if not order.command:
             return "the component has no command to run"
         node = self._settings.machines[delta.machine]
-        names = tuple(self._reservations_on(node, order.reservation, at_ms))
-        request = request_of(
-            self._settings, key, delta.machine, order, self._tenure, names,
-            promised=order.reservation is not None and bool(names),
-        )  # fmt: skip
+        rights = self._rights_on(node, order.reservation, at_ms)
+        request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
         try:
             job = self._slurm.commands.submit(request)
         except SlurmError as error:

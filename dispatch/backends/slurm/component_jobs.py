@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch.backends.slurm.commands import JobRequest
-from dispatch.backends.slurm.records import SlurmJob
-from dispatch.backends.slurm.settings import SlurmSettings
+from dispatch.backends.slurm.control.commands import JobRequest
+from dispatch.backends.slurm.control.job_names import comment_of, job_name
+from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
+from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.executions.assignment import Key
 from dispatch.executions.events import EventKind
 from rdl.resources import Resources
@@ -62,43 +63,13 @@ class ComponentOrder:
     reservation: str | None
 
 
-def job_name(prefix: str, key: Key) -> str:
-    """Return the name of a component's jobs; Slurm runs one of a name at a time."""
-    execution, component, index = key
-    return f"{prefix}/{execution}/{component}/{index}"
-
-
-def key_of(prefix: str, name: str) -> Key | None:
-    """Return the component that a job's name names, or None for a job of others."""
-    words = name.split("/")
-    if len(words) < 4 or words[0] != prefix or not words[-1].isdecimal():
-        return None
-    return words[1], "/".join(words[2:-1]), int(words[-1])
-
-
-def comment_of(tenure: int, reservation: str | None) -> str:
-    """Return the comment of a component's job: in which tenure it was submitted, and for what."""
-    return f"agenda tenure={tenure} reservation={reservation or '-'}"
-
-
-def tenure_of(job: SlurmJob) -> int:
-    """Return the tenure in which a component's job was submitted; 0 where it does not say."""
-    for word in job.comment.split():
-        name, _, value = word.partition("=")
-        if name == "tenure" and value.isdecimal():
-            return int(value)
-    return 0
-
-
 def request_of(
     settings: SlurmSettings,
     key: Key,
     machine: str,
     order: ComponentOrder,
     tenure: int,
-    reservations: tuple[str, ...],
-    *,
-    promised: bool,
+    rights: NodeRights,
 ) -> JobRequest:
     """Return the job of a component on a machine."""
     millicores = order.resources.get("cpu", 0)
@@ -111,7 +82,7 @@ def request_of(
     return JobRequest(
         name=job_name(settings.prefix, key),
         script=_script(key, machine, order),
-        partition=settings.promised if promised else settings.best_effort,
+        partition=settings.promised if rights.own else settings.best_effort,
         node=settings.machines[machine],
         cpus=max(1, -(-millicores // 1000)),
         memory=order.resources.get("memory", 0),
@@ -120,7 +91,7 @@ def request_of(
         directory=settings.directory,
         output=f"{said}.out",
         errors=f"{said}.err",
-        reservations=reservations,
+        reservations=rights.names,
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch.backends.slurm.commands import SlurmCommands
-from dispatch.backends.slurm.errors import SlurmError
-from dispatch.backends.slurm.rest import SlurmRest
-from dispatch.backends.slurm.settings import SlurmSettings
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.rest import SlurmRest
+from dispatch.backends.slurm.control.settings import SlurmSettings
 
 #: Commands that nothing goes without.
 COMMANDS: Final = ("squeue", "sinfo", "sbatch", "scancel", "scontrol")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from dispatch.backends.slurm.errors import SlurmError
+from dispatch.backends.slurm.control.errors import SlurmError
 from rdl.errors import did_you_mean
 
 #: What a prefix, a partition and a node may be called: they become words of commands.
@@ -62,7 +62,7 @@ class SlurmSettings:
     start_s: float = 300.0
 
 
-def read_settings(path: Path) -> SlurmSettings:
+def read_settings(path: Path | str) -> SlurmSettings:
     """Read a settings file (TOML).
 
     Raises
@@ -71,7 +71,7 @@ def read_settings(path: Path) -> SlurmSettings:
         With every problem: the key, and what would be right.
     """
     try:
-        found = tomllib.loads(path.read_text())
+        found = tomllib.loads(Path(path).read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SlurmError(f"{path}: {error}") from error
     problems = _problems(found)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatch.backends.slurm.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.records import SlurmJob, SlurmNode, job_of, node_of
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, job_of, node_of
 
 
 @dataclass(frozen=True, slots=True)

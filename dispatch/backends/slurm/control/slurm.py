@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch.backends.slurm.capabilities import Capabilities, find_capabilities
-from dispatch.backends.slurm.commands import SlurmCommands
-from dispatch.backends.slurm.errors import SlurmError
-from dispatch.backends.slurm.records import SlurmJob, SlurmNode
-from dispatch.backends.slurm.settings import SlurmSettings
+from dispatch.backends.slurm.control.capabilities import Capabilities, find_capabilities
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
+from dispatch.backends.slurm.control.settings import SlurmSettings
 
 logger = logging.getLogger("agenda.slurm")
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dispatch.backends.slurm.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.records import (
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.records import (
     SlurmJob,
     SlurmNode,
     SlurmReservation,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dispatch.backends.slurm.hostlists import expand_hostlist
+from dispatch.backends.slurm.control.hostlists import expand_hostlist
 
 #: States in which a job is on its nodes or may come onto them.
 OPEN_STATES: Final = frozenset(
@@ -50,6 +50,8 @@ class SlurmJob:
         How often it was put back into the queue.
     status
         How its script ended, as wait(2) tells it.
+    limit_min
+        Its time limit in minutes; 0 without one.
     submitted_s, started_s, ends_s
         Unix times; 0 where there is none. A job that runs ends at its time limit.
     """
@@ -66,6 +68,7 @@ class SlurmJob:
     reservations: tuple[str, ...] = ()
     restarts: int = 0
     status: int = 0
+    limit_min: int = 0
     submitted_s: int = 0
     started_s: int = 0
     ends_s: int = 0
@@ -123,6 +126,14 @@ class SlurmReservation:
     flags: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeRights:
+    """Reservations of Slurm by name under which a job may run, and whether the first is its own."""
+
+    names: tuple[str, ...] = ()
+    own: bool = False
+
+
 def job_of(entry: Mapping[str, Any]) -> SlurmJob:
     """Return a job of ``squeue --json`` or of slurmrestd, whose forms differ by version."""
     return SlurmJob(
@@ -138,6 +149,7 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         reservations=_words(entry.get("resv_name")),
         restarts=number(entry.get("restart_cnt")),
         status=_status(entry.get("exit_code")),
+        limit_min=number(entry.get("time_limit")),
         submitted_s=number(entry.get("submit_time")),
         started_s=number(entry.get("start_time")),
         ends_s=number(entry.get("end_time")),

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch.backends.slurm.commands import SlurmCommands, instant_word
-from dispatch.backends.slurm.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.records import SlurmReservation
-from dispatch.backends.slurm.reservation_pieces import PlanPiece, word_of
+from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.records import NodeRights, SlurmReservation
+from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, word_of
 
 logger = logging.getLogger("agenda.slurm")
 
@@ -76,8 +76,8 @@ class ReservationKeeper:
             self._read()
         return True
 
-    def names_on(self, node: str, reservation: str | None, now_s: int, soon_s: int) -> list[str]:
-        """Return the reservations under which a job may run on a node now, its own first.
+    def rights_on(self, node: str, reservation: str | None, now_s: int, soon_s: int) -> NodeRights:
+        """Return under which reservations a job may run on a node now, its own first.
 
         Parameters
         ----------
@@ -92,7 +92,8 @@ class ReservationKeeper:
             if node in one.nodes and one.start_s <= soon_s and one.end_s > now_s
         ]  # fmt: skip
         here.sort(key=lambda one: (not (mine and one.name.startswith(mine)), one.start_s))
-        return [one.name for one in here]
+        own = bool(here and mine and here[0].name.startswith(mine))
+        return NodeRights(tuple(one.name for one in here), own)
 
     def of(self, reservation: str) -> list[SlurmReservation]:
         """Return what stands in Slurm for a reservation of the Plan, the first to begin first."""
