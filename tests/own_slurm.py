@@ -80,9 +80,14 @@ class OwnSlurm:
                 self.commands.delete_reservation(one.name)
 
     def kill(self, daemon: str) -> None:
-        """Kill a daemon: slurmctld, or a slurmd by the name of its node."""
+        """Kill a slurmd by the name of its node; slurmctld is told to end, and has ended.
+
+        Killed, slurmctld would forget jobs of the last seconds: it writes them down later.
+        """
+        pid = int((self.folder / "pids" / daemon).read_text())
         with contextlib.suppress(ProcessLookupError):
-            os.kill(int((self.folder / "pids" / daemon).read_text()), signal.SIGKILL)
+            os.kill(pid, signal.SIGTERM if daemon == "slurmctld" else signal.SIGKILL)
+        eventually(lambda: _has_ended(pid), limit_s=60)
 
     def start(self, daemon: str) -> None:
         """Start a daemon again that was killed."""
@@ -100,6 +105,15 @@ class OwnSlurm:
             if node.flags and "DRAIN" in node.flags:
                 self.commands.run("scontrol", "update", f"nodename={node.name}", "state=resume")
         eventually(lambda: all(n.is_up and not n.flags for n in self.commands.nodes()), pause_s=0.3)
+
+
+def _has_ended(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
 
 
 def own_slurm() -> OwnSlurm:

@@ -109,6 +109,8 @@ class SlurmBackend:
         self._machine_of = {node: name for name, node in slurm.settings.machines.items()}
         self._machines = frozenset(slurm.settings.machines)
         self._up = self._machines
+        #: Machines on which other people's jobs run: for promised work alone.
+        self._taken: frozenset[str] = frozenset()
         self._lost_ms: dict[str, int] = {}
         self._there: dict[Key, _Placed] = {}
         #: Jobs that were cancelled, by number, and are not known to be gone.
@@ -166,8 +168,15 @@ class SlurmBackend:
         """See `Backend.apply`."""
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         found = dict(self._stop(stops, at_ms))
+        away = ""
         for delta in deltas:
-            if delta.op not in (Op.STOP, Op.SHRINK) and (why := self._start(delta, at_ms)):
+            if delta.op in (Op.STOP, Op.SHRINK):
+                continue
+            try:
+                why = away or self._start(delta, at_ms)
+            except SlurmAwayError as error:  # the others need not wait for it too
+                why = away = str(error)
+            if why:
                 found[delta] = why
         if deltas:
             self._lookout.hurry()
@@ -197,12 +206,20 @@ class SlurmBackend:
             self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
 
     def _start(self, delta: Delta, at_ms: int) -> str:
-        """Submit the job of a component; return why not, or nothing."""
+        """Submit the job of a component; return why not, or nothing.
+
+        Raises
+        ------
+        SlurmAwayError
+            If Slurm does not answer; a job that it took in spite of that is cancelled later.
+        """
         key = _key(delta)
         if delta.machine not in self._machines:
             return f"there is no machine {delta.machine}"
         if delta.machine not in self._up:
             return f"{delta.machine} is lost"
+        if delta.machine in self._taken:
+            return f"other people's jobs run on {delta.machine}"
         if key in self._there:
             return f"it is on {self._there[key].machine} already"
         order = self._order(delta)
@@ -213,6 +230,8 @@ class SlurmBackend:
         request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
         try:
             job = self._slurm.commands.submit(request)
+        except SlurmAwayError:
+            raise
         except SlurmError as error:
             return str(error)
         self._there[key] = _Placed(delta.machine, at_ms, job, self._steady_s(), order.core)
@@ -234,17 +253,42 @@ class SlurmBackend:
         return tuple(sorted(told, key=lambda event: event.at_ms))
 
     def _note_nodes(self, look: Look, at_ms: int) -> None:
-        there = {
-            name for name, node in self._settings.machines.items()
+        up = {
+            name
+            for name, node in self._settings.machines.items()
             if node in look.nodes and look.nodes[node].is_up and name in self._machines
-        }  # fmt: skip
-        for name in sorted(self._up - there):
+        }
+        for name in self._up - up:
             self._lost_ms.setdefault(name, at_ms)
-            self._told.append(BackendEvent(EventKind.MACHINE_LOST, at_ms, name))
-        for name in sorted(there - self._up):
+        for name in up - self._up:
             self._lost_ms.pop(name, None)
+        taken = self._taken_by_others(look, at_ms)
+        before, after = self._up - self._taken, up - taken
+        for name in sorted(before - after):
+            self._told.append(BackendEvent(EventKind.MACHINE_LOST, at_ms, name))
+        for name in sorted(after - before):
             self._told.append(BackendEvent(EventKind.MACHINE_BACK, at_ms, name))
-        self._up = frozenset(there)
+        self._up, self._taken = frozenset(up), taken
+
+    def _taken_by_others(self, look: Look, at_ms: int) -> frozenset[str]:
+        """Return the machines that only promised work may use: it pushes other people's jobs aside.
+
+        One where a component stands, or that the Plan holds now or soon, is not among them.
+        """
+        busy = {
+            name
+            for job in look.jobs.values()
+            if job.is_up and self._key(job) is None
+            for name in job.nodes
+        }
+        standing = {one.machine for one in self._there.values()}
+        return frozenset(
+            machine
+            for node in busy
+            if (machine := self._machine_of.get(node)) is not None
+            and machine not in standing
+            and not self._rights_on(node, None, at_ms).active
+        )
 
     def _note_component(self, key: Key, look: Look, at_ms: int) -> None:
         """Tell what has become of a component since the last look."""
@@ -252,6 +296,8 @@ class SlurmBackend:
         if one.exited:
             return
         job = look.jobs.get(one.job) or self._remembered(one)
+        if job is not None and self._key(job) != key:
+            job = None  # a slurmctld that lost its state gives numbers anew
         if job is None:
             self._end(key, one, EventKind.LOST, at_ms, f"Slurm knows no job {one.job} any more")
             return
@@ -321,7 +367,7 @@ class SlurmBackend:
         """Follow a cluster that is described anew; what is on machines that are gone is stopped."""
         del at_ms
         self._machines = frozenset(machines) & frozenset(self._settings.machines)
-        self._up = self._machines
+        self._up, self._taken = self._machines, frozenset()
         gone = [key for key, one in self._there.items() if one.machine not in self._machines]
         for key in gone:
             self._leaving.add(self._there.pop(key).job)

@@ -63,7 +63,7 @@ class SlurmCommands:
         After how long a command that does not answer is given up.
     """
 
-    timeout_s: float = 20.0
+    timeout_s: float = 6.0
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def jobs(self) -> list[SlurmJob]:

@@ -128,10 +128,19 @@ class SlurmReservation:
 
 @dataclass(frozen=True, slots=True)
 class NodeRights:
-    """Reservations of Slurm by name under which a job may run, and whether the first is its own."""
+    """Under which reservations of Slurm a job may run on a node.
+
+    Attributes
+    ----------
+    names
+        Of all that Agenda has there, now or later: one that a job does not name keeps it away.
+    own, active
+        Whether the first is the job's own, and whether any of them holds now or soon.
+    """
 
     names: tuple[str, ...] = ()
     own: bool = False
+    active: bool = False
 
 
 def job_of(entry: Mapping[str, Any]) -> SlurmJob:

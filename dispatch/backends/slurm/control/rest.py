@@ -34,7 +34,7 @@ class SlurmRest:
     api: str
     user: str
     token_file: str
-    timeout_s: float = 20.0
+    timeout_s: float = 6.0
 
     def ping(self) -> None:
         """Raise what stands in the way."""

@@ -77,23 +77,27 @@ class ReservationKeeper:
         return True
 
     def rights_on(self, node: str, reservation: str | None, now_s: int, soon_s: int) -> NodeRights:
-        """Return under which reservations a job may run on a node now, its own first.
+        """Return under which reservations a job may run on a node, its own first.
 
         Parameters
         ----------
         reservation
             The Plan's, or None for best effort: that runs in what is lent.
         now_s, soon_s
-            Unix times; what begins until the second counts.
+            Unix times; what begins until the second counts as begun.
         """
         mine = self._stem(reservation) if reservation is not None else ""
-        here = [
-            one for one in self._there
-            if node in one.nodes and one.start_s <= soon_s and one.end_s > now_s
-        ]  # fmt: skip
-        here.sort(key=lambda one: (not (mine and one.name.startswith(mine)), one.start_s))
-        own = bool(here and mine and here[0].name.startswith(mine))
-        return NodeRights(tuple(one.name for one in here), own)
+        here = [one for one in self._there if node in one.nodes and one.end_s > now_s]
+
+        def is_own(one: SlurmReservation) -> bool:
+            return bool(mine) and one.name.startswith(mine) and one.start_s <= soon_s
+
+        here.sort(key=lambda one: (not is_own(one), one.start_s))
+        return NodeRights(
+            tuple(one.name for one in here),
+            own=any(map(is_own, here)),
+            active=any(one.start_s <= soon_s for one in here),
+        )
 
     def of(self, reservation: str) -> list[SlurmReservation]:
         """Return what stands in Slurm for a reservation of the Plan, the first to begin first."""

@@ -136,7 +136,7 @@ def test_what_is_given_back_is_deleted_and_others_are_left_alone(
 
 
 def test_a_job_may_run_in_its_own_reservation_first(slurm: SlurmOfReservations) -> None:
-    """Then in what is lent there; not in what begins later."""
+    """Then in what is lent there, or begins later: one that it does not name keeps it away."""
     keeper = keeper_of(slurm)
     keeper.keep(
         [
@@ -147,9 +147,12 @@ def test_a_job_may_run_in_its_own_reservation_first(slurm: SlurmOfReservations) 
         NOW,
     )
     rights = keeper.rights_on("n1", "b", NOW, NOW + 5)
-    assert (rights.names, rights.own) == (("agenda_b_2", "agenda_a_1"), True)
+    assert rights.names == ("agenda_b_2", "agenda_a_1", "agenda_c_3")
+    assert (rights.own, rights.active) == (True, True)
+    assert not keeper.rights_on("n1", "c", NOW, NOW + 5).own  # it begins later
     rights = keeper.rights_on("n2", None, NOW, NOW + 5)
-    assert (rights.names, rights.own) == (("agenda_b_2",), False)
+    assert (rights.names, rights.own, rights.active) == (("agenda_b_2",), False, True)
+    assert not keeper.rights_on("n3", None, NOW, NOW + 5).active
 
 
 _NODES = ("n1", "n2", "n3", "n4")

@@ -47,7 +47,7 @@ def told(backend: SlurmBackend, kind: EventKind) -> BackendEvent:
         found.extend(backend.events(60_000))
         return next((event for event in found if event.kind is kind), None)
 
-    event = eventually(look, limit_s=60)
+    event = eventually(look, limit_s=20)
     assert event is not None
     return event
 
@@ -56,6 +56,7 @@ def running(room: SlurmRoom) -> int:
     """Start the component; return its job."""
     assert room.backend.apply([START], 0) == ()
     told(room.backend, EventKind.STARTED)
+    eventually(lambda: room.starts(KEY) == 1, limit_s=20)  # Slurm tells before the first command
     return room.job_of(KEY)
 
 
@@ -171,10 +172,12 @@ def test_a_new_leader_cancels_what_belongs_to_nobody(room: SlurmRoom) -> None:
 
     assert second.apply([Delta(Op.START, "y", "w", 0, "m-1")], 0) == ()
     told(second, EventKind.STARTED)
+    eventually(lambda: room.starts(("y", "w", 0)) == 1, limit_s=20)
     told(room.backend, EventKind.FAILED)  # it looks, and sees a job that it does not know
     room.backend.events(60_000)
     assert second.events(60_000) == ()
     assert room.starts(("y", "w", 0)) == 1
+    assert any(job.is_up for job in _jobs(room, "w"))
 
 
 def test_two_leaders_do_not_run_a_component_twice_at_a_time(room: SlurmRoom) -> None:
