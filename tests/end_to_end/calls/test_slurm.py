@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.client.server_process import ServerProcess
+from service.cli.main import main
 from tests.end_to_end.server_process import Client, serving
 from tests.own_slurm import OwnSlurm, own_slurm
 from tests.patience import eventually
@@ -186,6 +188,45 @@ def _is_up(lab: SlurmLab, machine: str) -> bool:
 
 def _nodes_of_tries(lab: SlurmLab) -> set[str]:
     return {name for job in lab.slurm.jobs(f"{lab.prefix}/try-") for name in job.nodes}
+
+
+def test_a_script_is_reserved_and_submitted_in_one_step(lab: SlurmLab) -> None:
+    """It waits held, is bound to its reservation, runs on its nodes, and gives the rest back."""
+    script = lab.folder / "job.sh"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4\n#SBATCH --output=/dev/null\n"
+        "#AGENDA --deadline=25s --work=20s\n"
+        f"echo $SLURM_JOB_NUM_NODES $1 > {lab.folder}/said\n"
+    )
+    url = f"http://127.0.0.1:{lab.port}"
+    answer = CliRunner().invoke(
+        main,
+        ["sbatch", "--server", url, f"--id=script-{lab.prefix}", "-J", "mine", str(script), "word"],
+    )
+    assert answer.exit_code == 0, answer.output
+    job = int(answer.output.split()[3])
+    id_ = f"script-{lab.prefix}"
+    listing = CliRunner().invoke(main, ["squeue", "--server", url, "-o", "json"])
+    entry = next(one for one in json.loads(listing.output) if one["job"] == job)
+    assert (entry["reservation"], entry["promised"]) == (id_, "accepted")
+
+    until(lambda: (lab.folder / "said").exists())
+    found = next(one for one in lab.slurm.commands.jobs() if one.id == job)
+    assert (lab.folder / "said").read_text() == "2 word\n"
+    assert (found.partition, len(found.nodes)) == ("agenda", 2)
+    assert [name.startswith(lab.prefix) for name in found.reservations] == [True]
+    until(lambda: lab.call("GET", f"/v1/reservations/{id_}")["state"] == "completed")
+
+
+def test_a_script_that_is_refused_submits_nothing(lab: SlurmLab) -> None:
+    """Seven nodes of six: exit code 3 or an error with the reason, and no job."""
+    script = lab.folder / "large.sh"
+    script.write_text("#!/bin/bash\n#AGENDA --deadline=5m\n#SBATCH -N 7 -t 1\ntrue\n")
+    before = len(lab.slurm.commands.jobs())
+    url = f"http://127.0.0.1:{lab.port}"
+    answer = CliRunner().invoke(main, ["sbatch", "--server", url, str(script)])
+    assert answer.exit_code in (1, 3)
+    assert len(lab.slurm.commands.jobs()) == before
 
 
 def test_restarts_in_mid_flight_lose_nothing_and_start_nothing_twice(lab: SlurmLab) -> None:

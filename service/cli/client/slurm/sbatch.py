@@ -144,5 +144,5 @@ def _submit(server: Server, reservation: dict[str, Any], words: tuple[str, ...])
 
 
 def _when(reservation: dict[str, Any]) -> str:
-    begin, end = reservation.get("start_at"), reservation.get("finish_at")
+    begin, end = reservation.get("begin_at"), reservation.get("finish_at")
     return f"from {begin} to {end}" if begin and end else str(reservation.get("state"))

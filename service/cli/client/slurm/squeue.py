@@ -56,7 +56,7 @@ def squeue(server: Server, user: str | None, form: str) -> int:
                 "nodes": ",".join(job.nodes or job.wanted_nodes),
                 "reservation": None if id_ == "-" else id_,
                 "promised": promise.get("state"),
-                "begins": promise.get("start_at"),
+                "begins": promise.get("begin_at"),
                 "ends": promise.get("finish_at"),
                 "reason": "" if job.is_up else job.reason,
             }
