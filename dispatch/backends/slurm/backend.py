@@ -20,7 +20,7 @@ from dispatch.backends.slurm.component_jobs import (
     request_of,
 )
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.job_names import key_of, tenure_of
+from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_of
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
@@ -271,24 +271,24 @@ class SlurmBackend:
         self._up, self._taken = frozenset(up), taken
 
     def _taken_by_others(self, look: Look, at_ms: int) -> frozenset[str]:
-        """Return the machines that only promised work may use: it pushes other people's jobs aside.
+        """Return the machines that are not for components, for people's jobs run there.
 
-        One where a component stands, or that the Plan holds now or soon, is not among them.
+        One where a component stands is not among them, and neither is one that the Plan holds now
+        or soon: promised work pushes jobs aside. It is, where the job is what it was promised to.
         """
-        busy = {
-            name
-            for job in look.jobs.values()
-            if job.is_up and self._key(job) is None
-            for name in job.nodes
-        }
         standing = {one.machine for one in self._there.values()}
-        return frozenset(
-            machine
-            for node in busy
-            if (machine := self._machine_of.get(node)) is not None
-            and machine not in standing
-            and not self._rights_on(node, None, at_ms).active
-        )
+        found: set[str] = set()
+        for job in look.jobs.values():
+            if not job.is_up or self._key(job) is not None:
+                continue
+            is_promised = words_of(job).get("reservation", "-") != "-"
+            for node in job.nodes:
+                machine = self._machine_of.get(node)
+                if machine is None or machine in standing:
+                    continue
+                if is_promised or not self._rights_on(node, None, at_ms).active:
+                    found.add(machine)
+        return frozenset(found)
 
     def _note_component(self, key: Key, look: Look, at_ms: int) -> None:
         """Tell what has become of a component since the last look."""
