@@ -16,10 +16,11 @@ NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not brow
 # times as long to begin, and tests begin hundreds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check kernels bench bench-smoke serve soak sweep clean
+.PHONY: help setup demo demo-slurm test check kernels bench bench-smoke serve soak sweep clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
+	@echo "make demo-slurm  a server on a real Slurm of its own (root, Debian's Slurm packages)"
 	@echo "make test        install, run every check and test that needs no system package (WORKERS=3)"
 	@echo "make check       format, lint, types, import contracts"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
@@ -51,6 +52,10 @@ setup: $(VENV)/.warm
 demo: $(VENV)/.installed
 	$(BIN)/python -m bench.warm --demo
 	STAY=$(STAY) $(BIN)/agenda demo
+
+demo-slurm: $(VENV)/.installed
+	$(BIN)/python -m bench.warm --demo
+	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/slurm .ci/slurm-demo
 
 # Tools are installed and types checked while the kernels compile: each has a core of its own.
 test: $(VENV)/.installed

@@ -26,6 +26,8 @@ LEFT_OUT = {
     "agenda import ": "reads recorded traces, which are not part of the project",
     "agenda lotes google.toml": "reads what an import of a trace wrote",
     "agenda plan flows.toml": "reads what an import of workflows wrote",
+    "agenda sbatch ": "needs a Slurm; tests/end_to_end/calls/test_slurm.py runs it",
+    "agenda squeue": "needs a Slurm; tests/end_to_end/calls/test_slurm.py runs it",
     "agenda executor": "runs until it is stopped; tests/end_to_end/calls/test_executors.py runs it",
     "agenda backup ": "reads a server's database; tests/service/maintenance runs it",
     "agenda restore ": "fills a database; tests/service/maintenance runs it",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import shutil
 import subprocess
 from typing import Any, Final
@@ -61,7 +62,7 @@ def sbatch(
     seconds = _seconds(options["work"], shape.nodes, shape.limit_s)
     body: dict[str, Any] = {
         "rdl": shape.request(seconds, _end(options["deadline"])),
-        "tenant": getpass.getuser(),
+        "tenant": pwd.getpwuid(os.getuid()).pw_name,
     }
     body |= {name: options[name] for name in ("id", "queue") if options[name]}
     reply = server.once(_PATH, body)
