@@ -104,7 +104,12 @@ class OwnSlurm:
         for node in self.commands.nodes():
             if node.flags and "DRAIN" in node.flags:
                 self.commands.run("scontrol", "update", f"nodename={node.name}", "state=resume")
-        eventually(lambda: all(n.is_up and not n.flags for n in self.commands.nodes()), pause_s=0.3)
+
+        def are_ready() -> bool:
+            nodes = self.commands.nodes()
+            return all(n.is_up and not n.flags and n.state != "UNKNOWN" for n in nodes)
+
+        eventually(are_ready, pause_s=0.3)
 
 
 def _has_ended(pid: int) -> bool:

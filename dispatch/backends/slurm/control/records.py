@@ -20,8 +20,9 @@ RUNNING_STATES: Final = frozenset(
     {"RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 )
 
-#: States and flags of a node that takes no work.
-_AWAY_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE", "UNKNOWN"})
+#: States and flags of a node that takes no work. One is UNKNOWN for a moment after slurmctld has
+#: started: what runs there goes on.
+_AWAY_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE"})
 _AWAY_FLAGS: Final = frozenset(
     {"DRAIN", "FAIL", "POWERED_DOWN", "POWER_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "INVALID_REG"}
 )

@@ -17,10 +17,10 @@ from dispatch.backends.slurm.control.settings import SlurmSettings
 logger = logging.getLogger("agenda.slurm")
 
 #: A look that took so long is followed by a pause of so many times that.
-_PAUSE_FACTOR: Final = 10
+_PAUSE_FACTOR: Final = 5
 
 #: The longest pause between two looks, seconds.
-_LONGEST_S: Final = 30.0
+_LONGEST_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Slurm:
 class Lookout:
     """Looks at a Slurm, and not more often than it bears.
 
-    A look that fails or is slow lets the next one wait: ten times as long as it took, at most 30 s.
+    A look that fails or is slow lets the next one wait: five times as long as it took, 10 s at
+    most.
 
     Parameters
     ----------

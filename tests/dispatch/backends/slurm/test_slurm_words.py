@@ -55,6 +55,7 @@ def test_a_job_is_read_in_the_forms_of_two_versions() -> None:
     [
         ("idle", [], True),
         ("allocated", ["NOT_RESPONDING"], True),
+        ("unknown", [], True),
         ("idle", ["DRAIN"], False),
         ("down", ["NOT_RESPONDING"], False),
         ("mixed", ["REBOOT_ISSUED"], False),
@@ -63,7 +64,7 @@ def test_a_job_is_read_in_the_forms_of_two_versions() -> None:
 def test_a_node_takes_work_unless_it_is_down_or_drained(
     state: str, flags: list[str], is_up: bool
 ) -> None:
-    """One that is silent for a moment is Slurm's to judge."""
+    """One that is silent, or was not heard yet after a restart, is Slurm's to judge."""
     entry = {"name": "n1", "cpus": 4, "real_memory": 2000, "gres": "gpu:a100:2(S:0),gpu:v100:1"}
     node = node_of({**entry, "state": state, "state_flags": flags})
     assert node.is_up is is_up
