@@ -273,10 +273,10 @@ class SlurmBackend:
     def _taken_by_others(self, look: Look, at_ms: int) -> frozenset[str]:
         """Return the machines that are not for components, for people's jobs run there.
 
-        One where a component stands is not among them, and neither is one that the Plan holds now
+        One where a component runs is not among them, and neither is one that the Plan holds now
         or soon: promised work pushes jobs aside. It is, where the job is what it was promised to.
         """
-        standing = {one.machine for one in self._there.values()}
+        standing = {one.machine for one in self._there.values() if one.up}
         found: set[str] = set()
         for job in look.jobs.values():
             if not job.is_up or self._key(job) is not None:
@@ -322,6 +322,8 @@ class SlurmBackend:
             return f"it was put back into Slurm's queue (job {job.id})"
         if job.is_up and job.nodes != (node,):
             return f"it was moved to {','.join(job.nodes)} in Slurm (job {job.id})"
+        if not job.is_up and one.machine in self._taken:
+            return f"other people's jobs run on {one.machine} (job {job.id})"
         waited_s = self._steady_s() - one.asked_s
         if not job.is_up and waited_s > self._settings.start_s:
             return f"Slurm did not start job {job.id} in {waited_s:.0f} s: {job.reason}"

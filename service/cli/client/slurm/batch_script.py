@@ -72,7 +72,7 @@ def marked_words(script: str, mark: str) -> list[str]:
     return words
 
 
-class _Parser(argparse.ArgumentParser):
+class _OptionParser(argparse.ArgumentParser):
     """A parser whose mistakes are messages of the command."""
 
     def error(self, message: str) -> NoReturn:
@@ -93,7 +93,7 @@ def shape_of(words: Iterable[str]) -> JobShape:
         name = word.partition("=")[0]
         if name in TAKEN:
             raise CliError(f"{name} is set by `agenda sbatch`; leave it out")
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = _OptionParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-N", "--nodes", type=_count, default=1)
     parser.add_argument("-n", "--ntasks", type=_count, default=None)
     parser.add_argument("--ntasks-per-node", type=_count, default=None)

@@ -94,15 +94,29 @@ def test_a_preempted_job_is_lost(room: SlurmRoom) -> None:
     assert told(room.backend, EventKind.LOST).detail.startswith("Slurm preempted it")
 
 
-def test_a_job_that_was_moved_is_lost(room: SlurmRoom) -> None:
-    """An administrator gives it another node: it does not run where nobody counts it."""
+def test_a_node_of_other_people_is_not_waited_for(room: SlurmRoom) -> None:
+    """A component that came second is lost and its machine away, until their job has ended."""
     room.slurm.commands.run(
         "sbatch", "--parsable", f"--job-name={room.settings.prefix}-other", "--partition=main",
         "--nodelist=n1", "--exclusive", "--output=/dev/null", "--wrap=sleep 60",
     )  # fmt: skip
     eventually(lambda: room.slurm.jobs(room.settings.prefix)[0].is_up)
     assert room.backend.apply([START], 0) == ()
-    room.slurm.commands.update_job(room.job_of(KEY), reqnodelist="n2")
+    assert "other people's jobs run on m-0" in told(room.backend, EventKind.LOST).detail
+    assert room.backend.lost == {}  # no outage of the Plan: promised work may have it
+    assert "other people's jobs" in room.backend.apply([START], 0)[0].reason
+    room.slurm.commands.cancel([room.slurm.jobs(room.settings.prefix)[0].id])
+    assert told(room.backend, EventKind.MACHINE_BACK).machine == "m-0"
+
+
+def test_a_job_that_was_moved_is_lost(room: SlurmRoom) -> None:
+    """An administrator gives it another node: it does not run where nobody counts it."""
+    room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=down")
+    try:
+        assert room.backend.apply([START], 0) == ()
+        room.slurm.commands.update_job(room.job_of(KEY), reqnodelist="n2")
+    finally:
+        room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=up")
     assert "moved to n2" in told(room.backend, EventKind.LOST).detail
 
 
