@@ -10,16 +10,17 @@ SEED ?=
 # Processes that run tests: one more than cores, for tests that wait; each takes up to 1 GiB.
 WORKERS ?= 3
 # Tests that need no system package; .ci/run has the others.
-NO_PACKAGE := not soak and not sweep and not postgres and not browser and not proxy and not printed
+NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not browser and not proxy and not printed
 
 # Bytecode is kept whatever the environment says: a process that compiles what it imports takes three
 # times as long to begin, and tests begin hundreds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-loops test check kernels bench bench-smoke serve soak sweep clean
+.PHONY: help setup demo demo-loops demo-slurm test check kernels bench bench-smoke serve soak sweep clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
+	@echo "make demo-slurm  a server on a real Slurm of its own (root, Debian's Slurm packages)"
 	@echo "make test        install, run every check and test that needs no system package (WORKERS=3)"
 	@echo "make check       format, lint, types, import contracts"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
@@ -63,6 +64,10 @@ demo: $(VENV)/.loops
 
 demo-loops: $(VENV)/.loops
 	$(DEMO_LOOPS) $(BIN)/python -m bench.warm --demo
+
+demo-slurm: $(VENV)/.installed
+	$(BIN)/python -m bench.warm --demo
+	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/slurm .ci/slurm-demo
 
 # Tools are installed and types checked while the kernels compile: each has a core of its own.
 test: $(VENV)/.installed

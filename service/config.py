@@ -105,6 +105,8 @@ class ServiceConfig:
         Whether components run where executors are; else they run in memory, by their sizes.
     lease_s
         After how long without a report an executor, and what it runs, is lost.
+    slurm
+        Settings of the Slurm whose jobs components are; None: they are not.
     dask
         Address of a Dask scheduler on whose workers optimisations and comparisons run; None: they
         run in processes beside the server.
@@ -143,6 +145,7 @@ class ServiceConfig:
     skip_records: tuple[int, ...] = ()
     executors: bool = False
     lease_s: float = 30.0
+    slurm: Path | None = None
     auth: str = "none"
     trusted_header: str | None = None
     proxies: tuple[str, ...] = ()
@@ -180,6 +183,8 @@ class ServiceConfig:
         if not MIN_LEASE_S <= self.lease_s <= MAX_LEASE_S:
             message = f"lease_s must be {MIN_LEASE_S:g} to {MAX_LEASE_S:g}, not {self.lease_s}"
             raise ConfigError(message)
+        if self.executors and self.slurm is not None:
+            raise ConfigError("components run on executors or in Slurm; give one of the two")
         if self.log_format not in ("text", "json"):
             raise ConfigError(f"log_format must be text or json, not {self.log_format!r}")
         for network in self.webhook_networks:

@@ -119,7 +119,12 @@ class Runtime:
         self.dispatcher = DispatcherThread(
             replica,
             clock,
-            Pace(config.tick_s, config.takeover_s, config.lease_s if config.executors else None),
+            Pace(
+                config.tick_s,
+                config.takeover_s,
+                config.lease_s if config.executors else None,
+                config.slurm,
+            ),
             Releaser(self.planner),
             MachineWatch(self.planner, replica),
             self.telemetry,

@@ -53,6 +53,7 @@ def run(config: ServiceConfig) -> None:
     share_arenas()
     require_access(config)
     require_port(config)
+    _require_slurm(config)
     with _metrics_directory():
         from service.logs import begin_log
         from service.replication.replica import open_replica
@@ -73,6 +74,28 @@ def run(config: ServiceConfig) -> None:
 def _given_clock(config: ServiceConfig) -> Clock | None:
     """Return the clock that a demonstration is told, or None."""
     return None if config.clock_file is None else FileClock(config.clock_file)
+
+
+def _require_slurm(config: ServiceConfig) -> None:
+    """Refuse a Slurm that cannot do what is needed; one that does not answer is waited for later.
+
+    Raises
+    ------
+    ConfigError
+        With everything that is missing.
+    """
+    if config.slurm is None:
+        return
+    from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+    from dispatch.backends.slurm.control.settings import read_settings
+    from dispatch.backends.slurm.control.slurm import open_slurm
+
+    try:
+        open_slurm(read_settings(config.slurm))
+    except SlurmAwayError as error:
+        sys.stderr.write(f"agenda: Slurm does not answer yet; it is waited for: {error}\n")
+    except SlurmError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _load_code(config: ServiceConfig) -> None:

@@ -118,6 +118,16 @@ PARTS = (
         "Run components on this machine for a server.",
     ),
     LazyCommand(
+        "sbatch",
+        "service.cli.client.slurm.sbatch:sbatch",
+        "Reserve nodes and submit a Slurm job in them.",
+    ),
+    LazyCommand(
+        "squeue",
+        "service.cli.client.slurm.squeue:squeue",
+        "List the Slurm jobs that run or wait under a server.",
+    ),
+    LazyCommand(
         "dispatch",
         "service.cli.client.applications.dispatch:dispatch",
         "Show and change how a server serves work without a reservation.",

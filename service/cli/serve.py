@@ -63,6 +63,8 @@ from service.cli.terminal.pool_options import dask_option
 @click.option("--executor-lease", "lease_s", type=FiniteRange(min=2, max=86_400), default=30.0,
               show_default=True, metavar="SECONDS",
               help="Seconds of silence after which an executor is lost.")  # fmt: skip
+@click.option("--slurm", type=READABLE, metavar="FILE",
+              help="Run components as jobs of the Slurm that FILE describes.")  # fmt: skip
 @click.option(
     "--ended-days",
     type=FiniteRange(min=0.0001),
@@ -129,6 +131,7 @@ def serve(
     takeover_s: float,
     executors: bool,
     lease_s: float,
+    slurm: Path | None,
     ended_days: float,
     archive_days: int,
     skip_records: tuple[int, ...],
@@ -166,6 +169,7 @@ def serve(
             skip_records=skip_records,
             executors=executors,
             lease_s=lease_s,
+            slurm=slurm,
             auth=auth,
             proxies=proxies,
             trusted_header=trusted_header,

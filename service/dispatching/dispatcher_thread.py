@@ -11,7 +11,9 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
+from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
 from service.dispatching.machine_watch import MachineWatch
@@ -38,12 +40,15 @@ class Pace:
     takeover_s
         How long a process that has gone silent keeps others from dispatching.
     lease_s
-        After how long an executor that is silent is lost; None where components run in memory.
+        After how long an executor that is silent is lost; None without executors.
+    slurm
+        Settings of the Slurm whose jobs components are; None without one.
     """
 
     tick_s: float
     takeover_s: float
     lease_s: float | None = None
+    slurm: Path | None = None
 
     @property
     def leadership_ms(self) -> int:
@@ -137,6 +142,8 @@ class DispatcherThread:
                 self.tick()
             except UNAVAILABLE:
                 logger.exception("a tick of the dispatcher waits for the database")
+            except SlurmError as error:
+                logger.warning("the dispatcher waits for Slurm: %s", error)
             except Exception:
                 logger.exception("a tick of the dispatcher failed; it begins anew")
                 self._tenure = None
@@ -193,7 +200,7 @@ class DispatcherThread:
         """Return the tenure with what was submitted or ended since; None with nothing to do."""
         rows = self.rows.open(fresh=self._tenure is not None)
         if self._tenure is None:
-            if not rows and self._pace.lease_s is None:
+            if not rows and self._pace.lease_s is None and self._pace.slurm is None:
                 return None
             self._tenure = Tenure(
                 self._replica,
@@ -203,6 +210,7 @@ class DispatcherThread:
                 self._telemetry,
                 tables_beside=self._pace.tick_s > 0,
                 lease_s=self._pace.lease_s,
+                slurm=self._pace.slurm,
             )
         for row in rows:
             self._tenure.submit(row)

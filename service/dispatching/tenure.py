@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -17,6 +18,8 @@ from dispatch.accounts.promises import PromiseBook, shortfall
 from dispatch.accounts.slot_account import SlotAccount
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.backends.slurm.backend import SlurmBackend
+from dispatch.backends.slurm.slurm_follower import SlurmFollower
 from dispatch.cycle.cycle import Cycle
 from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.cycle.machine_changes import move_to
@@ -36,6 +39,7 @@ from service.dispatching.documents import assignment_of, read_document, status_o
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
 from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
+from service.dispatching.slurm_orders import slurm_follower
 from service.dispatching.table_record import keep_table
 from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
@@ -68,7 +72,14 @@ class Tenure:
     tables_beside
         Whether dispatch tables are made beside the ticks; else each tick waits for its table.
     lease_s
-        After how long an executor that is silent is lost; None where components run in memory.
+        After how long an executor that is silent is lost; None without executors.
+    slurm
+        Settings of the Slurm whose jobs components are; None without one.
+
+    Raises
+    ------
+    SlurmError
+        If that Slurm does not answer, or cannot do what is needed.
     """
 
     def __init__(
@@ -81,6 +92,7 @@ class Tenure:
         *,
         tables_beside: bool,
         lease_s: float | None,
+        slurm: Path | None = None,
     ) -> None:
         self._replica = replica
         self._rows: ApplicationRows = replica.store.applications
@@ -96,13 +108,18 @@ class Tenure:
             self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
         self._executors: ExecutorBackend | None = None
-        self._backend: InMemoryBackend | ExecutorBackend
-        if lease_s is None:
-            self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
-        else:
+        self._slurm: SlurmFollower | None = None
+        self._backend: InMemoryBackend | ExecutorBackend | SlurmBackend
+        if slurm is not None:
+            self._slurm = slurm_follower(slurm, table, number, replica)
+            self._backend = self._slurm.backend
+            self._backend.set_machines(self._pool.names, 0)
+        elif lease_s is not None:
             self._backend = self._executors = ExecutorBackend(
                 replica.store.runs, number, self._pool.names, run_document_of(table), lease_s
             )
+        else:
+            self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
         self._slots = SlotAccount(_TICK_MS)
@@ -136,8 +153,8 @@ class Tenure:
             queue=document.queue,
             after=document.after,
         )
-        if self._executors is not None:
-            self._executors.resume(table, execution)
+        if not isinstance(self._backend, InMemoryBackend):
+            self._backend.resume(table, execution)
         if document.application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credits.watch(execution, plan)
@@ -167,6 +184,7 @@ class Tenure:
             If another process leads by now; nothing was written.
         """
         directive = self._follow(now_ms)
+        self._follow_in_slurm(now_ms)
         cycle = self._loop.tick(directive)
         self._watch_machines(now_ms)
         self._tables.settle()
@@ -208,11 +226,24 @@ class Tenure:
                 self._tables.follow(plan, now_ms)
             return directive
 
+    def _follow_in_slurm(self, now_ms: int) -> None:
+        """Reserve in Slurm what the Plan holds, and close what people's jobs have done."""
+        if self._slurm is None:
+            return
+        with self._replica.newest() as plan:
+            self._slurm.read(plan, now_ms)
+        for reservation in self._slurm.follow(now_ms):
+            if not self._loop.table.of_reservation(reservation):
+                self._releaser.close(reservation, self.number)
+
     def _watch_machines(self, now_ms: int) -> None:
-        """Let the Plan know which machines executors have lost or brought back."""
-        found = self._executors
-        if found is not None and self._watch.follow(found.lost, found.reporting, now_ms):
-            found.welcome_back()
+        """Let the Plan know which machines were lost or have come back."""
+        found = self._backend
+        if isinstance(found, InMemoryBackend):
+            return
+        told = self._watch.follow(found.lost, found.reporting, now_ms)
+        if told and self._executors is not None:
+            self._executors.welcome_back()
 
     def _follower_of(self, plan: Plan) -> PlanFollower:
         """Return a follower, with dispatch tables where the policy has them made."""

@@ -162,3 +162,17 @@ def test_clocks_agree_on_time() -> None:
 
     assert unix_ms(instant_of(clock.now_ms())) == clock.now_ms() == 1_767_571_201_500
     assert SystemClock().now_ms() > clock.now_ms()
+
+
+def test_components_run_on_executors_or_in_slurm() -> None:
+    """Both at once is refused before anything starts."""
+    with pytest.raises(ConfigError, match="give one of the two"):
+        ServiceConfig(executors=True, slurm=Path("slurm.toml"))
+
+
+def test_a_slurm_that_cannot_be_used_is_refused_at_the_start(tmp_path: Path) -> None:
+    """Every problem of its settings is in the message."""
+    settings = tmp_path / "slurm.toml"
+    settings.write_text('promised = "agenda"\n')
+    with pytest.raises(ConfigError, match=r"no key 'machines'(.|\n)*no key 'best_effort'"):
+        run(ServiceConfig(slurm=settings, port=0))

@@ -19,6 +19,7 @@ from service.cli.importing.options import (
     write_kinds,
     write_pool,
 )
+from service.cli.importing.slurm import slurm
 from service.cli.importing.workflows import alibaba_dags, wfcommons
 from service.cli.terminal.errors import CliError, as_cli_error, reports_errors
 from service.cli.terminal.options import FiniteRange
@@ -202,3 +203,4 @@ def yarn(
 
 import_.add_command(wfcommons)
 import_.add_command(alibaba_dags)
+import_.add_command(slurm)

@@ -1,60 +1,28 @@
-"""The contract of every backend, and the faults the reference can play."""
+"""The faults that the reference backend can play; tests/contract has what every backend does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from dispatch.backends.in_memory import InMemoryBackend
-from dispatch.backends.interface import Backend
-from dispatch.executions.assignment import AssignmentRow, Delta, Op, VirtualAssignment
+from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.events import EventKind
 
 MACHINES = ("m-0", "m-1")
-BACKENDS: dict[str, Callable[[], Backend]] = {"in_memory": lambda: InMemoryBackend(MACHINES)}
 
 
 def _start(execution: str, index: int = 0, machine: str = "m-0") -> Delta:
     return Delta(Op.START, execution, "w", index, machine)
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_deltas_lead_from_the_state_to_what_is_wanted(name: str) -> None:
-    """State after applying the deltas between two assignments is the second."""
-    backend = BACKENDS[name]()
-    first = VirtualAssignment.of(
-        AssignmentRow("x", "w", index, "m-0", 0, covered=False) for index in range(3)
-    )
-    second = VirtualAssignment.of(
-        AssignmentRow("x", "w", index, "m-1", 0, covered=False) for index in range(2)
-    )
-    for wanted in (first, second):
-        assert backend.apply(backend.state().deltas_to(wanted), 10) == ()
-        assert [(row.key, row.machine) for row in backend.state().rows] == [
-            (row.key, row.machine) for row in wanted.rows
-        ]
+def test_a_second_start_is_refused() -> None:
+    """A component that is on a machine is not started elsewhere."""
+    backend = InMemoryBackend(MACHINES)
+    assert backend.apply([_start("x")], 0) == ()
+    assert backend.apply([_start("x", machine="m-1")], 0)[0].reason == "it is on m-0 already"
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_what_cannot_be_done_is_returned_and_the_rest_is_done(name: str) -> None:
-    """A wrong stop, an unknown machine, a second start: three refused of four."""
-    backend = BACKENDS[name]()
-    deltas = [
-        Delta(Op.STOP, "x", "w", 0, "m-0"),
-        _start("x"),
-        _start("y", machine="m-9"),
-        _start("x", machine="m-1"),
-    ]
-    refused = backend.apply(deltas, 0)
-    assert [one.delta for one in refused] == [deltas[0], deltas[2], deltas[3]]
-    assert [row.key for row in backend.state().rows] == [("x", "w", 0)]
-
-
-@pytest.mark.parametrize("name", BACKENDS)
-def test_events_are_told_once(name: str) -> None:
+def test_events_are_told_once() -> None:
     """Start and stop are told in order of time, and not again."""
-    backend = BACKENDS[name]()
+    backend = InMemoryBackend(MACHINES)
     backend.apply([_start("x")], 5)
     backend.apply([Delta(Op.STOP, "x", "w", 0, "m-0")], 7)
     kinds = [(event.kind, event.at_ms) for event in backend.events(60_000)]

@@ -1,0 +1,1 @@
+"""Components as Slurm jobs, entitlements as Slurm reservations (docs/slurm.md)."""

@@ -1,0 +1,415 @@
+"""SlurmBackend: each component is a Slurm job of one node; Slurm's own queue is all the memory.
+
+A job's name says which component it is, so that a new leader of the dispatch reads from Slurm
+what runs, and Slurm lets only one job of a name run at a time. Nothing is kept that could not be
+read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dispatch.backends.interface import NotDone
+from dispatch.backends.slurm.component_jobs import (
+    ComponentOrder,
+    end_of,
+    request_of,
+)
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_of
+from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
+from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
+from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
+from dispatch.executions.events import BackendEvent, EventKind
+from dispatch.executions.execution import Execution, HeldComponent
+from dispatch.executions.table import ExecutionTable
+
+logger = logging.getLogger("agenda.slurm")
+
+#: What a delta starts.
+OrderOf = Callable[[Delta], ComponentOrder]
+
+#: Under which reservations of Slurm a component may run: (node, reservation, at_ms).
+RightsOn = Callable[[str, str | None, int], NodeRights]
+
+#: How far back the accounting is asked what has ended while nobody looked.
+_HISTORY: Final = "now-2days"
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A component that has a job.
+
+    Attributes
+    ----------
+    machine, since_ms
+        Where it is, and since when.
+    job
+        Number of the job.
+    asked_s
+        When it was submitted, by a clock that nobody sets.
+    up
+        Whether it was told as started.
+    exited
+        Whether it is a core that has ended by itself: it keeps its machine until all have.
+    core
+        Whether its execution needs it.
+    """
+
+    machine: str
+    since_ms: int
+    job: int
+    asked_s: float
+    core: bool
+    up: bool = False
+    exited: bool = False
+
+
+class SlurmBackend:
+    """Starts and stops components as jobs of a Slurm.
+
+    Parameters
+    ----------
+    slurm
+        Carries them out.
+    order
+        What a delta starts.
+    tenure
+        Number of the tenure in which this process leads: it cancels no job of a later one.
+    origin_ms
+        The Plan's origin as Unix ms.
+    rights_on
+        Under which reservations of Slurm a component may run on a node; none by default.
+    steady_s
+        A clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        order: OrderOf,
+        *,
+        tenure: int = 0,
+        origin_ms: int = 0,
+        rights_on: RightsOn = lambda _node, _reservation, _at_ms: NodeRights(),
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slurm = slurm
+        self._settings = slurm.settings
+        self._order = order
+        self._tenure = tenure
+        self._origin_ms = origin_ms
+        self._rights_on = rights_on
+        self._steady_s = steady_s
+        self._lookout = Lookout(slurm, steady_s)
+        self._machine_of = {node: name for name, node in slurm.settings.machines.items()}
+        self._machines = frozenset(slurm.settings.machines)
+        self._up = self._machines
+        #: Machines on which other people's jobs run: for promised work alone.
+        self._taken: frozenset[str] = frozenset()
+        self._lost_ms: dict[str, int] = {}
+        self._there: dict[Key, _Placed] = {}
+        #: Jobs that were cancelled, by number, and are not known to be gone.
+        self._leaving: set[int] = set()
+        self._told: list[BackendEvent] = []
+        self.newest: Look | None = None
+        self._found = self._left_behind()
+
+    # What a leader before this one has left.
+
+    def _left_behind(self) -> dict[Key, SlurmJob]:
+        """Return the newest job of each component; those cancelled are as if they never were."""
+        jobs: dict[int, SlurmJob] = {}
+        if self._slurm.capabilities.accounting:
+            ended = self._slurm.commands.ended_jobs(self._settings.user, _HISTORY)
+            jobs = {job.id: job for job in ended if not job.is_open}
+        jobs |= self._slurm.look().jobs
+        found: dict[Key, SlurmJob] = {}
+        for id_ in sorted(jobs):
+            key = self._key(jobs[id_])
+            if key is not None:
+                found[key] = jobs[id_]
+        return {key: job for key, job in found.items() if job.state != "CANCELLED"}
+
+    def resume(self, table: ExecutionTable, execution: Execution) -> None:
+        """Let an execution go on that ran under a leader before this one."""
+        parts = {part.component.name: part for part in execution.parts}
+        mine = [key for key in self._found if key[0] == execution.id]
+        placed = []
+        for key in mine:
+            job = self._found.pop(key)
+            machine = self._machine(job)
+            if key[1] not in parts or machine is None:
+                continue
+            since_ms = self._plan_ms(job.submitted_s)
+            part = parts[key[1]]
+            one = _Placed(
+                machine, since_ms, job.id, self._steady_s(), part.component.core, up=job.is_up
+            )
+            self._there[key] = one
+            placed.append((part, HeldComponent(key[2], machine, since_ms, up=job.is_up)))
+        if placed:
+            table.resume(execution, placed)
+
+    def state(self) -> VirtualAssignment:
+        """See `Backend.state`."""
+        return VirtualAssignment.of(
+            AssignmentRow(*key, one.machine, one.since_ms, covered=False)
+            for key, one in self._there.items()
+        )
+
+    # What is asked.
+
+    def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
+        """See `Backend.apply`."""
+        stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
+        found = dict(self._stop(stops, at_ms))
+        away = ""
+        for delta in deltas:
+            if delta.op in (Op.STOP, Op.SHRINK):
+                continue
+            try:
+                why = away or self._start(delta, at_ms)
+            except SlurmAwayError as error:  # the others need not wait for it too
+                why = away = str(error)
+            if why:
+                found[delta] = why
+        if deltas:
+            self._lookout.hurry()
+        return tuple(NotDone(delta, found[delta]) for delta in deltas if delta in found)
+
+    def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[tuple[Delta, str]]:
+        """Cancel the jobs of components; yield what cannot be stopped, and why."""
+        going: list[tuple[Delta, _Placed]] = []
+        for delta in deltas:
+            one = self._there.get(_key(delta))
+            if one is None or one.machine != delta.machine:
+                yield delta, f"it is not on {delta.machine}"
+            else:
+                going.append((delta, one))
+        open_jobs = [one.job for _, one in going if not one.exited]
+        try:
+            if open_jobs:
+                self._slurm.commands.cancel(open_jobs)
+        except SlurmAwayError as error:
+            yield from ((delta, str(error)) for delta, _ in going)
+            return
+        except SlurmError as error:  # it is tried again until they are gone
+            logger.warning("jobs are not cancelled yet: %s", error)
+        for delta, one in going:
+            del self._there[_key(delta)]
+            self._leaving.update([] if one.exited else [one.job])
+            self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
+
+    def _start(self, delta: Delta, at_ms: int) -> str:
+        """Submit the job of a component; return why not, or nothing.
+
+        Raises
+        ------
+        SlurmAwayError
+            If Slurm does not answer; a job that it took in spite of that is cancelled later.
+        """
+        key = _key(delta)
+        if delta.machine not in self._machines:
+            return f"there is no machine {delta.machine}"
+        if delta.machine not in self._up:
+            return f"{delta.machine} is lost"
+        if delta.machine in self._taken:
+            return f"other people's jobs run on {delta.machine}"
+        if key in self._there:
+            return f"it is on {self._there[key].machine} already"
+        order = self._order(delta)
+        if not order.command:
+            return "the component has no command to run"
+        node = self._settings.machines[delta.machine]
+        rights = self._rights_on(node, order.reservation, at_ms)
+        request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
+        try:
+            job = self._slurm.commands.submit(request)
+        except SlurmAwayError:
+            raise
+        except SlurmError as error:
+            return str(error)
+        self._there[key] = _Placed(delta.machine, at_ms, job, self._steady_s(), order.core)
+        return ""
+
+    # What happens.
+
+    def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
+        """See `Backend.events`; Slurm is looked at as often as it bears."""
+        look = self._lookout.look()
+        if look is not None:
+            self.newest = look
+            self._note_nodes(look, until_ms)
+            for key in list(self._there):
+                self._note_component(key, look, until_ms)
+            self._sweep(look)
+        told = [event for event in self._told if event.at_ms <= until_ms]
+        self._told = [event for event in self._told if event.at_ms > until_ms]
+        return tuple(sorted(told, key=lambda event: event.at_ms))
+
+    def _note_nodes(self, look: Look, at_ms: int) -> None:
+        up = {
+            name
+            for name, node in self._settings.machines.items()
+            if node in look.nodes and look.nodes[node].is_up and name in self._machines
+        }
+        for name in self._up - up:
+            self._lost_ms.setdefault(name, at_ms)
+        for name in up - self._up:
+            self._lost_ms.pop(name, None)
+        taken = self._taken_by_others(look, at_ms)
+        before, after = self._up - self._taken, up - taken
+        for name in sorted(before - after):
+            self._told.append(BackendEvent(EventKind.MACHINE_LOST, at_ms, name))
+        for name in sorted(after - before):
+            self._told.append(BackendEvent(EventKind.MACHINE_BACK, at_ms, name))
+        self._up, self._taken = frozenset(up), taken
+
+    def _taken_by_others(self, look: Look, at_ms: int) -> frozenset[str]:
+        """Return the machines that are not for components, for people's jobs run there.
+
+        One where a component runs is not among them, and neither is one that the Plan holds now
+        or soon: promised work pushes jobs aside. It is, where the job is what it was promised to.
+        """
+        standing = {one.machine for one in self._there.values() if one.up}
+        found: set[str] = set()
+        for job in look.jobs.values():
+            if not job.is_up or self._key(job) is not None:
+                continue
+            is_promised = words_of(job).get("reservation", "-") != "-"
+            for node in job.nodes:
+                machine = self._machine_of.get(node)
+                if machine is None or machine in standing:
+                    continue
+                if is_promised or not self._rights_on(node, None, at_ms).active:
+                    found.add(machine)
+        return frozenset(found)
+
+    def _note_component(self, key: Key, look: Look, at_ms: int) -> None:
+        """Tell what has become of a component since the last look."""
+        one = self._there[key]
+        if one.exited:
+            return
+        job = look.jobs.get(one.job) or self._remembered(one)
+        if job is not None and self._key(job) != key:
+            job = None  # a slurmctld that lost its state gives numbers anew
+        if job is None:
+            self._end(key, one, EventKind.LOST, at_ms, f"Slurm knows no job {one.job} any more")
+            return
+        why = self._why_not_good(one, job)
+        if why:
+            self._leaving.add(one.job)
+            self._end(key, one, EventKind.LOST, at_ms, why)
+            return
+        if not one.up and (job.is_up or job.state == "COMPLETED"):
+            started_ms = max(one.since_ms, min(self._plan_ms(job.started_s), at_ms))
+            one = self._there[key] = replace(one, up=True)
+            self._tell(EventKind.STARTED, started_ms, key, one, "")
+        if not job.is_open:
+            self._end(key, one, *_kind_at(job, at_ms))
+
+    def _why_not_good(self, one: _Placed, job: SlurmJob) -> str:
+        """Return what an administrator or Slurm has done to a job that makes it another."""
+        if not job.is_open or job.is_ending:
+            return ""
+        node = self._settings.machines.get(one.machine)
+        if one.up and not job.is_up:
+            return f"it was put back into Slurm's queue (job {job.id})"
+        if job.is_up and job.nodes != (node,):
+            return f"it was moved to {','.join(job.nodes)} in Slurm (job {job.id})"
+        if not job.is_up and one.machine in self._taken:
+            return f"other people's jobs run on {one.machine} (job {job.id})"
+        waited_s = self._steady_s() - one.asked_s
+        if not job.is_up and waited_s > self._settings.start_s:
+            return f"Slurm did not start job {job.id} in {waited_s:.0f} s: {job.reason}"
+        return ""
+
+    def _remembered(self, one: _Placed) -> SlurmJob | None:
+        """Return what the accounting remembers of a job that slurmctld has forgotten."""
+        if not self._slurm.capabilities.accounting:
+            return None
+        try:
+            ended = self._slurm.commands.ended_jobs(self._settings.user, _HISTORY)
+        except SlurmError:
+            return None
+        return next((job for job in ended if job.id == one.job and not job.is_open), None)
+
+    def _end(self, key: Key, one: _Placed, kind: EventKind, at_ms: int, detail: str) -> None:
+        if kind is EventKind.EXITED and one.core:
+            self._there[key] = replace(one, exited=True)
+        else:
+            del self._there[key]
+        self._tell(kind, at_ms, key, one, detail)
+
+    def _sweep(self, look: Look) -> None:
+        """Cancel jobs that no component has: what was cancelled before, and what nobody knows."""
+        there = {one.job for one in self._there.values()}
+        self._leaving = {id_ for id_ in self._leaving if _is_open(look, id_)}
+        stray = {
+            job.id for job in look.jobs.values()
+            if job.is_open and job.id not in there
+            and self._key(job) is not None and not job.is_ending and tenure_of(job) <= self._tenure
+        }  # fmt: skip
+        wanted = sorted(stray | self._leaving)
+        if wanted:
+            try:
+                self._slurm.commands.cancel(wanted)
+            except SlurmError as error:
+                logger.warning("jobs %s are not cancelled yet: %s", wanted, error)
+        self._found.clear()
+
+    # What the service asks of a backend that outlives it.
+
+    def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
+        """Follow a cluster that is described anew; what is on machines that are gone is stopped."""
+        del at_ms
+        self._machines = frozenset(machines) & frozenset(self._settings.machines)
+        self._up, self._taken = self._machines, frozenset()
+        gone = [key for key, one in self._there.items() if one.machine not in self._machines]
+        for key in gone:
+            self._leaving.add(self._there.pop(key).job)
+        self._lookout.hurry()
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Machines that take no work, and since when, in ms from the origin."""
+        return {name: at for name, at in self._lost_ms.items() if name in self._machines}
+
+    @property
+    def reporting(self) -> frozenset[str]:
+        """Machines that take work."""
+        return self._up
+
+    def _key(self, job: SlurmJob) -> Key | None:
+        if job.user != self._settings.user:
+            return None
+        return key_of(self._settings.prefix, job.name)
+
+    def _machine(self, job: SlurmJob) -> str | None:
+        nodes = job.nodes or job.wanted_nodes
+        return self._machine_of.get(nodes[0]) if nodes else None
+
+    def _plan_ms(self, unix_s: int) -> int:
+        return 1000 * unix_s - self._origin_ms
+
+    def _tell(self, kind: EventKind, at_ms: int, key: Key, one: _Placed, detail: str) -> None:
+        self._told.append(BackendEvent(kind, at_ms, one.machine, *key, detail))
+
+
+def _key(delta: Delta) -> Key:
+    return delta.execution, delta.component, delta.index
+
+
+def _kind_at(job: SlurmJob, at_ms: int) -> tuple[EventKind, int, str]:
+    kind, detail = end_of(job)
+    return kind, at_ms, detail
+
+
+def _is_open(look: Look, id_: int) -> bool:
+    job = look.jobs.get(id_)
+    return job is not None and job.is_open

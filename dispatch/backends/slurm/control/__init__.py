@@ -1,0 +1,1 @@
+"""Slurm itself: its settings, what it is asked, and what it answers."""

@@ -1,0 +1,138 @@
+"""What a Slurm can do, found at the start: everything that is missing is said at once."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.rest import SlurmRest
+from dispatch.backends.slurm.control.settings import SlurmSettings
+
+#: Commands that nothing goes without.
+COMMANDS: Final = ("squeue", "sinfo", "sbatch", "scancel", "scontrol")
+
+#: How far ahead the reservation is that tries whether reservations may be made.
+_FAR_S: Final = 365 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What was found.
+
+    Attributes
+    ----------
+    version
+        Of slurmctld.
+    rest
+        Reads jobs and nodes; None: commands do.
+    accounting
+        Whether ends of jobs are remembered when slurmctld has forgotten them.
+    warnings
+        What works less well than it could, for the log.
+    """
+
+    version: str
+    rest: SlurmRest | None
+    accounting: bool
+    warnings: tuple[str, ...] = ()
+
+
+def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capabilities:
+    """Look at a Slurm.
+
+    Raises
+    ------
+    SlurmAwayError
+        If it does not answer.
+    SlurmError
+        With everything that is missing, and what would be right.
+    """
+    missing = [name for name in COMMANDS if shutil.which(name) is None]
+    if missing:
+        raise SlurmError(
+            f"no command {', '.join(missing)} here; install Slurm's client programs "
+            "(Debian: slurm-client)"
+        )
+    configuration = commands.configuration()
+    problems = [*_partition_problems(settings, commands), *_node_problems(settings, commands)]
+    problems += _permission_problems(settings, commands)
+    rest = None
+    if settings.rest is not None and settings.token_file is not None:
+        rest = SlurmRest(settings.rest, settings.api, settings.user, settings.token_file)
+        try:
+            rest.ping()
+        except SlurmError as error:
+            problems.append(f"slurmrestd: {error}")
+    if problems:
+        raise SlurmError("\n".join(problems))
+    store = configuration.get("AccountingStorageType", "")
+    accounting = "slurmdbd" in store and shutil.which("sacct") is not None
+    return Capabilities(
+        configuration.get("SLURM_VERSION", "unknown"),
+        rest,
+        accounting,
+        tuple(_warnings(configuration, accounting)),
+    )
+
+
+def _partition_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:
+    there = commands.partitions()
+    for key, name in (("promised", settings.promised), ("best_effort", settings.best_effort)):
+        if name not in there:
+            known = ", ".join(sorted(there)) or "none"
+            yield f"{key} = {name!r}: Slurm has no such partition; it has {known}"
+    tiers = [
+        int(there.get(name, {}).get("PriorityTier", 0) or 0)
+        for name in (settings.promised, settings.best_effort)
+    ]
+    if settings.promised in there and settings.best_effort in there and tiers[0] <= tiers[1]:
+        yield (
+            f"PriorityTier of {settings.promised!r} ({tiers[0]}) must be above that of "
+            f"{settings.best_effort!r} ({tiers[1]}), so that promised work preempts"
+        )
+
+
+def _node_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:
+    there = {node.name: node for node in commands.nodes()}
+    for machine, name in settings.machines.items():
+        node = there.get(name)
+        if node is None:
+            yield f"machines: {machine} = {name!r}: Slurm has no such node"
+            continue
+        for partition in dict.fromkeys((settings.promised, settings.best_effort)):
+            if partition not in node.partitions:
+                yield f"the node {name} is not in the partition {partition!r}"
+
+
+def _permission_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:
+    """Try a reservation far in the future, and delete it."""
+    name = f"{settings.prefix}_try"
+    start_s = int(time.time()) + _FAR_S
+    node = next(iter(settings.machines.values()))
+    try:
+        commands.create_reservation(name, start_s, start_s + 60, [node], [settings.user])
+        commands.delete_reservation(name)
+    except SlurmError as error:
+        yield (
+            f"no reservation can be made as {settings.user}: {error}; make it an operator: "
+            f"sacctmgr modify user {settings.user} set adminlevel=Operator"
+        )
+
+
+def _warnings(configuration: dict[str, str], accounting: bool) -> Iterator[str]:
+    if configuration.get("PreemptType", "preempt/none") == "preempt/none":
+        yield (
+            "Slurm preempts nothing (PreemptType=preempt/none): promised work waits for other jobs "
+            "on its nodes; set PreemptType=preempt/partition_prio and PreemptMode=REQUEUE"
+        )
+    age = configuration.get("MinJobAge", "").split()[:1]
+    if not accounting:
+        yield (
+            f"no slurmdbd: ends of jobs are known for {' '.join(age) or '?'} s (MinJobAge) only; "
+            "what ends while this service is away for longer begins anew"
+        )

@@ -1,0 +1,235 @@
+"""SlurmCommands: what Slurm is asked by its own commands, in UTC whatever the host's zone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.records import (
+    SlurmJob,
+    SlurmNode,
+    SlurmReservation,
+    job_of,
+    node_of,
+    reservation_of,
+)
+
+#: What commands say when slurmctld does not answer, as opposed to when it refuses.
+_AWAY: Final = (
+    "Unable to contact slurm controller",
+    "Connection refused",
+    "Socket timed out",
+    "Communication connection failure",
+    "Transport endpoint",
+    "in standby mode",
+    "Unable to establish",
+)
+
+#: Flags of the reservations that Agenda makes: see docs/decisions/0023-slurm-reservations.md.
+_FLAGS: Final = "FLEX,IGNORE_JOBS,OVERLAP"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """One job of one node that is to be submitted; `memory` in MiB, 0 for the partition's own."""
+
+    name: str
+    script: str
+    partition: str
+    node: str
+    cpus: int
+    memory: int
+    gres: str
+    comment: str
+    directory: str
+    output: str
+    errors: str
+    reservations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmCommands:
+    """Slurm's commands.
+
+    Attributes
+    ----------
+    timeout_s
+        After how long a command that does not answer is given up.
+    """
+
+    timeout_s: float = 6.0
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def jobs(self) -> list[SlurmJob]:
+        """Return the jobs that slurmctld knows, those that ended lately included."""
+        return [job_of(one) for one in self._json("squeue", "--json")["jobs"]]
+
+    def nodes(self) -> list[SlurmNode]:
+        """Return all nodes."""
+        return [node_of(one) for one in self._json("sinfo", "--json")["nodes"]]
+
+    def reservations(self) -> list[SlurmReservation]:
+        """Return all reservations."""
+        text = self.run("scontrol", "--oneliner", "show", "reservation")
+        lines = (line for line in text.splitlines() if line.startswith("ReservationName="))
+        return [reservation_of(line) for line in lines]
+
+    def configuration(self) -> dict[str, str]:
+        """Return slurmctld's configuration by key."""
+        found = {}
+        for line in self.run("scontrol", "show", "config").splitlines():
+            name, mark, value = line.partition("=")
+            if mark:
+                found[name.strip()] = value.strip()
+        return found
+
+    def partitions(self) -> dict[str, dict[str, str]]:
+        """Return the fields of each partition by its name."""
+        found = {}
+        for line in self.run("scontrol", "--oneliner", "show", "partition").splitlines():
+            fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+            if "PartitionName" in fields:
+                found[fields["PartitionName"]] = fields
+        return found
+
+    def submit(self, job: JobRequest) -> int:
+        """Submit a job; return its number.
+
+        It waits for every job before it of the same name, so that no component runs twice.
+        """
+        options = {
+            "--job-name": job.name,
+            "--partition": job.partition,
+            "--nodelist": job.node,
+            "--nodes": "1",
+            "--ntasks": "1",
+            "--cpus-per-task": str(job.cpus),
+            "--comment": job.comment,
+            "--chdir": job.directory,
+            "--output": job.output,
+            "--error": job.errors,
+            "--export": "NIL",
+            "--dependency": "singleton",
+            "--open-mode": "append",
+        }
+        if job.memory:
+            options["--mem"] = str(job.memory)
+        if job.gres:
+            options["--gres"] = job.gres
+        if job.reservations:
+            options["--reservation"] = ",".join(job.reservations)
+        words = [f"{name}={value}" for name, value in options.items()]
+        answer = self.run("sbatch", "--parsable", "--no-requeue", *words, given=job.script)
+        return int(answer.strip().partition(";")[0])
+
+    def cancel(self, ids: Iterable[int]) -> None:
+        """Cancel jobs; those that have ended already are no mistake."""
+        wanted = [str(one) for one in ids]
+        for first in range(0, len(wanted), 200):
+            self.run("scancel", "--quiet", *wanted[first : first + 200])
+
+    def create_reservation(
+        self, name: str, start_s: int, end_s: int, nodes: Sequence[str], users: Sequence[str]
+    ) -> None:
+        """Create a reservation on nodes, beside whatever runs or is reserved there."""
+        self.run(
+            "scontrol", "create", "reservation", f"reservationname={name}",
+            f"starttime={instant_word(start_s)}", f"endtime={instant_word(end_s)}",
+            f"nodes={','.join(nodes)}", f"users={','.join(users)}", f"flags={_FLAGS}",
+        )  # fmt: skip
+
+    def update_reservation(self, name: str, **changes: str) -> None:
+        """Change a reservation: nodes, endtime, starttime, users."""
+        words = [f"{key}={value}" for key, value in changes.items()]
+        self.run("scontrol", "update", f"reservationname={name}", *words)
+
+    def delete_reservation(self, name: str) -> None:
+        """Delete a reservation; Slurm refuses while a job runs in it."""
+        self.run("scontrol", "delete", f"reservationname={name}")
+
+    def update_job(self, id_: int, **changes: str) -> None:
+        """Change a job that waits."""
+        self.run("scontrol", "update", f"jobid={id_}", *(f"{k}={v}" for k, v in changes.items()))
+
+    def release(self, id_: int) -> None:
+        """Let a held job run."""
+        self.run("scontrol", "release", str(id_))
+
+    def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
+        """Return jobs of a user that ended, as the accounting remembers them."""
+        columns = "JobIDRaw,JobName,NodeList,State,ExitCode,Submit,Start,End"
+        text = self.run(
+            "sacct", "--allocations", "--noheader", "--parsable2", f"--user={user}",
+            f"--starttime={since}", f"--format={columns}",
+        )  # fmt: skip
+        return [_ended_of(line.split("|"), user) for line in text.splitlines() if line]
+
+    def run(self, *words: str, given: str | None = None) -> str:
+        """Run a command; return what it wrote.
+
+        Raises
+        ------
+        SlurmAwayError
+            If slurmctld did not answer.
+        SlurmError
+            If it refused, in its words.
+        """
+        environment = {**self.environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+        try:
+            done = subprocess.run(
+                words, input=given, capture_output=True, text=True, timeout=self.timeout_s,
+                env=environment, check=False,
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            raise SlurmError(f"there is no command {words[0]!r} here") from error
+        except subprocess.TimeoutExpired as error:
+            raise SlurmAwayError(f"{words[0]} did not answer in {self.timeout_s:g} s") from error
+        if done.returncode:
+            said = " ".join(done.stderr.split()) or f"{words[0]} ended with {done.returncode}"
+            kind = SlurmAwayError if any(one in said for one in _AWAY) else SlurmError
+            raise kind(said)
+        return done.stdout
+
+    def _json(self, *words: str) -> dict[str, Any]:
+        text = self.run(*words)
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise SlurmError(f"{words[0]} --json wrote no JSON: {text[:80]!r}") from error
+        if found.get("errors"):
+            raise SlurmAwayError(f"{words[0]}: {found['errors'][0]}")
+        assert isinstance(found, dict)
+        return found
+
+
+def instant_word(unix_s: int) -> str:
+    """Return an instant as commands that run in UTC read it."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _ended_of(fields: Sequence[str], user: str) -> SlurmJob:
+    id_, name, nodes, state, code, submitted, started, ended = fields
+    status, _, signal = code.partition(":")
+    return SlurmJob(
+        int(id_),
+        name,
+        user,
+        "",
+        state.split()[0].upper() if state else "UNKNOWN",
+        "",
+        () if nodes == "None assigned" else tuple(nodes.split(",")),
+        status=int(status or 0) << 8 | int(signal or 0),
+        submitted_s=_unix(submitted),
+        started_s=_unix(started),
+        ends_s=_unix(ended),
+    )
+
+
+def _unix(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

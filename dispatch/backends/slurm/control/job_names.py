@@ -1,0 +1,40 @@
+"""Names and comments of jobs: which component a job is, and what it was submitted for."""
+
+from __future__ import annotations
+
+from dispatch.backends.slurm.control.records import SlurmJob
+from dispatch.executions.assignment import Key
+
+
+def job_name(prefix: str, key: Key) -> str:
+    """Return the name of a component's jobs; Slurm runs one of a name at a time."""
+    execution, component, index = key
+    return f"{prefix}/{execution}/{component}/{index}"
+
+
+def key_of(prefix: str, name: str) -> Key | None:
+    """Return the component that a job's name names, or None for a job of others."""
+    words = name.split("/")
+    if len(words) < 4 or words[0] != prefix or not words[-1].isdecimal():
+        return None
+    return words[1], "/".join(words[2:-1]), int(words[-1])
+
+
+def comment_of(tenure: int, reservation: str | None) -> str:
+    """Return the comment of a component's job: in which tenure it was submitted, and for what."""
+    return f"agenda tenure={tenure} reservation={reservation or '-'}"
+
+
+def tenure_of(job: SlurmJob) -> int:
+    """Return the tenure in which a component's job was submitted; 0 where it does not say."""
+    for word in job.comment.split():
+        name, _, value = word.partition("=")
+        if name == "tenure" and value.isdecimal():
+            return int(value)
+    return 0
+
+
+def words_of(job: SlurmJob) -> dict[str, str]:
+    """Return the words of an Agenda comment; none of another's."""
+    first, *rest = job.comment.split() or [""]
+    return dict(word.partition("=")[::2] for word in rest) if first == "agenda" else {}

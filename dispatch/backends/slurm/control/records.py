@@ -1,0 +1,237 @@
+"""Jobs, nodes and reservations as Slurm tells of them, in its JSON or in its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dispatch.backends.slurm.control.hostlists import expand_hostlist
+
+#: States in which a job is on its nodes or may come onto them.
+OPEN_STATES: Final = frozenset(
+    {"PENDING", "RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD",
+     "REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "SPECIAL_EXIT", "RESV_DEL_HOLD",
+     "COMPLETING"}
+)  # fmt: skip
+
+#: States of a job whose processes run.
+RUNNING_STATES: Final = frozenset(
+    {"RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
+)
+
+#: States and flags of a node that takes no work. One is UNKNOWN for a moment after slurmctld has
+#: started: what runs there goes on.
+_AWAY_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE"})
+_AWAY_FLAGS: Final = frozenset(
+    {"DRAIN", "FAIL", "POWERED_DOWN", "POWER_DOWN", "POWERING_DOWN", "REBOOT_ISSUED", "INVALID_REG"}
+)
+
+#: Slurm's numbers for "not set" and "without limit".
+_NO_NUMBERS: Final = frozenset({4294967294, 4294967295, 2**64 - 2, 2**64 - 1})
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """One job.
+
+    Attributes
+    ----------
+    id, name, user, comment
+        As submitted.
+    state, reason
+        Slurm's word for where it stands, and why it waits.
+    nodes
+        On which it runs or ran.
+    wanted_nodes
+        Those it has asked for by name.
+    partition, reservations
+        Where it was submitted, and in which reservations it may run.
+    restarts
+        How often it was put back into the queue.
+    status
+        How its script ended, as wait(2) tells it.
+    limit_min
+        Its time limit in minutes; 0 without one.
+    submitted_s, started_s, ends_s
+        Unix times; 0 where there is none. A job that runs ends at its time limit.
+    """
+
+    id: int
+    name: str
+    user: str
+    comment: str
+    state: str
+    reason: str
+    nodes: tuple[str, ...]
+    wanted_nodes: tuple[str, ...] = ()
+    partition: str = ""
+    reservations: tuple[str, ...] = ()
+    restarts: int = 0
+    status: int = 0
+    limit_min: int = 0
+    submitted_s: int = 0
+    started_s: int = 0
+    ends_s: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it runs or may run."""
+        return self.state in OPEN_STATES
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its processes are there."""
+        return self.state in RUNNING_STATES
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has ended, and its nodes are being cleaned."""
+        return self.state == "COMPLETING"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits until somebody releases it."""
+        return self.reason.startswith("JobHeld")
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """One node; `memory` is in MiB, `flags` are what Slurm adds to its state."""
+
+    name: str
+    cpus: int
+    memory: int
+    state: str
+    flags: tuple[str, ...]
+    reason: str
+    partitions: tuple[str, ...]
+    features: tuple[str, ...] = ()
+    gres: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it takes work; Slurm alone judges whether one that is silent is down."""
+        return self.state not in _AWAY_STATES and not _AWAY_FLAGS.intersection(self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmReservation:
+    """One reservation; times are Unix."""
+
+    name: str
+    start_s: int
+    end_s: int
+    nodes: tuple[str, ...]
+    users: tuple[str, ...]
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRights:
+    """Under which reservations of Slurm a job may run on a node.
+
+    Attributes
+    ----------
+    names
+        Of all that Agenda has there, now or later: one that a job does not name keeps it away.
+    own, active
+        Whether the first is the job's own, and whether any of them holds now or soon.
+    """
+
+    names: tuple[str, ...] = ()
+    own: bool = False
+    active: bool = False
+
+
+def job_of(entry: Mapping[str, Any]) -> SlurmJob:
+    """Return a job of ``squeue --json`` or of slurmrestd, whose forms differ by version."""
+    return SlurmJob(
+        id=number(entry["job_id"]),
+        name=entry.get("name") or "",
+        user=entry.get("user_name") or "",
+        comment=entry.get("comment") or "",
+        state=_first(entry["job_state"]),
+        reason=entry.get("state_reason") or "",
+        nodes=expand_hostlist(entry.get("nodes") or ""),
+        wanted_nodes=expand_hostlist(entry.get("required_nodes") or ""),
+        partition=entry.get("partition") or "",
+        reservations=_words(entry.get("resv_name")),
+        restarts=number(entry.get("restart_cnt")),
+        status=_status(entry.get("exit_code")),
+        limit_min=number(entry.get("time_limit")),
+        submitted_s=number(entry.get("submit_time")),
+        started_s=number(entry.get("start_time")),
+        ends_s=number(entry.get("end_time")),
+    )
+
+
+def node_of(entry: Mapping[str, Any]) -> SlurmNode:
+    """Return a node of ``sinfo --json`` or of slurmrestd."""
+    state = entry["state"]
+    words = [state] if isinstance(state, str) else list(state)
+    words += list(entry.get("state_flags") or ())
+    words = [word.upper() for word in words]
+    return SlurmNode(
+        name=entry["name"],
+        cpus=number(entry.get("cpus")),
+        memory=number(entry.get("real_memory")),
+        state=words[0] if words else "UNKNOWN",
+        flags=tuple(words[1:]),
+        reason=entry.get("reason") or "",
+        partitions=tuple(entry.get("partitions") or ()),
+        features=_words(entry.get("features")),
+        gres=_gres(entry.get("gres") or ""),
+    )
+
+
+def reservation_of(line: str) -> SlurmReservation:
+    """Return a reservation of a line of ``scontrol --oneliner show reservation``, times as Unix."""
+    fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+    return SlurmReservation(
+        fields["ReservationName"],
+        int(fields["StartTime"]),
+        int(fields["EndTime"]),
+        expand_hostlist(_set(fields.get("Nodes", ""))),
+        tuple(filter(None, _set(fields.get("Users", "")).split(","))),
+        tuple(filter(None, fields.get("Flags", "").split(","))),
+    )
+
+
+def number(value: Any) -> int:
+    """Return a number of either form, 0 where it is not set."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set", True) else 0
+    if value is None or value in _NO_NUMBERS:
+        return 0
+    return int(value)
+
+
+def _status(value: Any) -> int:
+    if isinstance(value, Mapping) and "return_code" in value:
+        signal = number((value.get("signal") or {}).get("id"))
+        return number(value["return_code"]) << 8 | signal
+    return number(value)
+
+
+def _first(value: Any) -> str:
+    return str(value if isinstance(value, str) else value[0]).upper()
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    found = value.split(",") if isinstance(value, str) else value or ()
+    return tuple(one for one in found if one)
+
+
+def _gres(value: str) -> tuple[tuple[str, int], ...]:
+    """Return ``gpu:a100:4(S:0),fpga:1`` as counts by name."""
+    counts: dict[str, int] = {}
+    for part in filter(None, value.split(",")):
+        words = part.partition("(")[0].split(":")
+        if words[-1].isdecimal():
+            counts[words[0]] = counts.get(words[0], 0) + int(words[-1])
+    return tuple(sorted(counts.items()))
+
+
+def _set(value: str) -> str:
+    return "" if value == "(null)" else value

@@ -1,0 +1,86 @@
+"""SlurmRest: what slurmrestd is asked over HTTP, so that a look at Slurm begins no process.
+
+Commands do the rest: its API (22.05) submits no job on a node by name (``required_nodes`` is
+disabled), makes no reservations, and ends a job by SIGKILL at once.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, job_of, node_of
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmRest:
+    """A slurmrestd.
+
+    Attributes
+    ----------
+    url, api
+        Where it is, and the version of its API, such as v0.0.38.
+    user, token_file
+        As who it is asked, and the file of the token; it is read at each call, so that it may be
+        replaced.
+    """
+
+    url: str
+    api: str
+    user: str
+    token_file: str
+    timeout_s: float = 6.0
+
+    def ping(self) -> None:
+        """Raise what stands in the way."""
+        self._call("GET", "ping")
+
+    def jobs(self) -> list[SlurmJob]:
+        """Return the jobs that slurmctld knows, those that ended lately included."""
+        return [job_of(one) for one in self._call("GET", "jobs")["jobs"]]
+
+    def nodes(self) -> list[SlurmNode]:
+        """Return all nodes."""
+        return [node_of(one) for one in self._call("GET", "nodes")["nodes"]]
+
+    def _call(self, method: str, path: str) -> dict[str, Any]:
+        """Return what slurmrestd answers.
+
+        Raises
+        ------
+        SlurmAwayError
+            If it does not, or slurmctld does not answer it.
+        SlurmError
+            If it refuses the token, or there is no such API.
+        """
+        url = f"{self.url.rstrip('/')}/slurm/{self.api}/{path}"
+        try:
+            token = Path(self.token_file).read_text().strip()
+        except OSError as error:
+            raise SlurmError(f"the token of slurmrestd cannot be read: {error}") from error
+        headers = {"X-SLURM-USER-NAME": self.user, "X-SLURM-USER-TOKEN": token}
+        request = urllib.request.Request(url, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
+                raw = answer.read()
+        except urllib.error.HTTPError as error:
+            raw = error.read()
+            if error.code in (401, 403, 404):
+                raise SlurmError(f"{url}: {error.code} {error.reason}") from error
+        except OSError as error:
+            raise SlurmAwayError(f"{url}: {error}") from error
+        try:
+            found = json.loads(raw or b"{}")
+        except ValueError as error:
+            raise SlurmError(f"{url} answered no JSON: {raw[:80]!r}") from error
+        if found.get("errors"):
+            first = found["errors"][0]
+            text = first.get("description") or first.get("error") or str(first)
+            raise SlurmAwayError(f"{url}: {text}")
+        assert isinstance(found, dict)
+        return found

@@ -1,0 +1,118 @@
+"""Slurm as the backend sees it: settings, commands, and who is asked for jobs and nodes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from dispatch.backends.slurm.control.capabilities import Capabilities, find_capabilities
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
+from dispatch.backends.slurm.control.settings import SlurmSettings
+
+logger = logging.getLogger("agenda.slurm")
+
+#: A look that took so long is followed by a pause of so many times that.
+_PAUSE_FACTOR: Final = 5
+
+#: The longest pause between two looks, seconds.
+_LONGEST_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Jobs by number and nodes by name, at one time."""
+
+    jobs: dict[int, SlurmJob]
+    nodes: dict[str, SlurmNode]
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """One Slurm that was found to be able to do what is needed."""
+
+    settings: SlurmSettings
+    commands: SlurmCommands
+    capabilities: Capabilities
+
+    def look(self) -> Look:
+        """Return its jobs and nodes.
+
+        Raises
+        ------
+        SlurmAwayError
+            If it does not answer.
+        """
+        rest = self.capabilities.rest
+        jobs = self.commands.jobs() if rest is None else rest.jobs()
+        nodes = self.commands.nodes() if rest is None else rest.nodes()
+        return Look({job.id: job for job in jobs}, {node.name: node for node in nodes})
+
+
+class Lookout:
+    """Looks at a Slurm, and not more often than it bears.
+
+    A look that fails or is slow lets the next one wait: five times as long as it took, 10 s at
+    most.
+
+    Parameters
+    ----------
+    slurm
+        Is looked at.
+    steady_s
+        A clock that nobody sets.
+    """
+
+    def __init__(self, slurm: Slurm, steady_s: Callable[[], float] = time.monotonic) -> None:
+        self._slurm = slurm
+        self._steady_s = steady_s
+        self._next_s = 0.0
+        self._failures = 0
+
+    def look(self) -> Look | None:
+        """Return what there is, or None where it is too early, or Slurm does not answer."""
+        began_s = self._steady_s()
+        if began_s < self._next_s:
+            return None
+        try:
+            found = self._slurm.look()
+        except SlurmError as error:
+            self._failures += 1
+            if self._failures == 1:
+                logger.warning("Slurm does not answer; what runs goes on: %s", error)
+            self._wait(began_s, self._slurm.settings.poll_s * 2 ** min(self._failures, 10))
+            return None
+        if self._failures:
+            logger.warning("Slurm answers again")
+        self._failures = 0
+        self._wait(began_s, self._slurm.settings.poll_s)
+        return found
+
+    def hurry(self) -> None:
+        """Look at the next call: something was changed."""
+        if not self._failures:
+            self._next_s = 0.0
+
+    def _wait(self, began_s: float, least_s: float) -> None:
+        now_s = self._steady_s()
+        pause_s = min(max(least_s, _PAUSE_FACTOR * (now_s - began_s)), _LONGEST_S)
+        self._next_s = now_s + pause_s
+
+
+def open_slurm(settings: SlurmSettings) -> Slurm:
+    """Return a Slurm that can do what is needed.
+
+    Raises
+    ------
+    SlurmError
+        With everything that is missing.
+    """
+    commands = SlurmCommands()
+    found = find_capabilities(settings, commands)
+    for warning in found.warnings:
+        logger.warning("%s", warning)
+    return Slurm(settings, commands, found)

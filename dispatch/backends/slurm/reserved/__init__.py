@@ -1,0 +1,1 @@
+"""Entitlements as Slurm reservations, and the jobs that people run in them."""

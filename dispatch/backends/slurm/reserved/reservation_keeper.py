@@ -1,0 +1,218 @@
+"""ReservationKeeper: keeps Slurm's reservations in line with the slots of the Plan.
+
+What is in Slurm is read, compared with what the Plan wants, and the difference carried out;
+nothing is remembered that another process could not read again. Nothing is touched whose name does
+not begin with the prefix.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.records import NodeRights, SlurmReservation
+from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, word_of
+
+logger = logging.getLogger("agenda.slurm")
+
+#: Most changes of one pass; the rest follows in the next.
+MOST_CHANGES: Final = 25
+
+
+@dataclass(slots=True)
+class _Standing:
+    """A reservation in Slurm, and the nodes of it that the Plan still wants as they are."""
+
+    there: SlurmReservation
+    kept: set[str]
+    start_s: int
+    end_s: int
+    changed: bool = False
+
+
+class ReservationKeeper:
+    """Creates, changes and deletes Slurm's reservations.
+
+    Parameters
+    ----------
+    commands
+        Of Slurm.
+    prefix, user
+        What names begin with, and who runs jobs in the reservations.
+    """
+
+    def __init__(self, commands: SlurmCommands, prefix: str, user: str) -> None:
+        self._commands = commands
+        self._prefix = prefix
+        self._user = user
+        self._there: list[SlurmReservation] = []
+        self._said: dict[str, str] = {}
+        self._sequence = 0
+
+    def keep(self, pieces: Sequence[PlanPiece], now_s: int) -> bool:
+        """Bring Slurm in line with the Plan; return whether all of it was done.
+
+        Raises
+        ------
+        SlurmAwayError
+            If Slurm does not answer; the next pass does what is left.
+        """
+        self._read()
+        changes = 0
+        standing = self._standing(pieces, now_s)
+        for piece in self._missing(pieces, standing, now_s):
+            if changes >= MOST_CHANGES:
+                return False
+            changes += self._place(piece, standing, now_s)
+        for one in standing:
+            if changes >= MOST_CHANGES:
+                return False
+            changes += self._put_right(one, now_s)
+        if changes:
+            self._read()
+        return True
+
+    def rights_on(self, node: str, reservation: str | None, now_s: int, soon_s: int) -> NodeRights:
+        """Return under which reservations a job may run on a node, its own first.
+
+        Parameters
+        ----------
+        reservation
+            The Plan's, or None for best effort: that runs in what is lent.
+        now_s, soon_s
+            Unix times; what begins until the second counts as begun.
+        """
+        mine = self._stem(reservation) if reservation is not None else ""
+        here = [one for one in self._there if node in one.nodes and one.end_s > now_s]
+
+        def is_own(one: SlurmReservation) -> bool:
+            return bool(mine) and one.name.startswith(mine) and one.start_s <= soon_s
+
+        here.sort(key=lambda one: (not is_own(one), one.start_s))
+        return NodeRights(
+            tuple(one.name for one in here),
+            own=any(map(is_own, here)),
+            active=any(one.start_s <= soon_s for one in here),
+        )
+
+    def of(self, reservation: str) -> list[SlurmReservation]:
+        """Return what stands in Slurm for a reservation of the Plan, the first to begin first."""
+        stem = self._stem(reservation)
+        return sorted(
+            (one for one in self._there if one.name.startswith(stem)), key=lambda one: one.start_s
+        )
+
+    def admit(self, one: SlurmReservation, user: str) -> None:
+        """Let a user run jobs in a reservation."""
+        if user not in one.users:
+            self._commands.update_reservation(one.name, users=",".join([*one.users, user]))
+            self._read()
+
+    def _read(self) -> None:
+        stem = f"{self._prefix}_"
+        found = self._commands.reservations()
+        self._there = [one for one in found if one.name.startswith(stem)]
+
+    def _stem(self, reservation: str) -> str:
+        return f"{self._prefix}_{word_of(reservation)}_"
+
+    def _standing(self, pieces: Iterable[PlanPiece], now_s: int) -> list[_Standing]:
+        """Return what is there, with the nodes that the Plan wants from and to the same times."""
+        wanted: dict[tuple[str, int, int], set[str]] = {}
+        for piece in pieces:
+            key = (self._stem(piece.reservation), max(piece.start_s, now_s), piece.end_s)
+            wanted.setdefault(key, set()).update(piece.nodes)
+        found: list[_Standing] = []
+        for one in self._there:
+            stem = one.name.rpartition("_")[0] + "_"
+            nodes = wanted.get((stem, max(one.start_s, now_s), one.end_s), set())
+            both = set(one.nodes) & nodes
+            nodes -= both  # two do not both keep a node
+            found.append(_Standing(one, both, one.start_s, one.end_s))
+        return found
+
+    def _missing(
+        self, pieces: Iterable[PlanPiece], standing: Iterable[_Standing], now_s: int
+    ) -> list[PlanPiece]:
+        """Return what no reservation of Slurm holds."""
+        held: dict[tuple[str, int, int], set[str]] = {}
+        for one in standing:
+            stem = one.there.name.rpartition("_")[0] + "_"
+            key = (stem, max(one.start_s, now_s), one.end_s)
+            held.setdefault(key, set()).update(one.kept)
+        found: list[PlanPiece] = []
+        for piece in pieces:
+            key = (self._stem(piece.reservation), max(piece.start_s, now_s), piece.end_s)
+            rest = tuple(node for node in piece.nodes if node not in held.get(key, ()))
+            if rest and piece.end_s > now_s + 1:
+                found.append(PlanPiece(piece.start_s, piece.end_s, piece.reservation, rest))
+        return found
+
+    def _place(self, piece: PlanPiece, standing: Sequence[_Standing], now_s: int) -> int:
+        """Put a piece into a reservation that is there, or into a new one; return the changes."""
+        stem = self._stem(piece.reservation)
+        own = [one for one in standing if one.there.name.startswith(stem)]
+        start_s = max(piece.start_s, now_s)
+        for one in own:
+            if one.kept and (max(one.start_s, now_s), one.end_s) == (start_s, piece.end_s):
+                one.kept.update(piece.nodes)
+                one.changed = True
+                return 0
+        free = [one for one in own if not one.kept and not one.changed]
+        free = [one for one in free if one.start_s > now_s or piece.start_s <= now_s]
+        if free:
+            best = max(free, key=lambda one: len(set(one.there.nodes) & set(piece.nodes)))
+            best.kept, best.changed = set(piece.nodes), True
+            best.end_s = piece.end_s
+            if best.start_s > now_s:
+                best.start_s = start_s
+            return 0
+        return self._try(
+            piece.reservation,
+            lambda: self._commands.create_reservation(
+                self._new_name(stem), start_s, piece.end_s, piece.nodes, [self._user]
+            ),
+        )
+
+    def _put_right(self, one: _Standing, now_s: int) -> int:
+        name = one.there.name
+        if not one.kept:
+            if one.there.end_s <= now_s:
+                return 0  # Slurm deletes it
+            return self._try(name, lambda: self._commands.delete_reservation(name))
+        changes: dict[str, str] = {}
+        if one.kept != set(one.there.nodes):
+            changes["nodes"] = ",".join(sorted(one.kept))
+        if one.start_s != one.there.start_s:
+            changes["starttime"] = instant_word(one.start_s)
+        if one.end_s != one.there.end_s:
+            changes["endtime"] = instant_word(one.end_s)
+        if not changes:
+            return 0
+        return self._try(name, lambda: self._commands.update_reservation(name, **changes))
+
+    def _try(self, what: str, change: Callable[[], None]) -> int:
+        """Make a change; one that Slurm refuses is said once, and tried again at the next pass."""
+        try:
+            change()
+        except SlurmAwayError:
+            raise
+        except SlurmError as error:
+            if "in use" not in str(error) and self._said.get(what) != str(error):
+                logger.warning("the reservation of %s is not as the Plan wants it: %s", what, error)
+            self._said[what] = str(error)
+        else:
+            self._said.pop(what, None)
+        return 1
+
+    def _new_name(self, stem: str) -> str:
+        taken = {one.name for one in self._there}
+        while True:
+            self._sequence += 1
+            name = f"{stem}{self._sequence}"
+            if name not in taken:
+                return name

@@ -1,0 +1,88 @@
+"""What of the Plan is to stand in Slurm as reservations: runs of slots, and pieces of runs alike.
+
+A *run* is a machine that a reservation of the Plan has without a break; slots that touch are one.
+A *piece* is the runs of one reservation that begin and end together: one reservation in Slurm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.plan.plan import Plan
+from planner.reservations.slots import NOWHERE
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PlanPiece:
+    """Nodes of one reservation of the Plan, from one Unix time to another."""
+
+    start_s: int
+    end_s: int
+    reservation: str
+    nodes: tuple[str, ...]
+
+
+def pieces_of(
+    plan: Plan, now_ms: int, until_ms: int, origin_ms: int, nodes: Mapping[str, str]
+) -> list[PlanPiece]:
+    """Return the pieces that go on or begin between two instants, those that begin first first.
+
+    Parameters
+    ----------
+    plan
+        Is only read; reservations of it that are promised totals have no pieces.
+    now_ms, until_ms
+        From the Plan's origin.
+    origin_ms
+        The origin as Unix ms.
+    nodes
+        Slurm's name of each machine.
+    """
+    step_ms = plan.grid.step_ms
+    step, last = now_ms // step_ms, until_ms // step_ms
+    slots, owner = plan.table.slots_after(step)
+    near = (slots[:, 0] <= last) & (slots[:, 3] != NOWHERE)
+    slots, owner = slots[near], owner[near]
+    order = np.lexsort((slots[:, 0], slots[:, 3], owner))
+    found: dict[tuple[int, int, int], set[str]] = {}
+    names = tuple(plan.table.machines)
+    run: tuple[int, int, int, int] | None = None
+
+    def close(one: tuple[int, int, int, int]) -> None:
+        number, machine, start, end = one
+        if names[machine] in nodes:
+            found.setdefault((number, start, end), set()).add(nodes[names[machine]])
+
+    for index in order.tolist():
+        start, end, _, machine = slots[index].tolist()
+        number = int(owner[index])
+        if run is not None and run[:2] == (number, machine) and start <= run[3]:
+            run = (number, machine, run[2], max(run[3], end))
+            continue
+        if run is not None:
+            close(run)
+        run = (number, machine, start, end)
+    if run is not None:
+        close(run)
+
+    def unix_s(at: int) -> int:
+        return (origin_ms + at * step_ms) // 1000
+
+    pieces = [
+        PlanPiece(unix_s(start), unix_s(end), plan.table.id_of(number), tuple(sorted(held)))
+        for (number, start, end), held in found.items()
+    ]
+    return sorted(pieces)
+
+
+def word_of(reservation: str) -> str:
+    """Return a reservation's id as a word that Slurm takes in a name; another id, another word."""
+    plain = re.sub(r"[^A-Za-z0-9.-]", "-", reservation)[:64]
+    if plain == reservation:
+        return plain
+    return f"{plain}.{hashlib.sha256(reservation.encode()).hexdigest()[:8]}"

@@ -1,0 +1,138 @@
+"""UserJobs: jobs that people submitted to Slurm for a reservation of the Plan (`agenda sbatch`).
+
+Such a job waits, held, with ``reservation=ID`` in its comment. When the reservation stands in
+Slurm the job is bound to it (its nodes, its begin, its end) and released; when the Plan moves it
+before it began, it is bound anew. A job is bound only where its user is the tenant of the
+reservation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.job_names import key_of, words_of
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmReservation
+from dispatch.backends.slurm.control.settings import SlurmSettings
+from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
+
+logger = logging.getLogger("agenda.slurm")
+
+#: What a job was bound to last.
+_Binding = tuple[str, tuple[str, ...], int, int]
+
+
+class UserJobs:
+    """Binds people's jobs to the reservations that they were submitted for.
+
+    Parameters
+    ----------
+    settings, commands, keeper
+        Of the Slurm.
+    """
+
+    def __init__(
+        self, settings: SlurmSettings, commands: SlurmCommands, keeper: ReservationKeeper
+    ) -> None:
+        self._settings = settings
+        self._commands = commands
+        self._keeper = keeper
+        self._bound: dict[int, _Binding] = {}
+        self._said: set[int] = set()
+        self._closed: set[str] = set()
+
+    def follow(self, jobs: Iterable[SlurmJob], tenants: Mapping[str, str], now_s: int) -> list[str]:
+        """Bind the jobs that wait; return the reservations whose jobs are done.
+
+        Parameters
+        ----------
+        jobs
+            All that Slurm knows.
+        tenants
+            Whose the reservations of the Plan are that jobs name.
+        now_s
+            Unix time.
+
+        Raises
+        ------
+        SlurmAwayError
+            If Slurm does not answer.
+        """
+        going: set[str] = set()
+        done: dict[str, None] = {}
+        waiting: set[int] = set()
+        for job in jobs:
+            id_ = self._reservation_of(job)
+            if id_ is None or not self._is_owner(job, id_, tenants):
+                continue
+            if job.is_open:
+                going.add(id_)
+            elif job.state == "COMPLETED" and words_of(job).get("close") == "yes":
+                done[id_] = None
+            if job.state == "PENDING":
+                waiting.add(job.id)
+                self._bind(job, id_, now_s)
+        self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
+        found = [id_ for id_ in done if id_ not in going and id_ not in self._closed]
+        self._closed.update(found)
+        return found
+
+    def named(self, jobs: Iterable[SlurmJob]) -> set[str]:
+        """Return the reservations of the Plan that people's jobs name."""
+        found = (self._reservation_of(job) for job in jobs)
+        return {id_ for id_ in found if id_ is not None}
+
+    def _reservation_of(self, job: SlurmJob) -> str | None:
+        """Return what a job of people names; None for jobs of components and all others."""
+        id_ = words_of(job).get("reservation", "-")
+        is_component = key_of(self._settings.prefix, job.name) is not None
+        return None if id_ == "-" or is_component else id_
+
+    def _is_owner(self, job: SlurmJob, id_: str, tenants: Mapping[str, str]) -> bool:
+        tenant = tenants.get(id_)
+        if tenant is None:
+            return False
+        if tenant != job.user and job.is_open and job.id not in self._said:
+            self._said.add(job.id)
+            logger.warning(
+                "job %s of %s asks for %s, which is of %s", job.id, job.user, id_, tenant
+            )
+        return tenant == job.user
+
+    def _bind(self, job: SlurmJob, id_: str, now_s: int) -> None:
+        there = [one for one in self._keeper.of(id_) if one.end_s > now_s]
+        if not there:
+            return
+        best = max(there, key=lambda one: (len(one.nodes), -one.start_s))
+        binding = (best.name, best.nodes, best.start_s, best.end_s)
+        if self._bound.get(job.id) == binding:
+            return
+        try:
+            self._keeper.admit(best, job.user)
+            self._commands.update_job(job.id, **_changes(job, best, now_s, self._settings.promised))
+            if job.is_held:
+                self._commands.release(job.id)
+        except SlurmAwayError:
+            raise
+        except SlurmError as error:
+            if job.id not in self._said:
+                logger.warning("job %s cannot be bound to %s: %s", job.id, best.name, error)
+            self._said.add(job.id)
+            return
+        self._bound[job.id] = binding
+
+
+def _changes(job: SlurmJob, one: SlurmReservation, now_s: int, partition: str) -> dict[str, str]:
+    """Return what binds a job to a reservation: it begins with it and ends with it."""
+    minutes = max(1, (one.end_s - max(one.start_s, now_s)) // 60)
+    if 0 < job.limit_min < minutes:
+        minutes = job.limit_min
+    return {
+        "reservationname": one.name,
+        "partition": partition,
+        "reqnodelist": ",".join(one.nodes),
+        "starttime": instant_word(max(one.start_s, now_s)),
+        "timelimit": str(minutes),
+    }

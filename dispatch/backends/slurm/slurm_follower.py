@@ -1,0 +1,124 @@
+"""SlurmFollower: at every tick, Slurm's reservations and people's jobs as the Plan wants them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from dispatch.backends.slurm.backend import OrderOf, SlurmBackend
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.records import NodeRights
+from dispatch.backends.slurm.control.slurm import Slurm
+from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
+from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, pieces_of
+from dispatch.backends.slurm.reserved.user_jobs import UserJobs
+from planner.plan.plan import Plan
+
+logger = logging.getLogger("agenda.slurm")
+
+#: How long before a reservation of Slurm begins jobs may already name it, ms.
+_SOON_MS: Final = 5_000
+
+#: Pause between two looks at an unchanged Plan, and at reservations that others may have changed.
+_PLAN_S, _OTHERS_S = 5.0, 30.0
+
+
+class SlurmFollower:
+    """A backend, and beside it what is reserved in Slurm.
+
+    Parameters
+    ----------
+    slurm
+        Carries components out.
+    order
+        What a delta starts.
+    tenure
+        Number of the tenure in which this process leads.
+    origin_ms
+        The Plan's origin as Unix ms.
+    steady_s
+        A clock that nobody sets.
+
+    Attributes
+    ----------
+    backend
+        Runs components in these reservations.
+    """
+
+    def __init__(
+        self,
+        slurm: Slurm,
+        order: OrderOf,
+        tenure: int,
+        origin_ms: int,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slurm = slurm
+        self._origin_ms = origin_ms
+        self._steady_s = steady_s
+        settings = slurm.settings
+        self._keeper = ReservationKeeper(slurm.commands, settings.prefix, settings.user)
+        self._jobs = UserJobs(settings, slurm.commands, self._keeper)
+        self.backend = SlurmBackend(
+            slurm,
+            order,
+            tenure=tenure,
+            origin_ms=origin_ms,
+            rights_on=self._rights_on,
+            steady_s=steady_s,
+        )
+        self._version = -1
+        self._read_s = self._kept_s = -1e9
+        self._wanted: list[PlanPiece] = []
+        self._kept: list[PlanPiece] | None = None
+        self._tenants: dict[str, str] = {}
+        self._failed = ""
+
+    def read(self, plan: Plan, now_ms: int) -> None:
+        """Read of the Plan what :meth:`follow` is to carry out; the caller holds the Plan."""
+        look = self.backend.newest
+        named = set() if look is None else self._jobs.named(look.jobs.values())
+        numbers = {id_: plan.table.number_of(id_) for id_ in named}
+        self._tenants = {
+            id_: plan.table.scope(number)[0]
+            for id_, number in numbers.items()
+            if number is not None
+        }
+        at_s = self._steady_s()
+        if plan.version == self._version and at_s - self._read_s < _PLAN_S:
+            return
+        settings = self._slurm.settings
+        until_ms = now_ms + round(1000 * settings.ahead_s)
+        self._wanted = pieces_of(plan, now_ms, until_ms, self._origin_ms, settings.machines)
+        self._version, self._read_s = plan.version, at_s
+
+    def follow(self, now_ms: int) -> list[str]:
+        """Bring Slurm in line with what was read; return the reservations whose jobs are done.
+
+        What fails is said once and tried again at the next tick.
+        """
+        now_s, at_s = self._unix_s(now_ms), self._steady_s()
+        look = self.backend.newest
+        try:
+            if self._wanted != self._kept or at_s - self._kept_s > _OTHERS_S:
+                done = self._keeper.keep(self._wanted, now_s)
+                self._kept, self._kept_s = (self._wanted if done else None), at_s
+            if look is None:
+                return []
+            ended = self._jobs.follow(look.jobs.values(), self._tenants, now_s)
+        except SlurmError as error:
+            if str(error) != self._failed:
+                logger.warning("reservations in Slurm wait: %s", error)
+            self._failed, self._kept = str(error), None
+            return []
+        self._failed = ""
+        return ended
+
+    def _rights_on(self, node: str, reservation: str | None, at_ms: int) -> NodeRights:
+        soon_s = self._unix_s(at_ms + _SOON_MS)
+        return self._keeper.rights_on(node, reservation, self._unix_s(at_ms), soon_s)
+
+    def _unix_s(self, plan_ms: int) -> int:
+        return (plan_ms + self._origin_ms) // 1000

@@ -1,0 +1,1 @@
+"""Commands beside those of a Slurm that a server works with."""

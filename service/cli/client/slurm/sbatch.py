@@ -1,0 +1,149 @@
+"""`agenda sbatch`: a reservation, and a job of Slurm that runs in it, in one step."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from typing import Any, Final
+
+import click
+
+from agenda.errors import REFUSAL_CODES
+from service.cli.client.server import Server, client_options, entry_path
+from service.cli.client.slurm.batch_script import marked_words, shape_of
+from service.cli.plans.plan_tables import offer_lines
+from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.options import duration, read_text
+
+_PATH: Final = "/v1/reservations"
+
+#: Options of `agenda sbatch` that a line ``#AGENDA`` may give.
+_LINES: Final = ("deadline", "work", "id", "queue")
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--deadline", metavar="WHEN",
+              help="End of all work: a duration from now, a time of day or RFC 3339.")  # fmt: skip
+@click.option("--work", metavar="DURATION",
+              help="Nodes times how long the job runs.  [default: by its --time]")  # fmt: skip
+@click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
+@click.option("--queue", help="Queue of the request.")
+@client_options
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS] SCRIPT [ARGS]")
+@reports_errors
+def sbatch(
+    server: Server,
+    deadline: str | None,
+    work: str | None,
+    id_: str | None,
+    queue: str | None,
+    words: tuple[str, ...],
+) -> int:
+    """Reserve nodes before a deadline and submit SCRIPT to Slurm in them.
+
+    Options of sbatch are passed on and say what is reserved: nodes, tasks, CPUs, memory, GPUs and
+    time.
+    Lines "#AGENDA --deadline=6h --work=8h" of the script stand for options that are not given.
+    Exits with 3 if the reservation is refused: nothing is submitted then.
+    """
+    if shutil.which("sbatch") is None:
+        raise CliError("there is no sbatch here; run this where Slurm's commands are")
+    place = script_place(words)
+    script = read_text(words[place])
+    lines = _own_lines(script)
+    given = {"deadline": deadline, "work": work, "id": id_, "queue": queue}
+    options = {name: given[name] or lines.get(name) for name in _LINES}
+    shape = shape_of([*marked_words(script, "SBATCH"), *words[:place]])
+    if not options["deadline"]:
+        raise CliError("give --deadline, or a line #AGENDA --deadline=6h in the script")
+    seconds = _seconds(options["work"], shape.nodes, shape.limit_s)
+    body: dict[str, Any] = {
+        "rdl": shape.request(seconds, _end(options["deadline"])),
+        "tenant": pwd.getpwuid(os.getuid()).pw_name,
+    }
+    body |= {name: options[name] for name in ("id", "queue") if options[name]}
+    reply = server.once(_PATH, body)
+    if not reply.ok:
+        code = reply.body.get("code") if isinstance(reply.body, dict) else None
+        click.echo(f"agenda: {reply.problem()}", err=True)
+        refusal = (reply.body or {}).get("refusal") or {} if code else {}
+        for line in offer_lines(refusal.get("offers", ())):
+            click.echo(line, err=True)
+        return REFUSED if code in REFUSAL_CODES else ERROR
+    return _submit(server, reply.body, words)
+
+
+def script_place(words: tuple[str, ...]) -> int:
+    """Return where among sbatch's words the script is: the first that is no option or its value.
+
+    Raises
+    ------
+    CliError
+        If there is none.
+    """
+    place = 0
+    while place < len(words):
+        word = words[place]
+        if not word.startswith("-"):
+            return place
+        alone = word.startswith("--") and ("=" in word or word in _FLAGS)
+        glued = not word.startswith("--") and (len(word) > 2 or word in _FLAGS)
+        place += 1 if alone or glued else 2
+    raise CliError("name a script; without one sbatch reads standard input, and this does not")
+
+
+#: Options of sbatch without a value.
+_FLAGS: Final = frozenset(
+    {"--exclusive", "--requeue", "--no-requeue", "--parsable", "--quiet", "-Q", "--verbose", "-v",
+     "--wait", "-W", "--overcommit", "-O", "--oversubscribe", "-s", "--contiguous",
+     "--ignore-pbs", "--spread-job", "--use-min-nodes", "--test-only", "--reboot", "-k",
+     "--no-kill"}
+)  # fmt: skip
+
+
+def _own_lines(script: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    words = iter(marked_words(script, "AGENDA"))
+    for word in words:
+        name, mark, value = word.removeprefix("--").partition("=")
+        if name not in _LINES or not word.startswith("--"):
+            raise CliError(f"#AGENDA {word}: write one of --{', --'.join(_LINES)}")
+        found[name] = value if mark else next(words, "")
+    return found
+
+
+def _seconds(work: str | None, nodes: int, limit_s: int | None) -> int:
+    """Return how long the job runs."""
+    if work:
+        whole_ms = duration(work)
+        return max(1, -(-whole_ms // (1000 * nodes)))
+    if limit_s:
+        return limit_s
+    raise CliError("say how long it runs: --work 8h (node time), or sbatch's --time")
+
+
+def _end(text: str) -> str:
+    """Return a deadline in RDL: durations count from the submission."""
+    return text if ":" in text or text.startswith("+") else f"+{text}"
+
+
+def _submit(server: Server, reservation: dict[str, Any], words: tuple[str, ...]) -> int:
+    """Submit the job, held until the server binds it; without it the reservation is given up."""
+    id_ = reservation["id"]
+    own = ["--parsable", "--hold", f"--comment=agenda reservation={id_} close=yes"]
+    done = subprocess.run(["sbatch", *own, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        server.call("DELETE", entry_path(_PATH, id_))
+        raise CliError(f"{done.stderr.strip()}; the reservation was given up")
+    job = done.stdout.strip().partition(";")[0]
+    click.echo(f"Submitted batch job {job}")
+    click.echo(f"reserved as {id_}: {_when(reservation)}", err=True)
+    return DONE
+
+
+def _when(reservation: dict[str, Any]) -> str:
+    begin, end = reservation.get("begin_at"), reservation.get("finish_at")
+    return f"from {begin} to {end}" if begin and end else str(reservation.get("state"))

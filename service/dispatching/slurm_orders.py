@@ -1,0 +1,50 @@
+"""What components of a server's executions are to run as jobs of a Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.settings import read_settings
+from dispatch.backends.slurm.control.slurm import open_slurm
+from dispatch.backends.slurm.slurm_follower import SlurmFollower
+from dispatch.executions.assignment import Delta
+from dispatch.executions.table import ExecutionTable
+from service.replication.replica import Replica
+
+
+def slurm_follower(
+    settings: Path, table: ExecutionTable, tenure: int, replica: Replica
+) -> SlurmFollower:
+    """Return what carries out the executions of a table on the Slurm that a file describes.
+
+    Raises
+    ------
+    SlurmError
+        If it does not answer, or cannot do what is needed.
+    """
+    slurm = open_slurm(read_settings(settings))
+    return SlurmFollower(slurm, order_of(table), tenure, -replica.plan_ms(0))
+
+
+def order_of(table: ExecutionTable) -> Callable[[Delta], ComponentOrder]:
+    """Return what a delta starts."""
+
+    def order(delta: Delta) -> ComponentOrder:
+        execution = table.get(delta.execution)
+        assert execution is not None
+        component = next(
+            part.component for part in execution.parts if part.component.name == delta.component
+        )
+        return ComponentOrder(
+            execution.application.name,
+            execution.tenant,
+            component.command,
+            component.resources,
+            component.environment,
+            component.core,
+            execution.application.reservation,
+        )
+
+    return order

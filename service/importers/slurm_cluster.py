@@ -1,0 +1,235 @@
+"""A Slurm as a cluster: nodes alike are machine groups, what takes nodes away is outages.
+
+Nodes are whole: one on which a job of others runs that promised work would not push aside is away
+until the job's time limit, one that is down or drained until it is back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
+from service.dispatching.machine_watch import LOST_MS
+
+#: Signs of a label; others become a dash.
+_NO_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmView:
+    """What a Slurm shows at an instant.
+
+    Attributes
+    ----------
+    nodes, reservations, jobs
+        All of them.
+    at_s
+        Unix time.
+    """
+
+    nodes: Sequence[SlurmNode]
+    reservations: Sequence[SlurmReservation]
+    jobs: Sequence[SlurmJob]
+    at_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmModel:
+    """How it is read.
+
+    Attributes
+    ----------
+    promised, best_effort
+        Partitions of Agenda's work; nodes outside either are left out.
+    prefix
+        What names of Agenda's own jobs and reservations begin with.
+    step_s, horizon_s
+        Of the cluster file.
+    jobs
+        Whether jobs of others make outages.
+    """
+
+    promised: str
+    best_effort: str
+    prefix: str
+    step_s: int
+    horizon_s: int
+    jobs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSlurm:
+    """What was made of it.
+
+    Attributes
+    ----------
+    cluster, settings
+        Text of the cluster file and of the settings file.
+    machines
+        The node of each machine.
+    outages
+        How many there are.
+    endless
+        Jobs of others without a time limit: they count as running to the horizon.
+    """
+
+    cluster: str
+    settings: str
+    machines: Mapping[str, str]
+    outages: int
+    endless: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Away:
+    """A machine that is away from one Unix time to another."""
+
+    machine: str
+    start_s: int
+    end_s: int
+    kind: str
+    why: str
+
+
+def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
+    """Return a Slurm as a cluster file, and the settings that tie the two together.
+
+    Raises
+    ------
+    ValueError
+        If no node is in both partitions.
+    """
+    needed = {model.promised, model.best_effort}
+    nodes = [node for node in view.nodes if needed <= set(node.partitions)]
+    if not nodes:
+        both = " and ".join(sorted(needed))
+        raise ValueError(f"no node is in the partition {both}; Slurm has {len(view.nodes)} nodes")
+    groups = _groups(nodes)
+    machines = {
+        f"{name}-{index}": node.name
+        for name, alike in groups.items()
+        for index, node in enumerate(alike)
+    }
+    origin_s = view.at_s // model.step_s * model.step_s
+    machine_of = {node: machine for machine, node in machines.items()}
+    away = list(_away(view, model, machine_of, origin_s))
+    taken = [job.id for job in view.jobs if _is_in_the_way(job, model) and not _end_of(job)]
+    cluster = "\n".join(
+        [
+            f'step = "{model.step_s}s"',
+            f'horizon = "{model.horizon_s}s"',
+            f'origin = "{_instant(origin_s)}"',
+            *(line for name, alike in groups.items() for line in _group_lines(name, alike)),
+            *(line for one in away for line in _outage_lines(one)),
+            "",
+        ]
+    )
+    return ImportedSlurm(
+        cluster, _settings(model, machines), machines, len(away), tuple(sorted(taken))
+    )
+
+
+def _groups(nodes: Iterable[SlurmNode]) -> dict[str, list[SlurmNode]]:
+    """Return nodes alike by the name of their group, in the order of their numbers."""
+    everywhere = frozenset.intersection(*(frozenset(node.partitions) for node in nodes))
+    alike: dict[tuple[object, ...], list[SlurmNode]] = {}
+    for node in sorted(nodes, key=lambda one: _natural(one.name)):
+        own = frozenset(node.partitions) - everywhere
+        kind = (node.cpus, node.memory, node.gres, frozenset(node.features), own)
+        alike.setdefault(kind, []).append(node)
+    found: dict[str, list[SlurmNode]] = {}
+    for group in alike.values():
+        stems = {node.name.rstrip("0123456789-_.") for node in group}
+        stem = (stems.pop() if len(stems) == 1 else "") or "node"
+        name, number = stem, 1
+        while name in found:
+            number += 1
+            name = f"{stem}{number}"
+        found[name] = group
+    return found
+
+
+def _natural(name: str) -> tuple[object, ...]:
+    parts = re.split(r"(\d+)", name)
+    return tuple(int(part) if part.isdecimal() else part for part in parts)
+
+
+def _group_lines(name: str, nodes: Sequence[SlurmNode]) -> Iterator[str]:
+    first = nodes[0]
+    gres = "".join(f", {kind} = {count}" for kind, count in first.gres)
+    yield from ("", "[[machines]]", f'name = "{name}"', f"count = {len(nodes)}")
+    yield f'resources = {{ cpu = {first.cpus}, memory = "{first.memory} MiB"{gres} }}'
+    labels = sorted({_NO_LABEL.sub("-", one) for one in first.features})
+    if labels:
+        yield f"labels = [{', '.join(f'{one!r}' for one in labels)}]"
+
+
+def _away(
+    view: SlurmView, model: SlurmModel, machine_of: Mapping[str, str], origin_s: int
+) -> Iterator[_Away]:
+    horizon_s = origin_s + model.horizon_s
+    for node in view.nodes:
+        if node.name in machine_of and not node.is_up:
+            lost_s = origin_s + LOST_MS // 1000
+            why = f"{node.state.lower()} {' '.join(node.flags).lower()}".strip()
+            yield _Away(machine_of[node.name], origin_s, lost_s, "loss", f"{why} {node.reason}")
+    for one in view.reservations:
+        if one.name.startswith(f"{model.prefix}_") or one.end_s <= view.at_s:
+            continue
+        for name in one.nodes:
+            if name in machine_of:
+                end_s = min(one.end_s, horizon_s)
+                start_s = max(one.start_s, origin_s)
+                if start_s < end_s:
+                    yield _Away(machine_of[name], start_s, end_s, "maintenance", one.name)
+    for job in view.jobs:
+        if not _is_in_the_way(job, model):
+            continue
+        for name in job.nodes:
+            if name in machine_of:
+                end_s = min(_end_of(job) or horizon_s, horizon_s)
+                yield _Away(
+                    machine_of[name], origin_s, max(end_s, origin_s + 1), "drain", f"job {job.id}"
+                )
+
+
+def _is_in_the_way(job: SlurmJob, model: SlurmModel) -> bool:
+    """Return whether a job runs that promised work would not push aside."""
+    own = job.name.startswith(f"{model.prefix}/") or job.comment.startswith("agenda ")
+    return model.jobs and job.is_up and not own and job.partition != model.best_effort
+
+
+def _end_of(job: SlurmJob) -> int:
+    """Return when a job reaches its time limit; 0 where it has none."""
+    return job.ends_s if job.limit_min else 0
+
+
+def _outage_lines(one: _Away) -> Iterator[str]:
+    group, _, _ = one.machine.rpartition("-")
+    comment = " ".join(one.why.split())
+    yield from ("", f"[[outages]]  # {comment}", f'machines = "{group}"')
+    yield f'names = ["{one.machine}"]'
+    yield f'start = "{_instant(one.start_s)}"'
+    yield f'end = "{_instant(one.end_s)}"'
+    yield f'kind = "{one.kind}"'
+
+
+def _settings(model: SlurmModel, machines: Mapping[str, str]) -> str:
+    lines = [
+        f'promised = "{model.promised}"',
+        f'best_effort = "{model.best_effort}"',
+        f'prefix = "{model.prefix}"',
+        "",
+        "[machines]",
+        *(f'"{machine}" = "{node}"' for machine, node in machines.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _instant(unix_s: int) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

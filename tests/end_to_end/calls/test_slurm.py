@@ -1,0 +1,248 @@
+"""A real Slurm under a real server: promises made over HTTP are kept on its nodes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from dispatch.backends.slurm.control.records import SlurmJob
+from service.cli.client.server_process import ServerProcess
+from service.cli.main import main
+from tests.end_to_end.server_process import Client, serving
+from tests.own_slurm import OwnSlurm, own_slurm
+from tests.patience import eventually
+
+pytestmark = pytest.mark.slurm
+
+NODES = 6
+CLUSTER = f"""
+step = "1s"
+horizon = "1h"
+
+[[machines]]
+name = "n"
+count = {NODES}
+resources = {{ cpu = 4, memory = "2000 MiB" }}
+"""
+
+
+class SlurmLab:
+    """A server on a Slurm, and a file that runs write to."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.slurm: OwnSlurm = own_slurm()
+        self._stack = stack
+        self.cluster = folder / "cluster.toml"
+        self.cluster.write_text(CLUSTER)
+        machines = {f"n-{index}": f"n{index + 1}" for index in range(NODES)}
+        self.settings = self.slurm.settings_file(folder / "slurm.toml", machines)
+        self.prefix = self.settings.read_text().split('"')[1]
+        self.server: ServerProcess | None = None
+        self.port: int | None = None
+
+    def serve(self) -> None:
+        """Start the server, at the same port each time."""
+        database = self.folder / "agenda.db"
+        self.server = self._stack.enter_context(
+            serving(database, self.cluster, port=self.port, slurm=str(self.settings))
+        )
+        self.port = self.server.port
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """Return the body of an answer that is not a problem."""
+        assert self.port is not None
+        status, found = Client(self.port).call(method, path, body)
+        assert status < 300, found
+        return found
+
+    def reserve(self, id_: str, rdl: str, tenant: str = "root") -> dict[str, Any]:
+        """Reserve; return the answer."""
+        body = {"id": id_, "rdl": rdl, "tenant": tenant}
+        return dict(self.call("POST", "/v1/reservations", body))
+
+    def submit(self, id_: str, *components: dict[str, Any], **more: Any) -> None:
+        """Submit an application."""
+        whole = {"name": id_, "components": list(components), **more}
+        body = {"id": id_, "tenant": "root", "application": whole}
+        self.call("POST", "/v1/applications", body)
+
+    def application(self, id_: str) -> dict[str, Any]:
+        """Return an application."""
+        return dict(self.call("GET", f"/v1/applications/{id_}"))
+
+    def running(self, id_: str, component: str = "") -> list[SlurmJob]:
+        """Return the jobs of an application that run."""
+        stem = f"{self.prefix}/{id_}/{component}"
+        return [
+            job for job in self.slurm.jobs(self.prefix) if job.is_up and job.name.startswith(stem)
+        ]
+
+    def jobs(self, id_: str) -> list[SlurmJob]:
+        """Return all jobs of an application."""
+        return self.slurm.jobs(f"{self.prefix}/{id_}/")
+
+    def slots(self, id_: str) -> set[str]:
+        """Return the machines that the Plan holds for a reservation."""
+        found = self.call("GET", f"/v1/reservations/{id_}")
+        text = json.dumps(found["atoms"])
+        return {f"n-{index}" for index in range(NODES) if f'"n-{index}"' in text}
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.slurm.clear(self.prefix)
+        self.slurm.wait_for_nodes()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
+    """Return a server on a Slurm."""
+    with ExitStack() as stack:
+        found = SlurmLab(tmp_path_factory.mktemp("slurm"), stack)
+        stack.callback(found.close)
+        found.serve()
+        yield found
+
+
+def part(name: str, count: int, command: str, *, core: bool = True, cpu: int = 4) -> dict[str, Any]:
+    """Return a component."""
+    return {
+        "name": name, "count": count, "core": core, "resources": {"cpu": cpu}, "command": command,
+    }  # fmt: skip
+
+
+def until(look: Callable[[], Any], limit_s: float = 120) -> Any:
+    """Wait, looking as often as a busy machine bears."""
+    return eventually(look, limit_s=limit_s, pause_s=0.3)
+
+
+def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(lab: SlurmLab) -> None:
+    """Elastic work and another user's Slurm job fill all; four nodes are given up, then filled."""
+    lab.submit("fill", part("c", 1, "sleep 300"), part("e", 4, "sleep 300", core=False))
+    until(lambda: len(lab.running("fill")) == 5)
+    lab.slurm.commands.run(
+        "sbatch", "--parsable", f"--job-name={lab.prefix}-other", "--partition=scavenge",
+        "--requeue", "--nodes=1", "--exclusive", "--output=/dev/null", "--wrap=sleep 300",
+    )  # fmt: skip
+    until(lambda: lab.slurm.jobs(f"{lab.prefix}-other")[0].is_up)
+
+    began_s = time.time()
+    answer = lab.reserve("gang", "window(atom(<4 cpu>, 5, 5, 8, 40), +4, +24)")
+    lab.submit("mpi", part("rank", 5, "sleep 4"), reservation="gang")
+    assert answer["state"] == "accepted"
+    until(lambda: any(one.name.startswith(lab.prefix) for one in lab.slurm.commands.reservations()))
+
+    until(lambda: lab.application("mpi")["state"] == "completed")
+    ranks = lab.jobs("mpi")
+    assert len(ranks) == 5
+    assert {job.partition for job in ranks} == {"agenda"}
+    assert len({job.nodes for job in ranks}) == 5
+    assert all(began_s + 3 <= job.started_s <= began_s + 24 for job in ranks)
+    assert max(job.started_s for job in ranks) - min(job.started_s for job in ranks) <= 5
+    first = min(job.started_s for job in ranks)
+    kept = [job for job in lab.jobs("fill") if job.started_s < first and job.ends_s > first + 2]
+    assert len(kept) <= 1  # the rest had been given back
+
+    until(lambda: len(lab.running("fill")) >= 4)
+    lab.call("DELETE", "/v1/applications/fill")
+    lab.slurm.clear(f"{lab.prefix}-other")
+    until(lambda: not lab.running("fill"))
+
+
+def test_what_was_promised_on_a_killed_node_is_kept_on_another(lab: SlurmLab) -> None:
+    """Its slurmd is killed before the window: the Plan moves, Slurm's reservation follows."""
+    lab.reserve("late", "window(atom(<4 cpu>, 2, 2, 6, 12), +15, +40)")
+    lab.submit("job", part("w", 2, "sleep 2"), reservation="late")
+    before = lab.slots("late")
+    assert len(before) == 2
+    lost = sorted(before)[0]
+    node = f"n{int(lost.partition('-')[2]) + 1}"
+    lab.slurm.kill(node)
+    try:
+        until(lambda: lost not in lab.slots("late"))
+        until(lambda: lab.application("job")["state"] == "completed", 120)
+        done = [job for job in lab.jobs("job") if job.state == "COMPLETED"]
+        assert len(done) == 2
+        assert node not in {name for job in done for name in job.nodes}
+        assert lab.call("GET", "/v1/cluster")["outages"]
+    finally:
+        lab.slurm.start(node)
+        lab.slurm.wait_for_nodes()
+    until(lambda: _is_up(lab, lost))
+
+
+def _is_up(lab: SlurmLab, machine: str) -> bool:
+    lab.submit(f"try-{time.monotonic_ns()}", part("w", NODES, "true"))
+    try:
+        return bool(until(lambda: len(_nodes_of_tries(lab)) == NODES, 20))
+    except TimeoutError:
+        return False
+
+
+def _nodes_of_tries(lab: SlurmLab) -> set[str]:
+    return {name for job in lab.slurm.jobs(f"{lab.prefix}/try-") for name in job.nodes}
+
+
+def test_a_script_is_reserved_and_submitted_in_one_step(lab: SlurmLab) -> None:
+    """It waits held, is bound to its reservation, runs on its nodes, and gives the rest back."""
+    script = lab.folder / "job.sh"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=4\n#SBATCH --output=/dev/null\n"
+        "#AGENDA --deadline=25s --work=20s\n"
+        f"echo $SLURM_JOB_NUM_NODES $1 > {lab.folder}/said\n"
+    )
+    url = f"http://127.0.0.1:{lab.port}"
+    answer = CliRunner().invoke(
+        main,
+        ["sbatch", "--server", url, f"--id=script-{lab.prefix}", "-J", "mine", str(script), "word"],
+    )
+    assert answer.exit_code == 0, answer.output
+    job = int(answer.output.split()[3])
+    id_ = f"script-{lab.prefix}"
+    listing = CliRunner().invoke(main, ["squeue", "--server", url, "-o", "json"])
+    entry = next(one for one in json.loads(listing.output) if one["job"] == job)
+    assert (entry["reservation"], entry["promised"]) == (id_, "accepted")
+
+    until(lambda: (lab.folder / "said").exists())
+    found = next(one for one in lab.slurm.commands.jobs() if one.id == job)
+    assert (lab.folder / "said").read_text() == "2 word\n"
+    assert (found.partition, len(found.nodes)) == ("agenda", 2)
+    assert [name.startswith(lab.prefix) for name in found.reservations] == [True]
+    until(lambda: lab.call("GET", f"/v1/reservations/{id_}")["state"] == "completed")
+
+
+def test_a_script_that_is_refused_submits_nothing(lab: SlurmLab) -> None:
+    """Seven nodes of six: exit code 3 or an error with the reason, and no job."""
+    script = lab.folder / "large.sh"
+    script.write_text("#!/bin/bash\n#AGENDA --deadline=5m\n#SBATCH -N 7 -t 1\ntrue\n")
+    before = len(lab.slurm.commands.jobs())
+    url = f"http://127.0.0.1:{lab.port}"
+    answer = CliRunner().invoke(main, ["sbatch", "--server", url, str(script)])
+    assert answer.exit_code in (1, 3)
+    assert len(lab.slurm.commands.jobs()) == before
+
+
+def test_restarts_in_mid_flight_lose_nothing_and_start_nothing_twice(lab: SlurmLab) -> None:
+    """The server is killed and slurmctld restarted while a gang runs: it ends as one."""
+    notes = lab.folder / "notes"
+    go = lab.folder / "go"
+    command = f"echo $AGENDA_INDEX >> {notes}; while [ ! -e {go} ]; do sleep 0.2; done"
+    lab.submit("long", part("w", 4, command, cpu=2), part("e", 2, command, core=False, cpu=1))
+    until(lambda: notes.exists() and len(notes.read_text().split()) == 6)
+    assert lab.server is not None
+    lab.server.kill()
+    lab.slurm.kill("slurmctld")
+    lab.slurm.start("slurmctld")
+    lab.serve()
+    until(lambda: lab.application("long")["state"] == "running", 120)
+    go.touch()
+    until(lambda: lab.application("long")["state"] == "completed")
+    assert len(notes.read_text().split()) == 6
+    assert {job.state for job in lab.jobs("long")} <= {"COMPLETED", "CANCELLED"}

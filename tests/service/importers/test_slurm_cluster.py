@@ -1,0 +1,87 @@
+"""A Slurm as a cluster file: groups of nodes alike, outages, and the node of each machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
+from dispatch.backends.slurm.control.settings import read_settings
+from planner.files import read_cluster
+from service.importers.slurm_cluster import SlurmModel, SlurmView, import_slurm
+
+AT = 1_795_424_500
+MODEL = SlurmModel("agenda", "scavenge", "agenda", 60, 14 * 86_400, jobs=True)
+BOTH = ("agenda", "main", "scavenge")
+
+
+def node(name: str, cpus: int = 4, state: str = "IDLE", **more: object) -> SlurmNode:
+    """Return a node."""
+    whole = {"flags": (), "reason": "", "partitions": BOTH, **more}
+    return SlurmNode(name, cpus, 8000, state, **whole)  # type: ignore[arg-type]
+
+
+def job(
+    id_: int, *nodes: str, partition: str = "main", name: str = "run", minutes: int = 5
+) -> SlurmJob:
+    """Return a job that runs."""
+    found = SlurmJob(id_, name, "bob", "", "RUNNING", "", nodes, partition=partition)
+    return replace(found, limit_min=minutes, ends_s=AT + 60 * minutes)
+
+
+def test_nodes_alike_are_a_group_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """Ten comes after two; another size, another group; a node outside a partition is left out."""
+    nodes = [node(f"c{n}") for n in (10, 2, 1)]
+    nodes += [node("c3", 8, gres=(("gpu", 2),)), node("login", partitions=("main",))]
+    found = import_slurm(SlurmView(nodes, (), (), AT), MODEL)
+    assert dict(found.machines) == {"c-0": "c1", "c-1": "c2", "c-2": "c10", "c2-0": "c3"}
+
+    path = tmp_path / "cluster.toml"
+    path.write_text(found.cluster)
+    cluster = read_cluster(path)
+    assert [(group.name, group.count) for group in cluster.machines] == [("c", 3), ("c2", 1)]
+    assert cluster.machines[1].resources["gpu"] == 2
+    settings = tmp_path / "slurm.toml"
+    settings.write_text(found.settings)
+    assert dict(read_settings(settings).machines) == dict(found.machines)
+
+
+def test_what_takes_nodes_away_is_an_outage(tmp_path: Path) -> None:
+    """A drained node, maintenance to come and a job; not Agenda's own, nor what is pushed aside."""
+    view = SlurmView(
+        [node("n1", flags=("DRAIN",)), *(node(f"n{n}") for n in (2, 3, 4))],
+        [
+            SlurmReservation("maint", AT + 3600, AT + 7200, ("n2",), ("root",), ("MAINT",)),
+            SlurmReservation("agenda_r_1", AT, AT + 60, ("n3",), ("root",), ()),
+        ],
+        [
+            job(7, "n3"),
+            job(8, "n4", partition="scavenge"),
+            job(9, "n4", name="agenda/x/w/0"),
+        ],
+        AT,
+    )
+    found = import_slurm(view, MODEL)
+    path = tmp_path / "cluster.toml"
+    path.write_text(found.cluster)
+    outages = read_cluster(path).outages
+    assert sorted((one.kind, one.indices) for one in outages) == [
+        ("drain", (2,)),
+        ("loss", (0,)),
+        ("maintenance", (1,)),
+    ]
+    assert import_slurm(view, replace(MODEL, jobs=False)).outages == 2
+
+
+def test_a_job_without_a_limit_counts_to_the_horizon_and_is_named() -> None:
+    """Who imports is told."""
+    found = import_slurm(SlurmView([node("n1")], (), [job(7, "n1", minutes=0)], AT), MODEL)
+    assert (found.outages, found.endless) == (1, (7,))
+
+
+def test_partitions_without_nodes_are_an_error() -> None:
+    """The message names them."""
+    with pytest.raises(ValueError, match="no node is in the partition agenda and scavenge"):
+        import_slurm(SlurmView([node("n1", partitions=("main",))], (), (), AT), MODEL)
