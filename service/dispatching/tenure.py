@@ -38,6 +38,7 @@ from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
 from service.dispatching.table_record import keep_table
 from service.dispatching.table_solver import TableSolver
+from service.dispatching.time_below import TimeBelowBook
 from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
@@ -105,6 +106,7 @@ class Tenure:
             )
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
+        self._time_below = TimeBelowBook(replica.store)
         self._slots = SlotAccount(_TICK_MS)
         self._credits = CreditBook()
         dispatcher = Dispatcher(options_of(self._cluster))
@@ -227,6 +229,7 @@ class Tenure:
         before = self._slots.counts
         self._slots.observe(directive, short, self._pool.down)
         self._telemetry.count_slots(before, self._slots.counts)
+        self._time_below.observe(directive.at_ms, short.reservations)
 
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""
