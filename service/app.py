@@ -85,7 +85,7 @@ def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
 
 def _read_call(route: Route, path: dict[str, str]) -> Call:
     raw = b"" if route.body is None else _read_raw()
-    query = request.args.to_dict(flat=False)
+    query = {} if route.open_query else request.args.to_dict(flat=False)
     return read_call(route, request.environ, raw, path, query)
 
 

@@ -113,6 +113,8 @@ class Route:
         Least role that may call it; None: anybody, without a token.
     failure
         The form of its failures; None: problems of RFC 9457.
+    open_query
+        Whether parameters that are not in `query` are left alone: a page reads them itself.
     """
 
     method: str
@@ -128,6 +130,7 @@ class Route:
     live: bool = False
     role: Role | None = Role.USER
     failure: FailureForm | None = None
+    open_query: bool = False
 
 
 def linked(place: str, *calls: str) -> dict[str, dict[str, Any]]:

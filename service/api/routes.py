@@ -6,8 +6,8 @@ from typing import Final
 
 from service.api.openapi.description import description_routes
 from service.api.route import Route
-from service.api.views import diagnostics, health, yarn
-from service.api.views.access import audit, tokens
+from service.api.views import diagnostics, health, pages, yarn
+from service.api.views.access import audit, caller, tokens
 from service.api.views.applications import applications, assignments, executors
 from service.api.views.cluster import cluster, dispatch_policy, machines, outages
 from service.api.views.events import calendar_feeds, events, webhooks
@@ -40,11 +40,13 @@ _CALLS: Final[tuple[Route, ...]] = (
     *assignments.ROUTES,
     *insight.ROUTES,
     *executors.ROUTES,
+    *caller.ROUTES,
     *tokens.ROUTES,
     *audit.ROUTES,
     *yarn.ROUTES,
     *health.ROUTES,
     *diagnostics.ROUTES,
+    *pages.ROUTES,
 )
 
 ROUTES: Final = (*_CALLS, *description_routes(_CALLS))

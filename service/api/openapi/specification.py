@@ -14,7 +14,7 @@ from service.api.fields import ID_SCHEMA, Field
 from service.api.route import Body, Documented, FailureForm, Header, Route
 from service.api.schemas import SCHEMAS
 from service.api.views import yarn
-from service.api.views.access import audit, tokens
+from service.api.views.access import audit, caller, tokens
 from service.api.views.applications import applications, assignments
 from service.api.views.cluster import dispatch_policy, machines
 from service.api.views.events import calendar_feeds, webhooks
@@ -55,6 +55,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
                 **calendar_feeds.SCHEMAS,
+                **caller.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
                 **holds.SCHEMAS,
                 **comparisons.SCHEMAS,

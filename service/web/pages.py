@@ -1,0 +1,55 @@
+"""The pages: where each is found, what it is called, and who may see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from service.access.user import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the browser.
+
+    Attributes
+    ----------
+    name
+        Of its template (``templates/NAME.html``), its module (``static/pages/NAME.js``) and, where
+        there is one, its style (``static/style/NAME.css``).
+    paths
+        Under which it is served, parts in braces; links lead to the first.
+    title
+        How links and the window call it.
+    key
+        With ``g`` before it, the key that goes there; empty: none.
+    role
+        The least role that is offered it; None: anybody. Its data is guarded by the calls it makes.
+    listed
+        Whether it stands among the links of every page.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    title: str
+    key: str = ""
+    role: Role | None = Role.USER
+    listed: bool = True
+
+
+#: In the order of the links.
+PAGES: Final = (
+    Page("plan", ("/ui/",), "Plan", "p"),
+    Page("reservation", ("/ui/reservations/{id}",), "Reservation", listed=False),
+    Page("ask", ("/ui/ask",), "Ask", "a"),
+    Page(
+        "optimise", ("/ui/optimizations", "/ui/optimizations/{id}"), "Optimise", "o", Role.OPERATOR
+    ),
+    Page("compare", ("/ui/compare",), "Compare", "v", Role.OPERATOR),
+    Page("cluster", ("/ui/cluster",), "Cluster", "c"),
+    Page("machines", ("/ui/machines",), "Machines", "m"),
+    Page("applications", ("/ui/applications", "/ui/applications/{id}"), "Applications", "w"),
+    Page("promises", ("/ui/promises",), "Promises", "k"),
+    Page("audit", ("/ui/audit",), "Audit", "u", Role.OPERATOR),
+    Page("sign-in", ("/ui/sign-in",), "Sign in", role=None, listed=False),
+)

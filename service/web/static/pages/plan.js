@@ -1,0 +1,3 @@
+import { openShell } from "../core/shell.js";
+
+await openShell();
