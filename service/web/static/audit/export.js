@@ -1,0 +1,29 @@
+// The audit as a file: CSV for spreadsheets, JSON for programs. Made in the browser, sent nowhere.
+
+export const NAMES = ["number", "at", "user", "address", "call", "kind", "tenant", "about", "detail", "version"];
+
+/**
+ * A cell of a CSV file. What a spreadsheet would take for a formula begins with an apostrophe.
+ * @param {unknown} value
+ */
+function cell(value) {
+  const text = String(value ?? "");
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+/** @param {any[]} rows */
+export const csvOf = (rows) => [NAMES, ...rows.map((row) => NAMES.map((name) => row[name]))]
+  .map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+
+/**
+ * Lets the browser save a text as a file.
+ * @param {string} name @param {string} text @param {string} media
+ */
+export function save(name, text, media) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: media }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
