@@ -17,6 +17,7 @@ from planner.reservations.state import NUMBERED_STATES
 from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
 from service.access.user import User
+from service.calls.plan.bar_choice import BarChoice
 from service.problems import ApiError, malformed
 from service.windows import Window, WindowBook
 
@@ -30,13 +31,14 @@ _Ints = NDArray[np.int64]
 class BarSpan:
     """Which bars: of a time in ms from the origin (None: from now, to the horizon), of a tenant.
 
-    `rows` asks for what each holds over time, too.
+    `rows` asks for what each holds over time, too; `choice` says which are sent of many.
     """
 
     start_ms: int | None = None
     end_ms: int | None = None
     tenant: str | None = None
     rows: bool = False
+    choice: BarChoice = BarChoice()
 
 
 def bars(
@@ -62,7 +64,7 @@ def bars(
         ``malformed`` for a time that is not planned, or too many bars.
     """
     with reading() as plan:
-        numbers, others = _chosen(plan, wanted, user)
+        numbers, total, others = _chosen(plan, wanted, user)
         unread = book.unread(plan, numbers)
         ordinals = plan.table.meta["ordinal"][numbers].tolist()
         body = _columns(plan, wanted, numbers)
@@ -71,12 +73,12 @@ def bars(
     book.read(unread)
     windows = book.windows(ordinals)
     body["window_from"], body["window_until"] = _window_columns(windows, grid)
-    return {**body, **held, "others": others}
+    return {**body, **held, "total": total, "others": others}
 
 
-def _chosen(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int]:
-    """Return the reservations to show, and how many of others hold something then."""
-    start, end = _steps_of(plan, wanted)
+def _chosen(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int, int]:
+    """Return the reservations to show, how many there are, and how many there are of others."""
+    start, end = steps_of_bars(plan, wanted)
     table = plan.table
     whole = table.matching(range(len(table)), wanted.tenant)
     held = table.holding_between(whole, start, end)
@@ -86,13 +88,16 @@ def _chosen(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int]:
         seen = np.array([user.acts_for(word) for word in column.words], dtype=np.bool_)
         mine = seen[column.place] if len(held) else np.zeros(0, dtype=np.bool_)
         others, held = int((~mine).sum()), held[mine]
-    if len(held) > MOST_BARS:
-        message = f"{len(held)} bars are more than {MOST_BARS}"
-        raise malformed([ApiError(message, pointer="?to", fix="ask for a shorter time")])
-    return held, others
+    held = wanted.choice.found(table, held)
+    shown = wanted.choice.part(table, held)
+    if len(shown) > MOST_BARS:
+        message = f"{len(shown)} bars are more than {MOST_BARS}"
+        fix = "ask for a shorter time, or for the most that you need"
+        raise malformed([ApiError(message, pointer="?to", fix=fix)])
+    return shown, len(held), others
 
 
-def _steps_of(plan: Plan, span: BarSpan) -> tuple[int, int]:
+def steps_of_bars(plan: Plan, span: BarSpan) -> tuple[int, int]:
     """Return the first step of a time and the first past it; the past is shown too."""
     grid = plan.grid
     start = plan.now if span.start_ms is None else max(grid.floor(span.start_ms), 0)
@@ -105,7 +110,7 @@ def _steps_of(plan: Plan, span: BarSpan) -> tuple[int, int]:
 
 def _columns(plan: Plan, span: BarSpan, numbers: _Ints) -> dict[str, Any]:
     grid, meta = plan.grid, plan.table.meta[numbers]
-    start, end = _steps_of(plan, span)
+    start, end = steps_of_bars(plan, span)
     tenants = scope_column(plan.table, numbers, "tenant")
     shown = np.unique(tenants.place)
     place = np.zeros(len(tenants.words) + 1, dtype=np.int64)

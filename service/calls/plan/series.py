@@ -121,8 +121,10 @@ def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:
     )
 
 
-def steps_of(plan: Plan, span: PlanSpan) -> tuple[int, int, int]:
+def steps_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, int, int]:
     """Return the first step of a span, the first past it, and the steps of a bucket.
+
+    With `past` a span that asks for it begins before the present.
 
     Raises
     ------
@@ -130,10 +132,11 @@ def steps_of(plan: Plan, span: PlanSpan) -> tuple[int, int, int]:
         ``malformed``, as :func:`capture`.
     """
     grid, first = plan.grid, plan.ledger.first
-    start = first if span.start_ms is None else max(grid.floor(span.start_ms), first)
+    least = 0 if past else first
+    start = first if span.start_ms is None else max(grid.floor(span.start_ms), least)
     end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
     if start >= end:
-        low, high = grid.seconds(first), grid.seconds(grid.horizon)
+        low, high = grid.seconds(least), grid.seconds(grid.horizon)
         message = f"nothing is planned there; the Plan reaches from {low} to {high} seconds"
         raise malformed([ApiError(message, pointer="?from")])
     bucket = 1
@@ -144,9 +147,9 @@ def steps_of(plan: Plan, span: PlanSpan) -> tuple[int, int, int]:
             raise malformed([ApiError(message, pointer="?step")])
     count = -(-(end - start) // bucket)
     if count > MOST_BUCKETS:
-        least = grid.seconds(-(-(end - start) // MOST_BUCKETS))
+        longer = grid.seconds(-(-(end - start) // MOST_BUCKETS))
         message = f"{count} buckets are more than {MOST_BUCKETS}"
-        raise malformed([ApiError(message, pointer="?step", fix=f"ask for step={least} or more")])
+        raise malformed([ApiError(message, pointer="?step", fix=f"ask for step={longer} or more")])
     return start, end, bucket
 
 

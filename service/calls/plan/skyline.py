@@ -53,7 +53,8 @@ def skyline(
     """Return one resource over time: capacity, and what each layer holds of it.
 
     Of a bucket the step counts at which most is held in all: the layers then add up to
-    ``allocated`` of ``GET /v1/plan``. The caller holds the Plan.
+    ``allocated`` of ``GET /v1/plan``. What is past, and still in the Plan, is shown where it is
+    asked for. The caller holds the Plan.
 
     Raises
     ------
@@ -61,7 +62,7 @@ def skyline(
         ``malformed`` for a resource that there is not, or too many amounts for one answer.
     """
     row, resource = _resource_of(plan, resource)
-    start, end, bucket = steps_of(plan, span)
+    start, end, bucket = steps_of(plan, span, past=True)
     table = plan.table
     held = table.holding_between(np.arange(len(table)), start, end)
     layers = _layers_of(plan, held, division, user)
@@ -73,7 +74,7 @@ def skyline(
     peaks = _peaks(amounts.sum(axis=0), bucket)
     calendar = calendar_of(plan.cluster, start, end)
     capacity = calendar.dense(calendar.capacity(resource))
-    free = plan.ledger.free[row, start - plan.ledger.first : end - plan.ledger.first]
+    free = _free(plan, row, capacity - amounts.sum(axis=0), start, end)
     unit, size = UNITS.get(resource, ("units", 1))
     edges = np.arange(0, end - start, bucket)
     grid = plan.grid
@@ -95,6 +96,14 @@ def skyline(
             for place, (name, slot) in enumerate(zip(layers.names, layers.slots, strict=True))
         ],
     }
+
+
+def _free(plan: Plan, row: int, unheld: _Ints, start: int, end: int) -> _Ints:
+    """Return what is free at each step; of the past, what nobody held."""
+    first = plan.ledger.first
+    free = np.maximum(unheld, 0)
+    free[max(first - start, 0) :] = plan.ledger.free[row, max(start - first, 0) : end - first]
+    return free
 
 
 def _resource_of(plan: Plan, asked: str | None) -> tuple[int, str]:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from service.api.call import Call
-from service.api.fields import Field, choice, flag, moment, span_of_time, text
+from service.api.fields import Field, choice, flag, integer, moment, span_of_time, text
 from service.api.route import Documented, Header, Route, json_of
-from service.calls.plan.bars import BarSpan, bars
+from service.calls.plan.bar_choice import ORDERS, BarChoice
+from service.calls.plan.bars import MOST_BARS, BarSpan, bars
+from service.calls.plan.counts import counts
 from service.calls.plan.series import PlanSpan
 from service.calls.plan.skyline import DIVISIONS, skyline
 from service.calls.plan.tenants import tenants
@@ -99,12 +101,23 @@ SCHEMAS: Final[dict[str, Any]] = {
             ),
             "row_length": _list(_NUMBER, "Seconds."),
             "row_bundles": _list(_COUNT),
+            "total": {**_COUNT, "description": "How many there are, sent or not."},
             "others": {**_COUNT, "description": "Reservations there that you do not see."},
         },
         "rows",
         "row_after",
         "row_length",
         "row_bundles",
+    ),
+    "PlanCounts": _object(
+        {
+            **{name: schema for name, schema in _SPAN.items() if name != "step"},
+            "states": {
+                "type": "object",
+                "description": "How many of each state; `refused` counts by submission.",
+                "additionalProperties": _COUNT,
+            },
+        }
     ),
     "TenantList": _object(
         {
@@ -149,8 +162,15 @@ def _bars(runtime: Runtime, call: Call) -> Response:
         return known
     query = call.query
     start, end = runtime.resolve(query["from"]), runtime.resolve(query["to"])
-    wanted = BarSpan(start, end, tenant, query["rows"])
+    part = BarChoice(query["most"], query["order"], query["spread"], query["find"])
+    wanted = BarSpan(start, end, tenant, query["rows"], part)
     return _tagged(bars(runtime.reading, runtime.windows, wanted, call.user))
+
+
+def _counts(runtime: Runtime, call: Call) -> Response:
+    start, end = runtime.resolve(call.query["from"]), runtime.resolve(call.query["to"])
+    with runtime.reading() as plan:
+        return Response(200, counts(plan, BarSpan(start, end), call.user))
 
 
 def _tenants(runtime: Runtime, call: Call) -> Response:
@@ -197,8 +217,22 @@ ROUTES: Final = (
             *_TIMES,
             text("tenant", "Only of this tenant.", default=None),
             flag("rows", "Also what each holds over time."),
+            integer("most", "Send at most so many of them.", 1, MOST_BARS, default=None),
+            choice("order", "Of many, send the first by this.", ORDERS, default="admission"),
+            flag("spread", "Of many, send those that lie evenly over all in that order."),
+            text("find", "Only those with this in their id.", default=""),
         ),
         headers=_MATCH,
+    ),
+    Route(
+        "GET",
+        "/v1/plan/counts",
+        "getPlanCounts",
+        "How many reservations of each state a time holds, and how many requests it refused.",
+        _counts,
+        {200: Documented("Counts by state.", json_of("PlanCounts"))},
+        problems=(Code.MALFORMED,),
+        query=_TIMES,
     ),
     Route(
         "GET",

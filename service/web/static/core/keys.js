@@ -10,7 +10,7 @@ const MOVES = /^(Arrow|Page|Home|End|Enter)/;
  * @property {string[]} keys as KeyboardEvent names them; "g p" is a pair; one that begins with
  *   "Ctrl+" or "Alt+" is pressed with that
  * @property {string} says what it does
- * @property {() => void} act
+ * @property {(key: string) => void} act is told which of its keys it was
  * @property {string} [shown] how the list writes them
  * @property {boolean} [field] also obeyed while a text is written
  */
@@ -55,7 +55,7 @@ function obey(event) {
   const found = known.find((one) => one.keys.includes(name) && (!kept || one.field));
   if (found) {
     event.preventDefault();
-    found.act();
+    found.act(event.key);
   } else if (!kept && known.some((one) => one.keys.some((key) => key.startsWith(`${name} `)))) {
     waiting = name;
     since = event.timeStamp;
