@@ -15,15 +15,3 @@ function cell(value) {
 /** @param {any[]} rows */
 export const csvOf = (rows) => [NAMES, ...rows.map((row) => NAMES.map((name) => row[name]))]
   .map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
-
-/**
- * Lets the browser save a text as a file.
- * @param {string} name @param {string} text @param {string} media
- */
-export function save(name, text, media) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: media }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}

@@ -1,16 +1,16 @@
 // Outages over time: a lane for each group, a bar for each outage, hatched by its kind.
-import { BELOW, Stage } from "../chart/stage.js";
-import { ticks } from "../chart/axis.js";
 import { palette } from "../chart/palette.js";
+import { BELOW, LEFT, Stage } from "../chart/stage.js";
+import { drawNow, drawTimes, FONT, hatchRect } from "../chart/strokes.js";
 
 const TRACK = 22;
 const GAP = 8;
 const TOP = 6;
 /** Colour by kind; the hatching tells them apart, too. */
-const LOOKS = /** @type {Record<string, {colour: string, step: number, cross: boolean}>} */ ({
-  loss: { colour: "bad", step: 6, cross: true },
-  drain: { colour: "accent", step: 9, cross: false },
-  maintenance: { colour: "warn", step: 5, cross: false },
+const LOOKS = /** @type {Record<string, {colour: string, apart: number, cross: boolean}>} */ ({
+  loss: { colour: "bad", apart: 6, cross: true },
+  drain: { colour: "accent", apart: 11, cross: false },
+  maintenance: { colour: "warn", apart: 5, cross: false },
 });
 
 /**
@@ -40,14 +40,13 @@ export class OutageLanes {
     this.tops = [];
     this.chosen = "";
     this.stage = new Stage(host, span, {
-      draw: (g, width, height) => this.#draw(g, width, height),
+      draw: (g, width, height) => this.draw(g, width, height),
       press: (x, y) => {
         const bar = this.#at(x, y);
         if (bar && !bar.ghost) choose(bar.outage);
       },
       hover: (x, y) => { host.title = x < 0 ? "" : this.#says(this.#at(x, y)); },
     });
-    this.stage.left = 120;
   }
 
   /**
@@ -108,44 +107,30 @@ export class OutageLanes {
   }
 
   /** @param {any} g @param {number} width @param {number} height */
-  #draw(g, width, height) {
-    const { stage } = this;
-    const colours = palette();
-    const bottom = height - BELOW;
-    g.font = "12px system-ui, sans-serif";
-    g.textBaseline = "middle";
-    for (const tick of ticks(this.span.from, this.span.to, width - stage.left, this.times)) {
-      const x = Math.round(stage.x(tick.at)) + 0.5;
-      if (x < stage.left) continue;
-      g.fillStyle = tick.day ? colours.line : colours.grid;
-      g.fillRect(x, 0, 1, bottom);
-      g.fillStyle = colours.faint;
-      g.textAlign = x > width - 30 ? "right" : "center";
-      g.fillText(tick.text, x, height - BELOW / 2);
-    }
+  draw(g, width, height) {
+    drawTimes(g, this.stage, this.times);
     this.#drawLanes(g, width);
     g.save();
     g.beginPath();
-    g.rect(stage.left, 0, width - stage.left, bottom);
+    g.rect(LEFT, 0, width - LEFT, height - BELOW);
     g.clip();
     for (const bar of this.bars) this.#drawBar(g, bar);
-    const now = stage.x(this.times.present());
-    g.fillStyle = colours.now;
-    g.fillRect(Math.round(now), 0, 1.5, bottom);
     g.restore();
+    drawNow(g, this.stage, this.times.present());
   }
 
   /** @param {any} g @param {number} width */
   #drawLanes(g, width) {
     const colours = palette();
+    g.font = FONT;
+    g.textBaseline = "middle";
+    g.textAlign = "right";
     this.groups.forEach((group, lane) => {
-      const [top, next] = [this.tops[lane], this.tops[lane + 1]];
+      const name = group.name.length > 9 ? `${group.name.slice(0, 8)}…` : group.name;
       g.fillStyle = colours.ink;
-      g.textAlign = "right";
-      const name = group.name.length > 15 ? `${group.name.slice(0, 14)}…` : group.name;
-      g.fillText(name, this.stage.left - 8, top + TRACK / 2 - 2);
+      g.fillText(name, LEFT - 8, this.tops[lane] + TRACK / 2 - 2);
       g.fillStyle = colours.line;
-      g.fillRect(0, next - GAP / 2, width, 1);
+      g.fillRect(0, this.tops[lane + 1] - GAP / 2, width, 1);
     });
   }
 
@@ -153,45 +138,48 @@ export class OutageLanes {
   #drawBar(g, bar) {
     const colours = palette();
     const look = LOOKS[bar.outage.kind] ?? LOOKS.loss;
-    const { x, y, width, height } = this.#box(bar);
-    g.save();
-    g.beginPath();
-    g.rect(x, y, width, height);
-    g.strokeStyle = colours[look.colour];
-    if (bar.ghost) g.setLineDash([5, 4]);
+    const colour = colours[look.colour];
+    const box = this.#box(bar);
+    const [left, right] = [Math.max(box.x, LEFT - 4), Math.min(box.x + box.width, this.stage.width + 4)];
+    if (right <= left) return;
+    if (!bar.ghost) {
+      hatchRect(g, left, box.y, right - left, box.height, colour, look.apart);
+      if (look.cross) crossLines(g, left, box.y, right - left, box.height, colour, look.apart);
+    }
+    g.strokeStyle = colour;
     g.lineWidth = bar.outage.id === this.chosen ? 3 : 1.5;
-    g.stroke();
-    g.clip();
-    if (!bar.ghost) hatch(g, x, y, width, height, look);
-    g.restore();
+    g.setLineDash(bar.ghost ? [5, 4] : []);
+    g.strokeRect(left, box.y, right - left, box.height);
+    g.setLineDash([]);
     const text = `${bar.outage.names.length} of ${this.groups[bar.lane].count}`;
-    if (width < g.measureText(text).width + 16) return;
-    const left = Math.max(x, this.stage.left) + 6;
+    g.font = FONT;
+    const wide = g.measureText(text).width;
+    if (right - left < wide + 16) return;
     g.fillStyle = colours.panel;
-    g.fillRect(left - 3, y + 2, g.measureText(text).width + 6, height - 4);
+    g.fillRect(left + 3, box.y + 2, wide + 8, box.height - 4);
     g.fillStyle = colours.ink;
     g.textAlign = "left";
-    g.fillText(text, left, y + height / 2 + 0.5);
+    g.fillText(text, left + 7, box.y + box.height / 2 + 0.5);
   }
 }
 
 /**
+ * Lines across those of `hatchRect`.
  * @param {any} g @param {number} x @param {number} y @param {number} width @param {number} height
- * @param {{step: number, cross: boolean}} look
+ * @param {string} colour @param {number} apart
  */
-function hatch(g, x, y, width, height, look) {
-  const first = x - height - ((x - height) % look.step);
-  const last = x + width + height;
-  g.lineWidth = 1;
-  g.globalAlpha = 0.75;
+function crossLines(g, x, y, width, height, colour, apart) {
+  g.save();
   g.beginPath();
-  for (let at = Math.max(first, -2 * height); at < Math.min(last, 4000); at += look.step) {
-    g.moveTo(at, y + height);
-    g.lineTo(at + height, y);
-    if (look.cross) {
-      g.moveTo(at, y);
-      g.lineTo(at + height, y + height);
-    }
+  g.rect(x, y, width, height);
+  g.clip();
+  g.strokeStyle = colour;
+  g.lineWidth = 1;
+  g.beginPath();
+  for (let at = Math.floor((x - height) / apart) * apart; at < x + width; at += apart) {
+    g.moveTo(at, y);
+    g.lineTo(at + height, y + height);
   }
   g.stroke();
+  g.restore();
 }

@@ -1,5 +1,6 @@
 // Audit: who changed what, when and from where; for operators.
-import { csvOf, save } from "../audit/export.js";
+import { csvOf } from "../audit/export.js";
+import { download } from "../chart/save.js";
 import { read, withQuery } from "../core/api.js";
 import { $, make } from "../core/dom.js";
 import { addKeys } from "../core/keys.js";
@@ -99,7 +100,7 @@ async function exportAs(form) {
       $("exported").textContent = `${count(found.length)} read …`;
     } while (cursor !== null && found.length < MOST);
     const text = form === "csv" ? csvOf(found) : `${JSON.stringify(found, null, 1)}\n`;
-    save(`audit.${form}`, text, form === "csv" ? "text/csv" : "application/json");
+    download(new Blob([text], { type: form === "csv" ? "text/csv" : "application/json" }), `audit.${form}`);
     const left = cursor === null ? "" : ` Older ones are left out: a file has ${count(MOST)} at most; narrow the time.`;
     $("exported").textContent = `${counted(found.length, "change")} in audit.${form}.${left}`;
   });

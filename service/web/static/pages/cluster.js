@@ -1,4 +1,5 @@
 // Cluster: groups, outages on a time axis, what an outage would do, and the end of one.
+import { offerSaving } from "../chart/save.js";
 import { Span } from "../chart/span.js";
 import { affectedElement, affectedWords, namesOf } from "../cluster/affected.js";
 import { OutageForm } from "../cluster/outage-form.js";
@@ -144,6 +145,8 @@ $("shown").textContent = times.span(Math.round(span.from), Math.round(span.to));
 span.addEventListener("change", showSpan);
 times.addEventListener("change", () => { showSpan(); draw(); });
 $("whole").addEventListener("click", whole);
+offerSaving([{ stage: lanes.stage, draw: (g, width, height) => lanes.draw(g, width, height) }], () => "outages",
+  { png: $("save-png"), svg: $("save-svg"), print: $("print") });
 if (mayChange) {
   const form = new OutageForm(times, state.cluster.machines, {
     ghost: (outage) => {

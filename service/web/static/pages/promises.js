@@ -1,5 +1,5 @@
 // Promises: kept, late, degraded and failed by tenant and over time, and what is left of the budget.
-import { lookOf } from "../chart/palette.js";
+import { swatch } from "../chart/skyline.js";
 import { read, withQuery } from "../core/api.js";
 import { $, make } from "../core/dom.js";
 import { addKeys } from "../core/keys.js";
@@ -58,10 +58,8 @@ const budgetText = ({ left }) => (left < 0 ? `${decimal(Math.round(10 * -left) /
 
 /** A tenant with its colour; null: all others. @param {string|null} tenant */
 function nameOf(tenant) {
-  const look = lookOf(tenant === null ? null : slots.get(tenant) ?? null);
-  const swatch = make("i", { class: look.hatched ? "swatch hatched" : "swatch", "aria-hidden": "true" });
-  swatch.style.color = look.colour;
-  return make("span", { class: "name" }, swatch, tenant === null ? "all others" : tenant);
+  const mark = swatch(tenant === null ? null : slots.get(tenant) ?? null);
+  return make("span", { class: "name" }, mark, tenant === null ? "all others" : tenant);
 }
 
 async function refresh() {
