@@ -33,11 +33,11 @@ export function affectedElement(answer, tried) {
   const fates = Object.keys(FATES).filter((fate) => answer.affected.some((/** @type {any} */ one) => one.fate === fate));
   const parts = fates.map((fate) => {
     const here = answer.affected.filter((/** @type {any} */ one) => one.fate === fate).length;
-    return make("span", { title: FATES[fate] }, make("b", { text: here }), make("span", { class: `state ${fate}`, text: fate }));
+    return make("span", { title: FATES[fate] }, make("b", { text: here }), " ", make("span", { class: `state ${fate}`, text: fate }));
   });
   return make("div", { class: "affected" },
     make("p", { class: "figures" }, ...(parts.length ? parts : [make("span", {}, tried ? "Nobody would be affected." : "Nobody is affected.")]),
-      answer.dropped ? make("span", {}, make("b", { text: decimal(answer.dropped) }), "value of what is degraded") : null),
+      answer.dropped ? make("span", {}, make("b", { text: decimal(answer.dropped) }), " value of what is degraded") : null),
     answer.short ? make("p", { class: "trouble", text: `The machines still lack: ${answer.short}` }) : null,
     answer.affected.length ? new PagedTable({ label: "Reservations affected", columns, rows: answer.affected, size: 20 }).element : null);
 }

@@ -104,7 +104,7 @@ function showBudget(sum) {
 }
 
 /** @param {string} value @param {string} what */
-const figure = (value, what) => make("span", {}, make("b", { text: value }), what);
+const figure = (value, what) => make("span", {}, make("b", { text: value }), ` ${what} `);
 
 /** @param {Partial<typeof DEFAULTS>} change */
 async function set(change) {
