@@ -65,3 +65,7 @@ class BarChoice:
             tenant = scope_column(table, numbers, "tenant").place
             return np.lexsort((meta["begin"], tenant))
         return np.argsort(meta[self.order], kind="stable")
+
+
+#: All of them.
+EVERY_BAR: Final = BarChoice()

@@ -17,7 +17,7 @@ from planner.reservations.state import NUMBERED_STATES
 from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
 from service.access.user import User
-from service.calls.plan.bar_choice import BarChoice
+from service.calls.plan.bar_choice import EVERY_BAR, BarChoice
 from service.problems import ApiError, malformed
 from service.windows import Window, WindowBook
 
@@ -38,7 +38,7 @@ class BarSpan:
     end_ms: int | None = None
     tenant: str | None = None
     rows: bool = False
-    choice: BarChoice = BarChoice()
+    choice: BarChoice = EVERY_BAR
 
 
 def bars(

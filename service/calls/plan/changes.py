@@ -9,6 +9,7 @@ from typing import Any, Final
 from planner.plan.plan import Plan
 from service.access.user import User
 from service.calls.reservations.pages import refusal_to_json
+from service.calls.reservations.times import with_times
 from service.events.plan_event import CLUSTER, WHOLE, EventPosition, PlanEvent
 from service.runtime import Runtime
 
@@ -59,6 +60,8 @@ def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> dict[
                 removed.append(id_)
             else:
                 shown.append(entry)
+        grid = plan.grid
+    shown = with_times(runtime, shown, grid)
     cluster = any(one.kind == CLUSTER for one in events)
     return body | {"cluster": cluster, "reservations": shown, "removed": removed}
 

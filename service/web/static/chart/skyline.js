@@ -1,6 +1,7 @@
 // What is held over time, in layers under the capacity line; ghosts and marks stand above it.
 import { amount, count } from "../core/numbers.js";
 import { levels } from "./axis.js";
+import { drawMark } from "./mark.js";
 import { lookOf, palette } from "./palette.js";
 import { BELOW, LEFT, Stage } from "./stage.js";
 import { drawNow, drawTimes, FONT, hatch, hatchRect, staircase } from "./strokes.js";
@@ -14,14 +15,6 @@ import { drawNow, drawTimes, FONT, hatch, hatchRect, staircase } from "./strokes
  * @property {string} unit
  * @property {number[]} capacity
  * @property {{name: string|null, slot: number|null, amounts: number[]}[]} layers
- */
-
-/**
- * @typedef {object} Mark where a request has no room
- * @property {number} from
- * @property {number} to
- * @property {number} needed in the unit of the picture
- * @property {string} text
  */
 
 const ABOVE = 18;
@@ -44,7 +37,7 @@ export class Skyline {
     this.alone = undefined;
     /** What a request would hold: sorted, not overlapping. @type {{from: number, to: number, amount: number}[]} */
     this.ghost = [];
-    /** @type {Mark|null} */
+    /** @type {import("./mark.js").Mark|null} */
     this.mark = null;
     /** @type {number|null} */
     this.pointed = null;
@@ -72,7 +65,7 @@ export class Skyline {
   /** The most that the picture reaches up to. */
   get most() {
     const ghost = this.ghost.map((one) => one.amount + this.#heldMost(one.from, one.to));
-    const mark = this.mark ? this.mark.needed + this.heldAt(this.mark.from) : 0;
+    const mark = this.mark?.needed ? this.mark.needed + this.heldAt(this.mark.at) : 0;
     return Math.max(this.nominal, mark, ...ghost);
   }
 
@@ -108,7 +101,8 @@ export class Skyline {
     const most = layers.map((layer) => /** @type {[string, number]} */ ([layer.name ?? "others", layer.amounts[n]]))
       .filter(([, held]) => held > 0).sort((a, b) => b[1] - a[1]).slice(0, 3)
       .map(([name, held]) => `${name} ${unit === "MiB" ? amount(held, unit) : count(held)}`);
-    return [`${this.times.full(at)} · ${amount(this.total[n], "")} of ${amount(capacity[n], unit)}`, ...most].join(" · ");
+    const begin = this.data.from + n * this.data.step;
+    return [`${this.times.full(begin)} · ${amount(this.total[n], "")} of ${amount(capacity[n], unit)}`, ...most].join(" · ");
   }
 
   /** @param {any} g @param {number} width @param {number} height */
@@ -133,7 +127,7 @@ export class Skyline {
     staircase(g, { ...data, values: data.capacity }, stage, y, null);
     g.stroke();
     this.#drawGhost(g, y);
-    this.#drawMark(g, y);
+    if (this.mark) drawMark(g, this, this.mark, y);
     drawNow(g, stage, this.times.present(), true);
     if (this.pointed !== null) {
       const x = Math.round(stage.x(this.pointed)) + 0.5;
@@ -228,31 +222,6 @@ export class Skyline {
       g.strokeRect(left, top, right - left, floor - top);
       g.setLineDash([]);
     }
-  }
-
-  /** @param {any} g @param {(value: number) => number} y */
-  #drawMark(g, y) {
-    const { mark } = this;
-    if (!mark) return;
-    const colours = palette();
-    const base = this.heldAt(mark.from);
-    const left = this.stage.x(mark.from);
-    const wide = Math.max(this.stage.x(mark.to) - left, 6);
-    const [top, floor] = [y(base + mark.needed), y(base)];
-    hatchRect(g, left, top, wide, floor - top, colours.bad, 5);
-    g.strokeStyle = colours.bad;
-    g.lineWidth = 2;
-    g.strokeRect(left, top, wide, floor - top);
-    g.font = `600 ${FONT}`;
-    g.textBaseline = "middle";
-    const room = this.stage.width - left - wide > 220;
-    g.textAlign = room ? "left" : "right";
-    const x = room ? left + wide + 8 : left - 8;
-    const long = g.measureText(mark.text).width + 8;
-    g.fillStyle = colours.panel;
-    g.fillRect(room ? x - 4 : x - long + 4, (top + floor) / 2 - 9, long, 18);
-    g.fillStyle = colours.bad;
-    g.fillText(mark.text, x, (top + floor) / 2);
   }
 }
 

@@ -39,6 +39,7 @@ export class Live extends EventTarget {
     } else this.#lead();
     addEventListener("pagehide", () => this.over.abort());
     addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+    addEventListener("offline", () => this.stop?.());
     addEventListener("online", () => this.wake?.());
   }
 
@@ -91,6 +92,7 @@ export class Live extends EventTarget {
   async #listen() {
     const own = new AbortController();
     const stop = () => own.abort();
+    this.stop = stop;
     this.over.signal.addEventListener("abort", stop);
     let heard = false;
     let timer = setTimeout(stop, OPENING_MS);

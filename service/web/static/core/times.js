@@ -92,9 +92,20 @@ export class Times extends EventTarget {
     return `${this.full(from)} – ${end}`;
   }
 
+  /** "Mon, 5 Jan 08:47 → 09:30": one instant in place of another. @param {number} asked @param {number} offered */
+  change(asked, offered) {
+    return `${this.full(asked)} → ${this.day(asked) === this.day(offered) ? this.clock(offered) : this.full(offered)}`;
+  }
+
   /** An instant of RFC 3339 as the page shows it. @param {string} text */
   ofText(text) {
     return this.full((Date.parse(text) - this.originMs) / 1000);
+  }
+
+  /** A sentence with its instants of RFC 3339 as the page shows them. @param {string} text */
+  inText(text) {
+    const shown = text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)/g, (found) => this.ofText(found));
+    return `${shown.charAt(0).toUpperCase()}${shown.slice(1)}`;
   }
 
   /** Seconds that the zone is ahead of UTC then. @param {number} seconds */

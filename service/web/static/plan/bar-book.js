@@ -17,6 +17,7 @@ export class BarBook extends EventTarget {
     /** @type {Map<string, Bar>} */
     this.bars = new Map();
     this.version = 0;
+    this.isRead = false;
     /** How many there are in that time, read or not. */
     this.total = 0;
     this.others = 0;
@@ -34,7 +35,7 @@ export class BarBook extends EventTarget {
 
   /** Whether a time has been read. @param {number} from @param {number} to */
   covers(from, to) {
-    return this.version > 0 && from >= this.from && to <= this.to;
+    return this.isRead && from >= this.from && to <= this.to;
   }
 
   /**
@@ -51,6 +52,7 @@ export class BarBook extends EventTarget {
     const body = await read(withQuery("/v1/plan/bars", query));
     this.bars = new Map(barsOf(body).map((bar) => [bar.id, bar]));
     this.version = body.version;
+    this.isRead = true;
     this.total = body.total ?? body.id.length;
     this.others = body.others;
     this.from = from;
@@ -62,7 +64,7 @@ export class BarBook extends EventTarget {
 
   /** Takes in what has changed since the last answer; reads anew where that is too much. */
   async follow() {
-    if (!this.version) return;
+    if (!this.isRead) return;
     const body = await read(`/v1/plan/changes?since=${this.version}`);
     if (body.reset || !this.isWhole) return void await this.load(this.from, this.to);
     for (const id of body.removed) this.bars.delete(id);

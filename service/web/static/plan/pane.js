@@ -26,6 +26,8 @@ export class Pane {
     $("pane-link").href = `/ui/reservations/${encodeURIComponent(id)}`;
     $("pane-body").replaceChildren();
     this.keep(id);
+    const place = this.gantt.bars.findIndex((bar) => bar.id === id);
+    if (place >= 0 && place !== this.gantt.chosen) this.gantt.choose(place);
     this.view = new ReservationView(this.shell, id, $("pane-body"), { isShort: true });
     await attempt($("pane-body"), () => /** @type {ReservationView} */ (this.view).load());
     this.view.show();
@@ -33,12 +35,16 @@ export class Pane {
   }
 
   close() {
-    if (document.activeElement?.id === "find") $("gantt").focus();
+    if (document.activeElement?.id === "find") this.#focusList();
     if ($("pane").hidden) return;
     this.view?.end();
     this.view = null;
     $("pane").hidden = true;
     this.keep("");
-    $("gantt").focus();
+    this.#focusList();
+  }
+
+  #focusList() {
+    ($("gantt").hidden ? $("as-table") : $("gantt")).focus();
   }
 }

@@ -1,0 +1,49 @@
+// A degraded reservation: what would be accepted in its place, to renegotiate by a press.
+import { call } from "../core/api.js";
+import { make } from "../core/dom.js";
+import { attempt, say } from "../core/say.js";
+import { offerCards, offerWords } from "./offers.js";
+
+export class DegradedOffers {
+  /** @param {import("./view.js").ReservationView} view */
+  constructor(view) {
+    this.view = view;
+    this.place = make("div", {}, make("p", { class: "faint", text: "Looking for offers …" }));
+    this.trouble = make("div");
+    this.element = make("section", { class: "panel" }, make("h2", { text: "Offers" }), this.trouble, this.place);
+    this.#look();
+  }
+
+  async #look() {
+    const { body, shell } = this.view;
+    const request = { tenant: body.tenant, queue: body.queue, weight: body.weight, priority: body.priority, rdl: body.expression };
+    const found = await attempt(this.trouble, async () => (await call("POST", "/v1/offers", { body: request })).body);
+    if (!found) return;
+    const offers = found.accepted ? [] : found.offers;
+    if (!offers.length) {
+      this.place.replaceChildren(make("p", { class: "faint", text: found.accepted
+        ? "The whole request would find room elsewhere: renegotiate it as it is."
+        : "Nothing was found that would be accepted in its place." }));
+      return;
+    }
+    const mayChange = shell.user.actsFor(body.tenant);
+    this.place.replaceChildren(offerCards(offers, shell.times, {
+      preview: (offer, button) => this.#change(offer, true, button),
+      accept: mayChange ? (offer) => this.#change(offer, false) : null,
+    }));
+  }
+
+  /** @param {any} offer @param {boolean} dry @param {HTMLElement} [button] */
+  async #change(offer, dry, button) {
+    const { view } = this;
+    const done = await attempt(this.trouble, async () => (await call("PUT", `${view.path}${dry ? "?dry_run=true" : ""}`, {
+      body: { rdl: offer.expression, agent: view.body.agent }, match: String(view.body.revision),
+    })).body);
+    if (!done) return;
+    const text = `${dry ? "It would hold" : "It holds"} ${view.shell.times.span(done.begin, done.finish)}.`;
+    const place = button?.closest(".card")?.querySelector(".preview");
+    if (place) place.textContent = text;
+    say(dry ? text : `${offerWords(offer, view.shell.times).title}: taken. ${text}`);
+    if (!dry) await view.reload();
+  }
+}
