@@ -78,5 +78,3 @@ def test_what_happens_to_a_reservation_is_said(browser: Browser, small: Site) ->
         small.call("DELETE", "/v1/reservations/a")
         expect(page.locator("#said")).to_contain_text("a is cancelled now")
         expect(page.locator(".state")).to_have_text("cancelled")
-
-

@@ -49,7 +49,9 @@ def test_the_theme_is_worn_and_kept(visit: Any) -> None:
     """`d` goes from the system's theme to light and dark; a reload keeps it, and pictures follow."""
     with visit() as it:
         page = it.open("/ui/")
-        corner = "document.querySelector('canvas').getContext('2d').getImageData(3, 3, 1, 1).data[0]"
+        corner = (
+            "document.querySelector('canvas').getContext('2d').getImageData(3, 3, 1, 1).data[0]"
+        )
         assert page.evaluate(corner) == 255
         page.keyboard.press("d")
         page.keyboard.press("d")
