@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.end_to_end.pages.site import Site, served_site
+from tests.patience import eventually
 
 #: Machines by name; some have no room for a picture of their own.
 CLUSTER: Final = """
@@ -54,7 +55,15 @@ def busy_site(folder: Path, **settings: Any) -> Iterator[Site]:
         _early_morning(site)
         _lost_rack(site)
         _work(site)
+        # What holds nothing any more, and will not, is given up by the server in its own time.
+        eventually(lambda: _state(site, "ads-now"), lambda state: state == "failed")
+        site.clock.advance(60)
         yield site
+
+
+def _state(site: Site, id_: str) -> str:
+    state: str = site.call("GET", f"/v1/reservations/{id_}")["state"]
+    return state
 
 
 def _early_morning(site: Site) -> None:

@@ -32,7 +32,7 @@ export class ApplicationList {
         { title: "State", of: (one) => make("span", { class: `state ${one.state}`, text: one.state }), sort: (one) => one.state },
         { title: "Components", of: (one) => bullet(sumOf(one.components)), sort: (one) => sumOf(one.components).wanted },
         ...COUNTS.map((kind) => ({
-          title: kind, number: true,
+          title: kind[0].toUpperCase() + kind.slice(1), number: true,
           of: (/** @type {any} */ one) => count(sumOf(one.components)[kind]), sort: (/** @type {any} */ one) => sumOf(one.components)[kind],
         })),
         { title: "Reservation", of: (one) => linkTo("reservations", one.application.reservation), sort: (one) => one.application.reservation ?? "" },

@@ -22,6 +22,8 @@ const state = readAddress(FILTERS);
 let rows = [];
 /** @type {string|null} */
 let next = null;
+/** Counts what is asked: an answer that comes after a later question is not shown. */
+let asked = 0;
 
 const table = new PagedTable({
   label: "Changes, newest first",
@@ -58,7 +60,10 @@ function query(cursor) {
 }
 
 async function load() {
+  asked += 1;
+  const number = asked;
   const page = await read(withQuery("/v1/audit", query(null)));
+  if (number !== asked) return;
   rows = page.changes;
   next = page.next;
   draw();
@@ -66,7 +71,9 @@ async function load() {
 }
 
 async function older() {
+  const number = asked;
   const page = await read(withQuery("/v1/audit", query(next)));
+  if (number !== asked || page.changes[0]?.number >= rows.at(-1)?.number) return; // asked twice
   rows = [...rows, ...page.changes];
   next = page.next;
   draw();

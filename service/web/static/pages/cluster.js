@@ -132,7 +132,7 @@ function showSpan() {
 }
 
 await attempt($("trouble"), async () => {
-  times.hear((await read("/v1/plan?step=1d")).now);
+  times.hear((await read("/v1/plan/counts")).now);
   await refresh();
 });
 $("groups").append(groupTable.element);

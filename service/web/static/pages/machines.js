@@ -21,6 +21,8 @@ const state = readAddress(DEFAULTS);
 /** @type {any[]} */
 let machines = [];
 let leftOut = 0;
+/** Counts what is asked: an answer that comes after a later question is not shown. */
+let asked = 0;
 /** What the pane shows, so that it is left alone while that stays. */
 let inPane = "";
 const map = new MachineMap($("map"), (machine, open) => choose(machine, open));
@@ -42,8 +44,11 @@ const table = new PagedTable({
 const instant = () => instantOf(state.at, times) ?? "";
 
 async function refresh() {
+  asked += 1;
+  const number = asked;
   const query = { group: state.group, at: instant(), first: state.first, most: MOST, brief: true };
   const told = await read(withQuery("/v1/machines", query));
+  if (number !== asked) return;
   if (!instant()) times.hear(told.at);
   machines = told.machines;
   leftOut = told.left_out;

@@ -22,6 +22,8 @@ const { user, times, live } = await openShell();
 const state = readAddress(DEFAULTS);
 /** @type {any} */
 let told = { tenants: [], times: [] };
+/** Counts what is asked: an answer that comes after a later question is not shown. */
+let asked = 0;
 /** @type {Map<string, number>} */
 let slots = new Map();
 
@@ -63,14 +65,17 @@ function nameOf(tenant) {
 }
 
 async function refresh() {
-  const present = (await read("/v1/machines?most=1&brief=true")).at;
+  asked += 1;
+  const number = asked;
+  const present = (await read("/v1/plan/counts")).now;
   times.hear(present);
   const all = state.days === "all";
   const to = Math.max(1, Math.ceil(present));
   const from = all ? 0 : Math.max(0, to - Number(state.days) * DAY);
   const step = all ? Math.max(3600, Math.ceil(to / 30 / 3600) * 3600) : STEPS[state.days];
   const [counts, tenants] = await Promise.all([read(withQuery("/v1/promises", { from, to, step: `${step}s` })), read("/v1/tenants")]);
-  told = counts;
+  if (number !== asked) return;
+  told = { ...counts, step };
   slots = new Map(tenants.tenants.map((/** @type {any} */ one) => [one.name, one.slot]));
   draw();
 }
@@ -83,8 +88,7 @@ function draw() {
   tenantTable.set(told.tenants);
   timeTable.set(told.times);
   $("columns").replaceChildren(timeColumns(told.times, times));
-  const [first] = told.times;
-  $("each").textContent = first ? `each ${duration(STEPS[state.days] ?? first.to - first.from)}; a promise counts where it ends` : "";
+  $("each").textContent = told.times.length ? `each ${duration(told.step)}; a promise counts where it ends` : "";
 }
 
 /** @param {import("../promises/outcomes.js").Counts} sum */
