@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from rdl.durations import rfc3339_text
 from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Documented, Route, json_of
+from service.clock import instant_of
 from service.response import Response
 
 if TYPE_CHECKING:
@@ -29,8 +31,13 @@ SCHEMAS: Final[dict[str, Any]] = {
                 "enum": ["none", "token"],
                 "description": "Whether this server asks for tokens.",
             },
+            "now_at": {
+                "type": "string",
+                "format": "date-time",
+                "description": "The server's clock.",
+            },
         },
-        "required": ["name", "role", "tenants", "all_tenants", "auth"],
+        "required": ["name", "role", "tenants", "all_tenants", "auth", "now_at"],
         "additionalProperties": False,
     }
 }
@@ -44,6 +51,7 @@ def _caller(runtime: Runtime, call: Call) -> Response:
         "tenants": sorted(user.tenants),
         "all_tenants": user.sees_all,
         "auth": runtime.config.auth,
+        "now_at": rfc3339_text(instant_of(runtime.clock_ms())),
     }
     return Response(200, body, {"Cache-Control": "no-store"})
 

@@ -30,7 +30,9 @@ export function ghostOf(reservation, resource) {
   let held = 0;
   let from = 0;
   for (const at of [...changes.keys()].sort((a, b) => a - b)) {
-    if (held > 1e-9) found.push({ from, to: at, amount: held });
+    const last = found.at(-1);
+    if (last?.to === from && Math.abs(last.amount - held) < 1e-9) last.to = at;
+    else if (held > 1e-9) found.push({ from, to: at, amount: held });
     held += /** @type {number} */ (changes.get(at));
     from = at;
   }

@@ -44,7 +44,9 @@ export class Span extends EventTarget {
 
   /** @param {number} factor of the length @param {number} [at] the instant that stays in its place */
   zoom(factor, at = (this.from + this.to) / 2) {
-    this.show(at - (at - this.from) * factor, at + (this.to - at) * factor);
+    const length = Math.min(Math.max(this.length * factor, this.least), this.last - this.first);
+    const from = at - ((at - this.from) / this.length) * length;
+    this.show(from, from + length);
   }
 
   whole() {

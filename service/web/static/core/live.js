@@ -23,7 +23,8 @@ export class Live extends EventTarget {
     this.state = "opening";
     /** When it was last known to be up to date, Unix milliseconds. */
     this.goodMs = Date.now();
-    this.version = 0;
+    /** Of the Plan, as last heard; -1: nothing was heard. */
+    this.version = -1;
     this.leads = false;
     this.failures = 0;
     this.scope = `agenda-live-${scope}`;
@@ -54,7 +55,7 @@ export class Live extends EventTarget {
   /** @param {LiveState} state @param {{version?: number, goodMs?: number}} [known] */
   #enter(state, known = {}) {
     const was = this.state;
-    this.version = Math.max(this.version, known.version ?? 0);
+    this.version = Math.max(this.version, known.version ?? -1);
     this.goodMs = known.goodMs ?? (state === "live" || state === "asking" ? Date.now() : this.goodMs);
     this.state = state;
     if (this.leads && was !== state) this.channel.postMessage({ state, version: this.version, goodMs: this.goodMs });
@@ -63,7 +64,7 @@ export class Live extends EventTarget {
 
   /** @param {{kind: string, data: any}} event */
   #tell(event) {
-    this.version = Math.max(this.version, event.data.version ?? 0);
+    this.version = Math.max(this.version, event.data.version ?? -1);
     this.goodMs = Date.now();
     this.dispatchEvent(new CustomEvent("happened", { detail: event }));
   }
@@ -101,7 +102,7 @@ export class Live extends EventTarget {
       timer = setTimeout(stop, SILENT_MS);
       this.goodMs = Date.now();
     };
-    const after = this.version ? `?after=${this.version}` : "";
+    const after = this.version >= 0 ? `?after=${this.version}` : "";
     try {
       await readEvents(`/v1/events${after}`, own.signal, (event) => {
         heard = true;
@@ -124,7 +125,7 @@ export class Live extends EventTarget {
     let answered = false;
     for (let n = 0; n < 30 && !this.over.signal.aborted; n += 1) {
       try {
-        const body = await read(`/v1/plan/changes?since=${this.version}`, { signal: this.over.signal });
+        const body = await read(`/v1/plan/changes?since=${Math.max(this.version, 0)}`, { signal: this.over.signal });
         answered = true;
         const isNew = body.version !== this.version;
         this.#enter("asking", { version: body.version, goodMs: Date.now() });
@@ -157,7 +158,7 @@ export class Live extends EventTarget {
  * @param {(kinds: Set<string>) => unknown} task
  * @param {{least?: number, kinds?: string[]}} [settings] `kinds`: only where one of these came
  */
-export function whenChanged(live, task, { least = 500, kinds = ["commit", "reset"] } = {}) {
+export function whenChanged(live, task, { least = 500, kinds = ["commit", "reset", "start"] } = {}) {
   let last = -Infinity;
   let timer = 0;
   /** @type {Set<string>} */

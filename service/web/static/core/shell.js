@@ -29,6 +29,7 @@ export async function openShell() {
   try {
     const [user, cluster] = await Promise.all([readCaller(), read("/v1/cluster")]);
     const times = new Times(Date.parse(cluster.origin), zoneOf(cluster));
+    times.hear((user.nowMs - times.originMs) / 1000);
     const live = new Live(user.name);
     offerLinks(user);
     followTimes(times);
@@ -84,7 +85,7 @@ function followLive(live, times) {
     $("live").dataset.state = live.state;
     const since = new Date(live.goodMs).toLocaleTimeString("en-GB");
     $("live-text").textContent = live.state === "behind" ? `behind since ${since}` : WORDS[live.state];
-    if (live.version) $("version").textContent = `v ${live.version}`;
+    if (live.version >= 0) $("version").textContent = `v ${live.version}`;
   };
   live.addEventListener("state", () => {
     show();

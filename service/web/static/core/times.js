@@ -42,9 +42,9 @@ export class Times extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
-  /** Takes the present as the server tells it. @param {number} seconds */
+  /** Takes the present as the server tells it: a Plan's is that of its step. @param {number} seconds */
   hear(seconds) {
-    if (seconds < this.now && this.now - seconds < 120) return;
+    if (seconds < this.present()) return;
     this.now = seconds;
     this.heard = performance.now();
   }

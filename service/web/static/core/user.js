@@ -6,12 +6,14 @@ const RANKS = { user: 1, operator: 2, admin: 3 };
 /** @typedef {"user"|"operator"|"admin"} Role */
 
 export class Caller {
-  /** @param {{name: string, role: Role, tenants: string[], all_tenants: boolean, auth: string}} body */
+  /** @param {{name: string, role: Role, tenants: string[], all_tenants: boolean, auth: string, now_at: string}} body */
   constructor(body) {
     this.name = body.name;
     this.role = body.role;
     this.tenants = body.tenants;
     this.seesAll = body.all_tenants;
+    /** The server's clock when it was asked, Unix milliseconds. */
+    this.nowMs = Date.parse(body.now_at);
     this.asksTokens = body.auth === "token";
   }
 

@@ -96,7 +96,9 @@ async function settle() {
   await lists.settle();
 }
 
-async function refresh() {
+/** Asks for what has changed. @param {Set<string>} kinds what was heard */
+async function refresh(kinds) {
+  if (kinds.size === 1 && kinds.has("start") && shell.live.version === book.version) return;
   const body = series.body;
   const moved = shell.times.present() - body.now > 0;
   if (moved) span.bound(span.first, Math.max(span.last, body.to + (shell.times.present() - body.now)));
@@ -132,5 +134,5 @@ offerPictures(skyline, gantt, shell);
 planKeys({ span, skyline, gantt, shell, lists, pane, series, showAlone });
 gantt.onopen = (bar) => pane.open(bar.id);
 if (shown.sel) await pane.open(shown.sel, false);
-whenChanged(shell.live, () => attempt($("trouble"), refresh), { least: 1000, kinds: ["commit", "reset", "cluster"] });
+whenChanged(shell.live, (kinds) => attempt($("trouble"), () => refresh(kinds)), { least: 1000, kinds: ["commit", "reset", "cluster", "start"] });
 document.body.dataset.ready = "";

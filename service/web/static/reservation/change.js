@@ -26,22 +26,22 @@ export function changeButtons(view) {
 async function close(view) {
   const text = "What it still holds is released, and it counts as completed.";
   if (!(await confirmed({ title: `Close ${view.id}?`, text, yes: "Close it" }))) return;
-  const done = await attempt(view.trouble, () => call("POST", `${view.path}/close`, { key: undefined }));
-  if (done) await told(view, `${view.id} is closed.`);
+  await view.change(async () => {
+    await call("POST", `${view.path}/close`);
+    await view.reload();
+    say(`${view.id} is closed.`);
+  });
 }
 
 /** @param {import("./view.js").ReservationView} view */
 async function giveUp(view) {
   const text = "What it holds from now on is released to others at once. It cannot be had back.";
   if (!(await confirmed({ title: `Give up ${view.id}?`, text, yes: "Give it up", danger: true }))) return;
-  const done = await attempt(view.trouble, () => call("DELETE", view.path, { match: String(view.body.revision) }));
-  if (done) await told(view, `${view.id} is given up.`);
-}
-
-/** @param {import("./view.js").ReservationView} view @param {string} text */
-async function told(view, text) {
-  say(text);
-  await view.reload();
+  await view.change(async () => {
+    await call("DELETE", view.path, { match: String(view.body.revision) });
+    await view.reload();
+    say(`${view.id} is given up.`);
+  });
 }
 
 /** Asks for another request in its place: tried first, then made. @param {import("./view.js").ReservationView} view */
@@ -64,10 +64,11 @@ function renegotiate(view) {
     const { times } = view.shell;
     const text = `${dry ? "It would hold" : "It holds"} ${times.span(body.begin, body.finish)}.`;
     answer.textContent = text;
+    if (!dry) {
+      dialog.close();
+      await view.reload();
+    }
     say(text);
-    if (dry) return;
-    dialog.close();
-    await view.reload();
   };
   dialog.append(make("div", { class: "row" },
     make("button", { type: "button", text: "Try", on: { click: () => press(true) } }),

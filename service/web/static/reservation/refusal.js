@@ -4,7 +4,7 @@ import { legend, Skyline } from "../chart/skyline.js";
 import { Span } from "../chart/span.js";
 import { call, newKey, Problem, read, withQuery } from "../core/api.js";
 import { facts, make } from "../core/dom.js";
-import { amount, count, counted } from "../core/numbers.js";
+import { amount, counted } from "../core/numbers.js";
 import { layOut, windowOf } from "../core/rdl-text.js";
 import { attempt, say } from "../core/say.js";
 import { PagedTable } from "../core/table.js";
@@ -139,8 +139,8 @@ export class RefusalView {
     this.skyline.ghost = [];
     this.skyline.stage.ask();
     if (shown) return;
-    await attempt(this.view.trouble, async () => {
-      const { body } = await this.#sent("/v1/reservations?dry_run=true", offer.request);
+    await this.view.change(async () => {
+      const body = await this.#sent("/v1/reservations?dry_run=true", offer.request);
       if (!body) return;
       const { times } = this.view.shell;
       const text = `It would hold ${times.span(body.begin, body.finish)}, tenant ${body.tenant}, at version ${body.version ?? offer.at_version}.`;
@@ -158,32 +158,41 @@ export class RefusalView {
 
   /** Takes an offer, once however often it is sent. @param {any} request @param {string} title */
   async #send(request, title) {
-    const done = await attempt(this.view.trouble, () => this.#sent("/v1/reservations", request, newKey()));
-    if (!done?.body) return;
-    const { times } = this.view.shell;
-    say(`${title}: accepted. It holds ${times.span(done.body.begin, done.body.finish)}.`);
-    await this.view.reload();
+    await this.view.change(async () => {
+      const body = await this.#sent("/v1/reservations", request, newKey());
+      if (!body) return;
+      await this.view.reload();
+      say(`${title}: accepted. It holds ${this.view.shell.times.span(body.begin, body.finish)}.`);
+    });
   }
 
   /**
    * Sends a request; where the room is gone meanwhile, shows the new refusal and its offers.
    * @param {string} path @param {any} request @param {string} [key]
+   * @returns {Promise<any>} the reservation; null where there is none
    */
   async #sent(path, request, key) {
     try {
-      return await call("POST", path, { body: request, key });
+      return (await call("POST", path, { body: request, key })).body;
     } catch (error) {
       if (!(error instanceof Problem) || !error.refusal) throw error;
-      const { refusal } = error;
-      this.offers = refusal.offers ?? [];
-      this.fits = false;
-      this.skyline.ghost = [];
-      await this.show();
-      const { times } = this.view.shell;
-      const text = `The room is gone meanwhile. ${times.inText(refusal.detail)}. ${this.offers.length ? `${count(this.offers.length)} new offers.` : "There is no new offer."}`;
-      this.view.trouble.replaceChildren(make("div", { class: "trouble", role: "alert", text }));
-      say(text);
-      return { status: 409, body: null, tag: null };
+      await this.#begone(error.refusal);
+      return null;
     }
+  }
+
+  /** Shows another refusal in place of this one, and says so. @param {any} refusal */
+  async #begone(refusal) {
+    const { view } = this;
+    view.body = { ...refusal, state: "refused" };
+    this.offers = refusal.offers ?? [];
+    this.fits = false;
+    this.skyline.ghost = [];
+    this.#span();
+    await this.show();
+    const news = this.offers.length ? counted(this.offers.length, "new offer") : "There is no new offer";
+    const text = `The room is gone meanwhile. ${view.shell.times.inText(refusal.detail)}. ${news}.`;
+    view.news = make("div", { class: "trouble", role: "alert", text });
+    say(text);
   }
 }

@@ -32,9 +32,13 @@ export class ReservationView {
     this.explanation = null;
     this.slot = /** @type {number|null} */ (null);
     this.isOver = false;
+    /** Whether the user is changing it: what is heard of that is no news. */
+    this.isChanging = false;
+    /** Shown once a change is through. @type {HTMLElement|null} */
+    this.news = null;
     this.redraw = () => !this.isOver && this.show();
     shell.times.addEventListener("change", this.redraw);
-    whenChanged(shell.live, () => this.#look(), { least: 1500, kinds: ["commit", "reset"] });
+    whenChanged(shell.live, () => this.#look(), { least: 1500, kinds: ["commit", "reset", "start"] });
   }
 
   async load() {
@@ -49,11 +53,20 @@ export class ReservationView {
     this.show();
   }
 
+  /** Runs a change by the user; its failure is shown in place. @param {() => Promise<void>} task */
+  async change(task) {
+    this.isChanging = true;
+    this.news = null;
+    await attempt(this.trouble, task);
+    if (this.news) this.trouble.replaceChildren(this.news);
+    this.isChanging = false;
+  }
+
   /** Looks whether it has changed, and shows it anew where it has. */
   async #look() {
-    if (this.isOver || !this.body || document.querySelector("dialog[open]")) return;
+    if (this.isOver || this.isChanging || !this.body || document.querySelector("dialog[open]")) return;
     const body = await read(this.path).catch(() => null);
-    if (!body || this.isOver) return;
+    if (!body || this.isOver || this.isChanging) return;
     const was = this.body;
     if (body.state === was.state && body.revision === was.revision && body.history?.length === was.history?.length) return;
     if (body.state !== was.state) say(`${this.id} is ${body.state} now.`);

@@ -1,0 +1,142 @@
+"""What the Plan's page may cost at 10,000 reservations: bytes over the wire, and work of a pan."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, CDPSession, Page, expect
+
+from service.web.assets import packaged_assets
+from service.web.pages import PAGES
+from service.web.shell import shell
+from tests.end_to_end.pages.browser import visiting
+from tests.end_to_end.pages.site import Site, served_site
+
+pytestmark = pytest.mark.browser
+
+#: Bytes, packed: of the page with its modules and styles, and of the data it shows first.
+PAGE_BYTES = 60_000
+DATA_BYTES = 300_000
+
+#: Milliseconds of the main thread that a move of the pointer may take above a blank page's.
+PAN_MS = 10.0
+
+CLUSTER = """
+step = "60s"
+horizon = "29d"
+
+[[machines]]
+name = "standard"
+count = 400
+resources = { cpu = 32, memory = "128 GiB" }
+
+[promises]
+level = "pooled"
+"""
+COUNT = 10_000
+MOVES = 40
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Return 10,000 reservations of eight tenants over four weeks, three rows or so each."""
+    with served_site(tmp_path_factory.mktemp("large"), CLUSTER, agent="earliest") as site:
+        for first in range(0, COUNT, 1000):
+            site.ask([_request(number) for number in range(first, first + 1000)])
+        yield site
+
+
+def _request(number: int) -> dict[str, str]:
+    begin = number * 240
+    part = "atom(<1 cpu, 2 GiB memory>, {0}, {0}, {1}, {2})"
+    parts = [
+        part.format(width, length, width * length)
+        for width, length in ((3 + number % 7, 1200), (10 + number % 11, 600), (1, 1800))
+    ]
+    rdl = f"window(order({', '.join(parts)}), {begin}, {begin + 7200})"
+    return {"id": f"t{number % 8}-{number:05d}", "tenant": f"tenant-{number % 8}", "rdl": rdl}
+
+
+def _packed(body: bytes) -> int:
+    packer = zlib.compressobj(1, wbits=31)
+    return len(packer.compress(body) + packer.flush())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_with_all_that_it_loads_is_small(page: object) -> None:
+    """HTML, styles and modules of each page stay within 60 KB, packed as the server packs them."""
+    html = shell(page)  # type: ignore[arg-type]
+    assets = packaged_assets()
+    names = re.findall(rf"/ui/static/{assets.digest}/([\w-]+/[\w.-]+)", html.decode())
+    bodies = [assets.find(assets.digest, *name.split("/")) for name in dict.fromkeys(names)]
+    sizes = [_packed(one.body) for one in bodies if one is not None]
+    assert len(sizes) >= 10
+    assert _packed(html) + sum(sizes) < PAGE_BYTES
+
+
+def test_data_of_ten_thousand_are_small_and_all_are_there(browser: Browser, large: Site) -> None:
+    """Skyline and bars of 10,000 reservations stay within 300 KB on the wire; all are listed."""
+    with visiting(browser, large) as it:
+        page = it.context.new_page()
+        wire = it.context.new_cdp_session(page)
+        wire.send("Network.enable")
+        sizes: dict[str, float] = {}
+        urls: dict[str, str] = {}
+        wire.on(
+            "Network.responseReceived",
+            lambda one: urls.update({one["requestId"]: one["response"]["url"]}),
+        )
+        wire.on(
+            "Network.loadingFinished",
+            lambda one: sizes.update({one["requestId"]: one["encodedDataLength"]}),
+        )
+        page.goto(f"{it.site.url}/ui/?from=0&to=2505600&view=fit")
+        page.wait_for_selector("[data-ready]", state="attached", timeout=60_000)
+        expect(page.locator("#list-count")).to_have_text("10,000 in this time")
+        data = sum(n for id_, n in sizes.items() if "/v1/" in urls.get(id_, ""))
+        assert 50_000 < data < DATA_BYTES
+
+
+def _ticks(session: CDPSession) -> float:
+    """Return seconds that the page's main thread has worked."""
+    found = session.send("Performance.getMetrics")["metrics"]
+    return next(one["value"] for one in found if one["name"] == "ThreadTime")
+
+
+def _cost_of_a_move(page: Page, session: CDPSession) -> float:
+    """Drag over the middle of the page; return milliseconds of the main thread a move, the least."""
+    found = []
+    for _ in range(3):
+        page.mouse.move(900, 700)
+        page.mouse.down()
+        before = _ticks(session)
+        for move in range(MOVES):
+            page.mouse.move(900 - 8 * move, 700)
+        # A frame later everything that the moves asked for is drawn.
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+        found.append(1000 * (_ticks(session) - before) / MOVES)
+        page.mouse.up()
+    return min(found)
+
+
+def test_a_pan_over_all_lanes_stays_close_to_a_blank_page(browser: Browser, large: Site) -> None:
+    """Skyline and 10,000 lanes follow the pointer for 10 ms of main thread above nothing at all."""
+    with visiting(browser, large) as it:
+        blank = it.context.new_page()
+        blank.goto(f"{it.site.url}/docs")
+        blank.set_content("<!doctype html><title>blank</title>")
+        session = it.context.new_cdp_session(blank)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        floor = _cost_of_a_move(blank, session)
+        blank.close()
+        page = it.open("/ui/?from=600000&to=1800000&view=fit")
+        before = page.url
+        session = it.context.new_cdp_session(page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        cost = _cost_of_a_move(page, session)
+        page.wait_for_url(lambda url: url != before)
+        print(f"a move: {cost:.1f} ms, {floor:.1f} ms on a blank page")
+        assert cost - floor < PAN_MS
