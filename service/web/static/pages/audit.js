@@ -61,9 +61,9 @@ function query(cursor) {
 
 async function load() {
   asked += 1;
-  const number = asked;
+  const mine = asked;
   const page = await read(withQuery("/v1/audit", query(null)));
-  if (number !== asked) return;
+  if (mine !== asked) return;
   rows = page.changes;
   next = page.next;
   draw();
@@ -71,9 +71,9 @@ async function load() {
 }
 
 async function older() {
-  const number = asked;
+  const mine = asked;
   const page = await read(withQuery("/v1/audit", query(next)));
-  if (number !== asked || page.changes[0]?.number >= rows.at(-1)?.number) return; // asked twice
+  if (mine !== asked || page.changes[0]?.number >= rows.at(-1)?.number) return; // asked twice
   rows = [...rows, ...page.changes];
   next = page.next;
   draw();

@@ -45,10 +45,10 @@ const instant = () => instantOf(state.at, times) ?? "";
 
 async function refresh() {
   asked += 1;
-  const number = asked;
+  const mine = asked;
   const query = { group: state.group, at: instant(), first: state.first, most: MOST, brief: true };
   const told = await read(withQuery("/v1/machines", query));
-  if (number !== asked) return;
+  if (mine !== asked) return;
   if (!instant()) times.hear(told.at);
   machines = told.machines;
   leftOut = told.left_out;

@@ -66,7 +66,7 @@ function nameOf(tenant) {
 
 async function refresh() {
   asked += 1;
-  const number = asked;
+  const mine = asked;
   const present = (await read("/v1/plan/counts")).now;
   times.hear(present);
   const all = state.days === "all";
@@ -74,7 +74,7 @@ async function refresh() {
   const from = all ? 0 : Math.max(0, to - Number(state.days) * DAY);
   const step = all ? Math.max(3600, Math.ceil(to / 30 / 3600) * 3600) : STEPS[state.days];
   const [counts, tenants] = await Promise.all([read(withQuery("/v1/promises", { from, to, step: `${step}s` })), read("/v1/tenants")]);
-  if (number !== asked) return;
+  if (mine !== asked) return;
   told = { ...counts, step };
   slots = new Map(tenants.tenants.map((/** @type {any} */ one) => [one.name, one.slot]));
   draw();
