@@ -29,7 +29,7 @@ def _reserve(site: Site, id_: str) -> None:
 
 
 def test_tabs_share_one_stream(browser: Browser, small: Site) -> None:
-    """The first tab listens for all; when it is closed, another one takes over and misses nothing."""
+    """One tab listens for all; when it is closed, another takes over and misses nothing."""
     with visiting(browser, small) as it:
         streams: list[str] = []
         it.context.on(

@@ -46,7 +46,7 @@ def test_links_lead_to_every_page_and_keys_do_too(visit: Any) -> None:
 
 
 def test_the_theme_is_worn_and_kept(visit: Any) -> None:
-    """`d` goes from the system's theme to light and dark; a reload keeps it, and pictures follow."""
+    """`d` goes from the system's theme to light and dark; it is kept; pictures follow."""
     with visit() as it:
         page = it.open("/ui/")
         corner = (

@@ -25,6 +25,15 @@ export function amount(value, unit) {
   return `${LONG.format(value)} ${unit}`.trim();
 }
 
+const UNITS = /** @type {Record<string, number>} */ ({ ms: 1e-3, s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 });
+
+/** Seconds of a duration as files write it, "1h30m". @param {string|number} text */
+export function secondsOf(text) {
+  if (typeof text === "number") return text;
+  const parts = [...text.matchAll(/([\d.]+)\s*(ms|[smhdw])/g)];
+  return parts.length ? parts.reduce((sum, [, n, unit]) => sum + Number(n) * UNITS[unit], 0) : Number(text);
+}
+
 /** Seconds as people say them: "2 h 5 min". @param {number} seconds */
 export function duration(seconds) {
   if (seconds < 0) return `−${duration(-seconds)}`;

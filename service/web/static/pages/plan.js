@@ -116,9 +116,9 @@ shell.times.addEventListener("change", () => lists.arrange());
 window.setInterval(() => { skyline.stage.ask(); gantt.stage.ask(); }, 10_000);
 
 await attempt($("trouble"), async () => {
-  const body = await series.begin(shown.resource, shown.by);
+  const body = await series.begin(shell.cluster, shown.resource, shown.by);
   const now = body.now;
-  span.least = Math.min(5 * body.step, body.to - now);
+  span.least = Math.min(5 * series.finest, body.to - now);
   span.last = body.to;
   span.first = Math.max(0, now - 7 * DAY);
   span.from = span.to = 0;

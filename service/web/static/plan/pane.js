@@ -1,7 +1,6 @@
 // One reservation beside the pictures; the focus goes there, and comes back when it is closed.
 import { $ } from "../core/dom.js";
 import { attempt } from "../core/say.js";
-import { ReservationView } from "../reservation/view.js";
 
 export class Pane {
   /**
@@ -13,7 +12,7 @@ export class Pane {
     this.shell = shell;
     this.gantt = gantt;
     this.keep = keep;
-    /** @type {ReservationView|null} */
+    /** @type {import("../reservation/view.js").ReservationView|null} */
     this.view = null;
     $("pane-close").addEventListener("click", () => this.close());
   }
@@ -28,9 +27,13 @@ export class Pane {
     this.keep(id);
     const place = this.gantt.bars.findIndex((bar) => bar.id === id);
     if (place >= 0 && place !== this.gantt.chosen) this.gantt.choose(place);
-    this.view = new ReservationView(this.shell, id, $("pane-body"), { isShort: true });
-    await attempt($("pane-body"), () => /** @type {ReservationView} */ (this.view).load());
-    this.view.show();
+    await attempt($("pane-body"), async () => {
+      // Loaded when it is first needed: the pictures come before it.
+      const { ReservationView } = await import("../reservation/view.js");
+      this.view = new ReservationView(this.shell, id, $("pane-body"), { isShort: true });
+      await this.view.load();
+    });
+    this.view?.show();
     if (focus) $("pane-title").focus();
   }
 

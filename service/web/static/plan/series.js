@@ -1,5 +1,6 @@
 // The skyline of what is shown, and some of either side: asked for anew as time moves on.
 import { read, withQuery } from "../core/api.js";
+import { secondsOf } from "../core/numbers.js";
 
 const FINE = 1600; // buckets across what is shown
 const MOST = 4000; // buckets that are kept whole, at the finest step
@@ -21,13 +22,14 @@ export class Series extends EventTarget {
 
   /**
    * The skyline from now to the horizon: it tells what the present and the steps are.
-   * @param {string} resource empty: the scarcest @param {string} by
+   * @param {any} cluster @param {string} resource empty: the scarcest @param {string} by
    */
-  async begin(resource, by) {
+  async begin(cluster, resource, by) {
     this.resource = resource;
     this.by = by;
-    const body = await read(withQuery("/v1/plan/skyline", { resource, by, step: "" }));
-    this.finest = body.step;
+    this.finest = secondsOf(cluster.step);
+    const step = this.finest * Math.ceil(secondsOf(cluster.horizon) / this.finest / MOST);
+    const body = await read(withQuery("/v1/plan/skyline", { resource, by, step }));
     this.#take(body);
     return body;
   }
