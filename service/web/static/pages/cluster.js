@@ -48,7 +48,7 @@ const outageTable = new PagedTable({
     { title: "From", of: (one) => times.full(one.start), sort: (one) => one.start },
     { title: "Back at", of: (one) => times.full(one.end), sort: (one) => one.end },
     { title: "Names", of: (one) => namesOf(one) },
-    ...(mayChange ? [{ title: "End it", of: (/** @type {any} */ one) => make("button", { type: "button", text: "End", "aria-label": `End the ${one.kind} of ${one.names.length} of ${one.machines}`, on: { click: () => end(one) } }) }] : []),
+    ...(mayChange ? [{ title: "End it", of: (/** @type {any} */ one) => make("button", { type: "button", class: "noprint", text: "End", "aria-label": `End the ${one.kind} of ${one.names.length} of ${one.machines}`, on: { click: () => end(one) } }) }] : []),
   ],
 });
 
