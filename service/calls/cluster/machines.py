@@ -76,25 +76,25 @@ def machines(runtime: Runtime, user: User, wanted: MachineSpan = ALL_MACHINES) -
         ``malformed`` for a group or a machine that there is not.
     """
     at_ms = runtime.now_ms() if wanted.at_ms is None else wanted.at_ms
-    loads: dict[str, _Load] = {}
+    last = None if wanted.most is None else wanted.first + wanted.most
     with runtime.reading() as plan:
         cluster, version = plan.cluster, plan.version
         chosen = _chosen(cluster, wanted)
+        told = chosen[wanted.first : last]
+        loads = {f"{group}-{index}": _Load() for group, index in told}
         standing = _standing_at(plan, at_ms)
         for machine, bundle, count in _promised(plan, standing):
-            _add(loads.setdefault(machine, _Load()).promised, bundle, count)
+            if machine in loads:
+                _add(loads[machine].promised, bundle, count)
         if not wanted.brief:
-            names = {f"{group}-{index}" for group, index in chosen}
             for machine, slot in _slots_of(plan, standing, user):
-                if machine in names:
+                if machine in loads:
                     loads[machine].slots.append(slot)
     for machine, size, component in _components(runtime, user):
-        load = loads.setdefault(machine, _Load())
-        _add(load.used, size, 1)
-        if not wanted.brief:
-            load.components.append(component)
-    last = None if wanted.most is None else wanted.first + wanted.most
-    told = chosen[wanted.first : last]
+        if machine in loads:
+            _add(loads[machine].used, size, 1)
+            if not wanted.brief:
+                loads[machine].components.append(component)
     return {
         "version": version,
         "at": seconds_of(at_ms),
@@ -210,7 +210,7 @@ def _entries(
     shown = {name: size.to_json() for name, size in sizes.items()}
     away = _away_at(cluster, at_ms)
     for group, index in told:
-        load = loads.get(f"{group}-{index}", _Load())
+        load = loads[f"{group}-{index}"]
         outage = away.get((group, index))
         yield {
             "name": f"{group}-{index}",
