@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
+from axe_playwright_python.base import AXE_FILE_PATH
+from PIL import Image
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -135,8 +139,6 @@ def visiting(
 
 def axe_faults(page: Page) -> list[str]:
     """Return what axe-core finds wrong with a page, each with where."""
-    from axe_playwright_python.base import AXE_FILE_PATH
-
     page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8") + "\n;undefined")
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
@@ -147,9 +149,10 @@ def axe_faults(page: Page) -> list[str]:
 
 
 def picture(page: Page, name: str) -> None:
-    """Keep a screenshot for docs/page.md where AGENDA_PICTURES asks for it."""
-    import os
-
-    if os.environ.get("AGENDA_PICTURES"):
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=PICTURES / f"{name}.png")
+    """Keep a screenshot for docs/page.md where AGENDA_PICTURES asks for it, in 128 colours."""
+    if not os.environ.get("AGENDA_PICTURES"):
+        return
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with Image.open(io.BytesIO(page.screenshot())) as shot:
+        small = shot.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        small.save(PICTURES / f"{name}.png", optimize=True)

@@ -7,9 +7,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 import pytest
-
-pytest.importorskip("playwright", reason="no playwright: pip install -e '.[dev]'")
-
 from playwright.sync_api import Browser
 
 from tests.end_to_end.pages.browser import Visit, chromium, visiting
