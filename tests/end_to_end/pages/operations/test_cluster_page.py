@@ -28,7 +28,6 @@ def test_groups_and_outages_stand_in_words(look: Visiting) -> None:
         assert first[:4] == ["3 of standard", "loss", "Mon 5 Jan 06:01", "Mon 5 Jan 10:01"]
         assert first[4] == "standard-3, standard-4, standard-5"
         assert second[:2] == ["1 of gpu", "maintenance"]
-        picture(page, "cluster")
         page.keyboard.press("z")
         assert _rows(page, "Outages that are not over")[0][2] == "Mon 5 Jan 05:01"
 
