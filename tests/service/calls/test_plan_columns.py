@@ -9,6 +9,7 @@ import pytest
 
 from service.access.user import LOCAL_USER, Role, User
 from service.calls.plan.bars import BarSpan, bars
+from service.calls.plan.counts import counts
 from service.calls.plan.series import PlanSpan
 from service.calls.plan.skyline import skyline
 from service.calls.plan.tenants import tenants
@@ -147,3 +148,53 @@ def test_what_is_known_is_not_sent_again(filled: Service, path: str) -> None:
     """A picture of the version that a client has is 304."""
     tag = filled.client.get(path).headers["ETag"]
     assert filled.client.get(path, headers={"If-None-Match": tag}).status_code == 304
+
+
+def test_of_many_bars_a_part_is_sent(filled: Service) -> None:
+    """The first by an order, or some out of all, or those with a word; `total` tells how many."""
+    whole = _get(filled, "/v1/plan/bars?from=0")
+    assert whole["total"] == len(whole["id"]) >= 3
+    begins = sorted(zip(whole["begin"], whole["id"], strict=True))
+    first = _get(filled, "/v1/plan/bars?from=0&most=1&order=begin")
+    assert (first["total"], first["id"]) == (whole["total"], [begins[0][1]])
+    spread = _get(filled, "/v1/plan/bars?from=0&most=2&order=begin&spread=true")
+    middle = begins[whole["total"] // 2][1]
+    assert sorted(spread["id"]) == sorted([begins[0][1], middle])
+    by_tenant = _get(filled, "/v1/plan/bars?from=0&most=1&order=tenant&rows=true")
+    assert by_tenant["id"] == ["a"]
+    assert by_tenant["rows"] == [len(by_tenant["row_length"])]
+    found = _get(filled, "/v1/plan/bars?from=0&find=B")
+    assert (found["id"], found["total"]) == (["b"], 1)
+
+
+def test_a_skyline_shows_the_past_where_it_is_asked_for(filled: Service) -> None:
+    """What was held stays in it; without a start it begins now."""
+    before = _get(filled, "/v1/plan/skyline?from=0")
+    filled.clock.advance(3600)
+    filled.reserve("later", tenant="ads")
+    now = _get(filled, "/v1/plan/skyline")
+    past = _get(filled, f"/v1/plan/skyline?from=0&to={now['to']:.0f}")
+    assert now["from"] == past["now"] == 3600
+    held = [sum(column) for column in zip(*(one["amounts"] for one in past["layers"]), strict=True)]
+    was = [
+        sum(column) for column in zip(*(one["amounts"] for one in before["layers"]), strict=True)
+    ]
+    assert held[:60] == was[:60]
+    assert any(held[:60])
+    assert past["free"][60:] == now["free"]
+    assert all(
+        free + one == most
+        for free, one, most in zip(past["free"][:60], held[:60], past["capacity"][:60], strict=True)
+    )
+
+
+def test_counts_are_by_state_and_of_own_tenants(filled: Service) -> None:
+    """What holds something in a time by its state; refusals by when they were given."""
+    assert filled.ask("y", "window(atom(<1 cpu>, 10, 10, 2h, 20h), 0, 2h)").status_code == 409
+    counted = _get(filled, "/v1/plan/counts?from=0")["states"]
+    assert counted["accepted"] + counted["active"] == 3
+    assert counted["refused"] == 1
+    with filled.runtime.reading() as plan:
+        own = counts(plan, BarSpan(0, None), _ADS)["states"]
+    assert own["accepted"] + own["active"] == 1
+    assert own["refused"] == 0

@@ -1,7 +1,7 @@
 // Reservations over time, a lane each: its window as a thin line, what it holds as a bar.
 import { counted } from "../core/numbers.js";
 import { lookOf, palette } from "./palette.js";
-import { BELOW, LEFT, Stage } from "./stage.js";
+import { BELOW, Stage } from "./stage.js";
 import { drawNow, drawTimes, FONT, hatchRect } from "./strokes.js";
 
 const LANE = 19;
@@ -106,7 +106,7 @@ export class Gantt {
     g.clip();
     if (lane >= NAMED) this.#drawNames(g, first, last);
     g.beginPath();
-    g.rect(LEFT, 0, width - LEFT, room);
+    g.rect(this.stage.left, 0, width - this.stage.left, room);
     g.clip();
     if (lane >= 5) this.#drawLanes(g, first, last);
     else this.#drawThin(g, first, last);
@@ -125,16 +125,17 @@ export class Gantt {
     g.textBaseline = "middle";
     for (let n = first; n < last; n += 1) {
       const { id } = this.bars[n];
+      const room = Math.floor((this.stage.left - 10) / 6.6);
       g.fillStyle = n === this.chosen ? colours.accent : colours.ink;
-      g.fillText(id.length > 10 ? `…${id.slice(-9)}` : id, LEFT - 7, n * this.lane - this.top + this.lane / 2);
+      g.fillText(id.length > room ? `…${id.slice(1 - room)}` : id, this.stage.left - 7, n * this.lane - this.top + this.lane / 2);
     }
   }
 
   /** @param {any} g @param {number} first @param {number} last */
   #drawLanes(g, first, last) {
     const { lane, stage } = this;
-    const scale = (stage.width - LEFT) / stage.span.length;
-    const x = (/** @type {number} */ at) => LEFT + (at - stage.span.from) * scale;
+    const scale = (stage.width - this.stage.left) / stage.span.length;
+    const x = (/** @type {number} */ at) => this.stage.left + (at - stage.span.from) * scale;
     for (let n = first; n < last; n += 1) {
       const bar = this.bars[n];
       const y = n * lane - this.top;
@@ -146,7 +147,7 @@ export class Gantt {
   /** Lanes too low for details: one line a reservation, colour by colour. @param {any} g @param {number} first @param {number} last */
   #drawThin(g, first, last) {
     const { lane, stage } = this;
-    const scale = (stage.width - LEFT) / stage.span.length;
+    const scale = (stage.width - this.stage.left) / stage.span.length;
     const high = Math.max(lane * 0.85, 0.6);
     /** @type {Map<string, number[]>} */
     const groups = new Map();
@@ -162,7 +163,7 @@ export class Gantt {
       g.fillStyle = colour;
       for (const n of places) {
         const bar = this.bars[n];
-        g.fillRect(LEFT + (bar.begin - stage.span.from) * scale, n * lane - this.top, Math.max((bar.finish - bar.begin) * scale, 0.6), high);
+        g.fillRect(this.stage.left + (bar.begin - stage.span.from) * scale, n * lane - this.top, Math.max((bar.finish - bar.begin) * scale, 0.6), high);
       }
     }
   }
@@ -174,7 +175,7 @@ export class Gantt {
     if (y + this.lane < 0 || y > this.room) return;
     g.strokeStyle = palette().focus;
     g.lineWidth = 2;
-    g.strokeRect(LEFT - 1, y + 0.5, width - LEFT, Math.max(this.lane - 1, 2));
+    g.strokeRect(this.stage.left - 1, y + 0.5, width - this.stage.left, Math.max(this.lane - 1, 2));
   }
 
   /** How far the list is scrolled. @param {any} g @param {number} width */

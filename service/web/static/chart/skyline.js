@@ -3,7 +3,7 @@ import { amount, count } from "../core/numbers.js";
 import { levels } from "./axis.js";
 import { drawMark } from "./mark.js";
 import { lookOf, palette } from "./palette.js";
-import { BELOW, LEFT, Stage } from "./stage.js";
+import { BELOW, Stage } from "./stage.js";
 import { drawNow, drawTimes, FONT, hatch, hatchRect, staircase } from "./strokes.js";
 
 /**
@@ -45,7 +45,7 @@ export class Skyline {
     this.onpoint = () => {};
     this.stage = new Stage(host, span, {
       draw: (g, width, height) => this.draw(g, width, height),
-      hover: (x) => this.point(x < LEFT ? null : this.stage.at(x)),
+      hover: (x) => this.point(x < this.stage.left ? null : this.stage.at(x)),
     });
     times.addEventListener("change", () => this.stage.ask());
   }
@@ -117,7 +117,7 @@ export class Skyline {
     if (!data) return;
     g.save();
     g.beginPath();
-    g.rect(LEFT, 0, width - LEFT, bottom);
+    g.rect(this.stage.left, 0, width - this.stage.left, bottom);
     g.clip();
     this.#drawLayers(g, y, bottom);
     this.#drawAway(g, y);
@@ -154,11 +154,11 @@ export class Skyline {
       const at = Math.round(y(level * size)) + 0.5;
       g.strokeStyle = colours.grid;
       g.beginPath();
-      g.moveTo(LEFT, at);
+      g.moveTo(this.stage.left, at);
       g.lineTo(width, at);
       g.stroke();
       g.fillStyle = colours.faint;
-      g.fillText(`${count(level)}${size === 1 ? "" : size === 1024 ? " GiB" : " TiB"}`, LEFT - 7, at);
+      g.fillText(`${count(level)}${size === 1 ? "" : size === 1024 ? " GiB" : " TiB"}`, this.stage.left - 7, at);
     }
   }
 
@@ -167,7 +167,8 @@ export class Skyline {
     const { layers } = /** @type {SkylineBody} */ (this.data);
     const series = /** @type {SkylineBody} */ (this.data);
     const colours = palette();
-    const box = { left: LEFT, top: 0, right: this.stage.width, bottom: floor };
+    const box = { left: this.stage.left, top: 0, right: this.stage.width, bottom: floor };
+    const bucket = (series.step / this.stage.span.length) * (this.stage.width - this.stage.left);
     const alone = layers.find((layer) => this.alone !== undefined && layer.name === this.alone);
     const shown = alone ? [{ layer: alone, values: alone.amounts }]
       : layers.map((layer, n) => ({ layer, values: this.tops[n] })).reverse();
@@ -184,7 +185,7 @@ export class Skyline {
       staircase(g, { ...series, values }, this.stage, y, floor);
       g.fill();
       g.strokeStyle = colours.panel;
-      g.lineWidth = 0.75;
+      g.lineWidth = Math.min(0.75, bucket * 0.8);
       g.stroke();
       if (look.hatched) hatch(g, box, colours.panel);
     }

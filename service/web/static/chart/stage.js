@@ -24,6 +24,7 @@ export class Stage {
     this.host = host;
     this.span = span;
     this.painter = painter;
+    /** Room at the left; pictures below each other have the same. */
     this.left = LEFT;
     this.width = 0;
     this.height = 0;

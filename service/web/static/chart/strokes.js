@@ -1,6 +1,6 @@
 // Strokes that pictures share: the frame of time, hatching, staircases. They draw on a canvas or on
 // an `SvgPen` alike.
-import { BELOW, LEFT } from "./stage.js";
+import { BELOW } from "./stage.js";
 import { ticks } from "./axis.js";
 import { palette } from "./palette.js";
 
@@ -13,16 +13,16 @@ export const FONT = "12px system-ui, 'DejaVu Sans', sans-serif";
  * @param {import("../core/times.js").Times} times
  */
 export function drawTimes(g, stage, times) {
-  const { width, height, span } = stage;
+  const { width, height, span, left } = stage;
   const colours = palette();
   const bottom = height - BELOW;
   g.font = FONT;
   g.textAlign = "center";
   g.textBaseline = "middle";
   g.lineWidth = 1;
-  for (const tick of ticks(span.from, span.to, width - LEFT, times)) {
+  for (const tick of ticks(span.from, span.to, width - left, times)) {
     const x = Math.round(stage.x(tick.at)) + 0.5;
-    if (x < LEFT - 1) continue;
+    if (x < left - 1) continue;
     g.strokeStyle = tick.day ? colours.line : colours.grid;
     g.beginPath();
     g.moveTo(x, 0);
@@ -30,7 +30,7 @@ export function drawTimes(g, stage, times) {
     g.stroke();
     g.fillStyle = tick.day ? colours.ink : colours.faint;
     const half = tick.day ? 32 : 18;
-    g.fillText(tick.text, Math.min(Math.max(x, LEFT + half), width - half), height - BELOW / 2);
+    g.fillText(tick.text, Math.min(Math.max(x, left + half), width - half), height - BELOW / 2);
   }
 }
 
@@ -98,8 +98,8 @@ export function staircase(g, { from, step, values }, stage, y, floor) {
   const first = Math.max(0, Math.floor((stage.span.from - from) / step));
   const last = Math.min(values.length, Math.ceil((stage.span.to - from) / step) + 1);
   if (last <= first) return;
-  const scale = (stage.width - LEFT) / stage.span.length;
-  const x = (/** @type {number} */ n) => LEFT + (from + n * step - stage.span.from) * scale;
+  const scale = (stage.width - stage.left) / stage.span.length;
+  const x = (/** @type {number} */ n) => stage.left + (from + n * step - stage.span.from) * scale;
   let before = values[first];
   g.moveTo(x(first), floor ?? y(before));
   if (floor !== null) g.lineTo(x(first), y(before));

@@ -1,5 +1,5 @@
 // Light, dark, or as the system: worn by the root element, kept in this browser.
-import { $ } from "./dom.js";
+import { $, make } from "./dom.js";
 
 const PLACE = "agenda.theme";
 const NEXT = /** @type {Record<string, string>} */ ({ system: "light", light: "dark", dark: "system" });
@@ -22,7 +22,7 @@ export const nextTheme = () => wear(NEXT[chosenTheme()] ?? "system");
 
 function show() {
   const button = $("theme");
-  button.textContent = `Theme: ${chosenTheme()}`;
+  button.replaceChildren(make("span", { class: "wide", text: "Theme: " }), chosenTheme());
   button.title = "Light, dark, or as the system";
 }
 

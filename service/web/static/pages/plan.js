@@ -83,6 +83,14 @@ async function drawCounts() {
     make("span", { class: "faint", text: shell.times.day(now) }));
 }
 
+/** Ids have room where there is any. */
+function makeRoom() {
+  skyline.stage.left = gantt.stage.left = innerWidth > 640 ? 96 : 62;
+}
+
+makeRoom();
+addEventListener("resize", makeRoom);
+
 let later = 0;
 span.addEventListener("change", () => {
   clearTimeout(later);

@@ -133,7 +133,7 @@ export class ReservationView {
       make("h2", { text: "Why there" }),
       make("p", { text: `${times.inText(told.detail)}.`.replace("..", ".") }),
       facts(/** @type {any} */ (slack)),
-      others.length ? make("p", { class: "faint", text: `Now ${others.map((/** @type {any} */ one) => `${one.agent} would begin ${times.full(one.begin)}`).join("; ")}.` }) : null);
+      others.length ? make("p", { class: "faint", text: `Placed now by other agents it would begin: ${others.map((/** @type {any} */ one) => `${times.full(one.begin)} (${one.agent})`).join(", ")}.` }) : null);
   }
 
   #history() {
