@@ -18,4 +18,6 @@ if (id) addKeys({ keys: ["Escape"], says: "All applications", act: () => locatio
 else addKeys({ keys: ["/"], says: "Find", act: () => $("find").focus() });
 shell.times.addEventListener("change", refresh);
 whenChanged(shell.live, refresh, { kinds: ["tick", "reset"], least: 2000 });
+// What was just submitted, or waits for another reason than before, is no change of the assignment.
+setInterval(() => { if (!document.hidden) refresh(); }, 10_000);
 document.body.dataset.ready = "";

@@ -62,6 +62,25 @@ def test_one_shows_components_machines_and_when_it_may_start(look: Visiting) -> 
         expect(waiting).to_have_url(f"{it.site.url}/ui/applications")
 
 
+def test_a_list_that_changes_keeps_the_focus(change: Visiting, changing: Site) -> None:
+    """A row comes in before it by another client; the link that had the focus has it again."""
+    part = {"name": "m", "count": 1, "core": True, "resources": {"cpu": 1}}
+    with change(walker="operator") as it:
+        page = it.open("/ui/applications?tenant=ml")
+        page.get_by_role("link", name="train").focus()
+        body = {
+            "id": "a-new-one",
+            "tenant": "ml",
+            "application": {"name": "n", "components": [part]},
+        }
+        changing.call("POST", "/v1/applications", body)
+        changing.runtime.dispatcher.tick()
+        expect(page.locator("#table tbody tr")).to_have_count(2)
+        expect(page.get_by_role("link", name="train")).to_be_focused()
+        changing.call("DELETE", "/v1/applications/a-new-one")
+        changing.runtime.dispatcher.tick()
+
+
 def test_a_user_sees_its_own(look: Visiting) -> None:
     """Others are neither in the list nor under their address."""
     with look("user") as it:

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.end_to_end.pages.browser import picture
 from tests.end_to_end.pages.operations.conftest import Visiting
+from tests.end_to_end.pages.site import Site
 
 pytestmark = pytest.mark.browser
 
@@ -78,6 +79,21 @@ def test_a_cell_that_looks_like_a_formula_is_none(look: Visiting) -> None:
         )
         row = written.partition("\r\n")[2]
         assert row == '-1,,,,,,,\'=1+1,"a ""b"",\nc",\r\n'
+
+
+def test_what_the_server_tells_is_text(change: Visiting, changing: Site) -> None:
+    """A tenant that is called like a script is a name on every page, and runs nowhere."""
+    tenant = "<img src=x onerror=fail()>"
+    rdl = "window(atom(<1 cpu>, 1, 1, 10m, 10m), +0, +10m)"
+    assert changing.ask([{"id": "strange", "tenant": tenant, "rdl": rdl}]) == [201]
+    with change(walker="operator") as it:
+        page = it.open("/ui/audit?about=strange")
+        expect(page.get_by_role("button", name=tenant)).to_be_visible()
+        page = it.open("/ui/promises?days=1")
+        changing.clock.advance(60)
+        page.reload()
+        expect(page.locator("#tenants")).to_contain_text(tenant)
+        assert page.locator("#main img").count() == 0
 
 
 def test_a_user_is_told_that_it_is_not_for_it(look: Visiting) -> None:
