@@ -173,8 +173,9 @@ class Tenure:
         self._watch_machines(now_ms)
         self._tables.settle()
         self._keep_table(now_ms)
-        self._count_time_below(directive)
+        below = self._count_time_below(directive)
         self._write(cycle)
+        self._time_below.observe(directive.at_ms, below)
         self._release_credits(now_ms)
         return cycle
 
@@ -220,8 +221,8 @@ class Tenure:
         """Return a follower, with dispatch tables where the policy has them made."""
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
-    def _count_time_below(self, directive: Directive) -> None:
-        """Add up how long promises are not kept, and the slots that are over."""
+    def _count_time_below(self, directive: Directive) -> frozenset[str]:
+        """Add up times below entitlements, and the slots that are over; return who is below."""
         short = shortfall(directive, self._loop.table)
         self._promises.observe(directive, short.reservations)
         for time_ms in self._promises.take_ended(directive):
@@ -229,7 +230,7 @@ class Tenure:
         before = self._slots.counts
         self._slots.observe(directive, short, self._pool.down)
         self._telemetry.count_slots(before, self._slots.counts)
-        self._time_below.observe(directive.at_ms, short.reservations)
+        return short.reservations
 
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""

@@ -123,7 +123,8 @@ function whole() {
   const now = times.present();
   const starts = state.outages.map((one) => one.start);
   const ends = state.outages.map((one) => one.end);
-  span.show(Math.min(now - 3600, ...starts), Math.max(now + 6 * 3600, ...ends) + 1800);
+  const minute = (/** @type {number} */ at) => Math.round(at / 60) * 60;
+  span.show(minute(Math.min(now - 3600, ...starts)), minute(Math.max(now + 6 * 3600, ...ends) + 1800));
 }
 
 function showSpan() {
