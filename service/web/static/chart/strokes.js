@@ -47,13 +47,14 @@ export function drawNow(g, stage, now, named = false) {
   g.lineTo(x, bottom);
   g.stroke();
   if (!named) return;
+  const middle = Math.min(Math.max(x, stage.left + 18), stage.width - 18);
   g.fillStyle = palette().now;
-  g.fillRect(x - 17, 0, 34, 15);
+  g.fillRect(middle - 17, 0, 34, 15);
   g.fillStyle = panel;
   g.font = FONT;
   g.textAlign = "center";
   g.textBaseline = "middle";
-  g.fillText("now", x, 8);
+  g.fillText("now", middle, 8);
 }
 
 /**

@@ -7,6 +7,8 @@ const OPENING_MS = 5_000; // a proxy that holds a stream back shows nothing for 
 const ASKING_MS = 2_000;
 const BEHIND_MS = 4_000;
 const WAITS_MS = [500, 1000, 2000, 4000, 8000];
+/** How often is asked before the stream is tried again: soon at first, it may be back. */
+const ROUNDS = [1, 3, 10, 30];
 
 /** @typedef {"opening"|"live"|"asking"|"reconnecting"|"behind"} LiveState */
 
@@ -27,6 +29,8 @@ export class Live extends EventTarget {
     this.version = -1;
     this.leads = false;
     this.failures = 0;
+    /** How often it has fallen back to asking since the stream was last heard. */
+    this.fallbacks = 0;
     this.scope = `agenda-live-${scope}`;
     this.channel = new BroadcastChannel(this.scope);
     this.channel.addEventListener("message", (message) => this.#hear(message.data));
@@ -107,6 +111,7 @@ export class Live extends EventTarget {
       await readEvents(`/v1/events${after}`, own.signal, (event) => {
         heard = true;
         this.failures = 0;
+        this.fallbacks = 0;
         this.#enter("live");
         this.#share({ kind: event.kind, data: event.data });
       }, alive);
@@ -123,9 +128,11 @@ export class Live extends EventTarget {
   /** Asks for changes as long as that is answered, up to a minute; false where it never was. */
   async #ask() {
     let answered = false;
-    for (let n = 0; n < 30 && !this.over.signal.aborted; n += 1) {
+    const rounds = ROUNDS[Math.min(this.fallbacks, ROUNDS.length - 1)];
+    for (let n = 0; n < rounds && !this.over.signal.aborted; n += 1) {
       try {
         const body = await read(`/v1/plan/changes?since=${Math.max(this.version, 0)}`, { signal: this.over.signal });
+        if (!answered) this.fallbacks += 1;
         answered = true;
         const isNew = body.version !== this.version;
         this.#enter("asking", { version: body.version, goodMs: Date.now() });

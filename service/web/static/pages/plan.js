@@ -91,15 +91,29 @@ function makeRoom() {
 makeRoom();
 addEventListener("resize", makeRoom);
 
+/** Whether the time shown goes on with the present: as long as nobody has moved it. */
+let follows = !(shown.from && shown.to);
+let movesItself = false;
+
+/** Shows the hour before the present and the day behind it. */
+function followPresent() {
+  if (!follows) return;
+  const from = Math.max(0, shell.times.present() - 3600);
+  movesItself = true;
+  span.show(from, from + DAY);
+  movesItself = false;
+}
+
 let later = 0;
 span.addEventListener("change", () => {
+  if (!movesItself) follows = false;
   clearTimeout(later);
   later = window.setTimeout(() => attempt($("trouble"), settle), 150);
 });
 
 /** Once time stands still: asks for what is missing, and writes the address. */
 async function settle() {
-  keep({ from: String(Math.round(span.from)), to: String(Math.round(span.to)) });
+  if (!follows) keep({ from: String(Math.round(span.from)), to: String(Math.round(span.to)) });
   if (series.isShort) await series.refresh();
   await lists.settle();
 }
@@ -109,7 +123,8 @@ async function refresh(kinds) {
   if (kinds.size === 1 && kinds.has("start") && shell.live.version === book.version) return;
   const body = series.body;
   const moved = shell.times.present() - body.now > 0;
-  if (moved) span.bound(span.first, Math.max(span.last, body.to + (shell.times.present() - body.now)));
+  if (moved) span.last = Math.max(span.last, body.to + (shell.times.present() - body.now));
+  followPresent();
   await Promise.all([series.refresh(), book.follow(), drawCounts()]);
 }
 
@@ -121,7 +136,11 @@ series.addEventListener("change", () => {
 book.addEventListener("change", () => lists.arrange());
 theme.addEventListener("change", () => series.body && drawLegend());
 shell.times.addEventListener("change", () => lists.arrange());
-window.setInterval(() => { skyline.stage.ask(); gantt.stage.ask(); }, 10_000);
+window.setInterval(() => {
+  if (span.length > 1200) followPresent();
+  skyline.stage.ask();
+  gantt.stage.ask();
+}, 10_000);
 
 await attempt($("trouble"), async () => {
   const body = await series.begin(shell.cluster, shown.resource, shown.by);
@@ -131,8 +150,10 @@ await attempt($("trouble"), async () => {
   span.first = Math.max(0, now - 7 * DAY);
   span.from = span.to = 0;
   skyline.alone = shown.layer === "" ? undefined : shown.layer;
-  if (shown.from && shown.to) span.show(Number(shown.from), Number(shown.to));
-  else span.show(Math.max(0, now - 3600), Math.max(0, now - 3600) + DAY);
+  movesItself = true;
+  if (!follows) span.show(Number(shown.from), Number(shown.to));
+  movesItself = false;
+  followPresent();
   clearTimeout(later);
   drawResources();
   await Promise.all([series.isShort ? series.refresh() : null, lists.begin(), drawCounts()]);
