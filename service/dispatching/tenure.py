@@ -42,6 +42,7 @@ from service.dispatching.releaser import Releaser
 from service.dispatching.slurm_orders import slurm_follower
 from service.dispatching.table_record import keep_table
 from service.dispatching.table_solver import TableSolver
+from service.dispatching.time_below import TimeBelowBook
 from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
@@ -122,6 +123,7 @@ class Tenure:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
+        self._time_below = TimeBelowBook(replica.store)
         self._slots = SlotAccount(_TICK_MS)
         self._credits = CreditBook()
         dispatcher = Dispatcher(options_of(self._cluster))
@@ -189,8 +191,9 @@ class Tenure:
         self._watch_machines(now_ms)
         self._tables.settle()
         self._keep_table(now_ms)
-        self._count_time_below(directive)
+        below = self._count_time_below(directive)
         self._write(cycle)
+        self._time_below.observe(directive.at_ms, below)
         self._release_credits(now_ms)
         return cycle
 
@@ -249,8 +252,8 @@ class Tenure:
         """Return a follower, with dispatch tables where the policy has them made."""
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
-    def _count_time_below(self, directive: Directive) -> None:
-        """Add up how long promises are not kept, and the slots that are over."""
+    def _count_time_below(self, directive: Directive) -> frozenset[str]:
+        """Add up times below entitlements, and the slots that are over; return who is below."""
         short = shortfall(directive, self._loop.table)
         self._promises.observe(directive, short.reservations)
         for time_ms in self._promises.take_ended(directive):
@@ -258,6 +261,7 @@ class Tenure:
         before = self._slots.counts
         self._slots.observe(directive, short, self._pool.down)
         self._telemetry.count_slots(before, self._slots.counts)
+        return short.reservations
 
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
 from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
+from planner.plan.table.table import StandingSlots
 from planner.reservations.reservation import slots_to_json
 from planner.reservations.slots import NOWHERE
 from rdl.durations import rfc3339_text
@@ -19,10 +20,38 @@ from rdl.resources import Resources
 from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.dispatching.documents import read_document
-from service.problems import ApiError, malformed
+from service.problems import ApiError, ApiProblemError, malformed
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpan:
+    """Which machines are told, and how much of each.
+
+    Attributes
+    ----------
+    group, name
+        Only of this group; only this one. None: all.
+    at_ms
+        Of which instant, in ms from the origin; None: now.
+    first, most
+        Of those, how many are left out at the start, and how many are told; None: all that follow.
+    brief
+        Whether amounts are enough, without slots and components.
+    """
+
+    group: str | None = None
+    name: str | None = None
+    at_ms: int | None = None
+    first: int = 0
+    most: int | None = None
+    brief: bool = False
+
+
+#: All machines as they are now.
+ALL_MACHINES: Final = MachineSpan()
 
 
 @dataclass(slots=True)
@@ -35,10 +64,8 @@ class _Load:
     components: list[dict[str, Any]] = field(default_factory=list)
 
 
-def machines(
-    runtime: Runtime, user: User, group: str | None = None, at_ms: int | None = None
-) -> dict[str, Any]:
-    """Return every machine of a group, or of all, at an instant.
+def machines(runtime: Runtime, user: User, wanted: MachineSpan = ALL_MACHINES) -> dict[str, Any]:
+    """Return machines at an instant, and how many are left out.
 
     Slots are those of the Plan at the instant, components those of the last assignment. Of tenants
     that the user does not act for amounts are told, and neither ids nor names.
@@ -46,35 +73,60 @@ def machines(
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a group that there is not.
+        ``malformed`` for a group or a machine that there is not.
     """
-    now_ms = runtime.now_ms()
-    instant_ms = now_ms if at_ms is None else at_ms
-    loads: dict[str, _Load] = {}
+    at_ms = runtime.now_ms() if wanted.at_ms is None else wanted.at_ms
+    last = None if wanted.most is None else wanted.first + wanted.most
     with runtime.reading() as plan:
         cluster, version = plan.cluster, plan.version
-        for machine, bundle, slot in _slots_at(plan, instant_ms, user):
-            load = loads.setdefault(machine, _Load())
-            load.slots.append(slot)
-            _add(load.promised, bundle, slot["bundles"])
-    known = [one.name for one in cluster.machines]
-    if group is not None and group not in known:
-        fix = did_you_mean(group, known)
-        raise malformed([ApiError(f"there is no group {group!r}", pointer="?group", fix=fix)])
+        chosen = _chosen(cluster, wanted)
+        told = chosen[wanted.first : last]
+        loads = {f"{group}-{index}": _Load() for group, index in told}
+        standing = _standing_at(plan, at_ms)
+        for machine, bundle, count in _promised(plan, standing):
+            if machine in loads:
+                _add(loads[machine].promised, bundle, count)
+        if not wanted.brief:
+            for machine, slot in _slots_of(plan, standing, user):
+                if machine in loads:
+                    loads[machine].slots.append(slot)
     for machine, size, component in _components(runtime, user):
-        load = loads.setdefault(machine, _Load())
-        load.components.append(component)
-        _add(load.used, size, 1)
+        if machine in loads:
+            _add(loads[machine].used, size, 1)
+            if not wanted.brief:
+                loads[machine].components.append(component)
     return {
         "version": version,
-        "at": seconds_of(instant_ms),
-        "at_at": runtime.calendar(instant_ms),
-        "machines": [
-            entry
-            for entry in _entries(cluster, loads, instant_ms)
-            if group in (None, entry["group"])
-        ],
+        "at": seconds_of(at_ms),
+        "at_at": runtime.calendar(at_ms),
+        "left_out": len(chosen) - len(told),
+        "machines": list(_entries(cluster, told, loads, at_ms)),
     }
+
+
+def _chosen(cluster: Cluster, wanted: MachineSpan) -> list[tuple[str, int]]:
+    """Return group and index of the machines that are asked for, in the cluster's order."""
+    known = [one.name for one in cluster.machines]
+    if wanted.group is not None and wanted.group not in known:
+        raise _nothing_like("group", wanted.group, known)
+    chosen = [
+        (group.name, index)
+        for group in cluster.machines
+        if wanted.group in (None, group.name)
+        for index in range(group.count)
+    ]
+    if wanted.name is None:
+        return chosen
+    found = [(group, index) for group, index in chosen if f"{group}-{index}" == wanted.name]
+    if not found:
+        raise _nothing_like("machine", wanted.name, [f"{one.name}-0" for one in cluster.machines])
+    return found
+
+
+def _nothing_like(what: str, given: str, known: list[str]) -> ApiProblemError:
+    parameter = "?group" if what == "group" else "?name"
+    fix = did_you_mean(given, known)
+    return malformed([ApiError(f"there is no {what} {given!r}", pointer=parameter, fix=fix)])
 
 
 def _add(total: dict[str, int], size: Mapping[str, int], count: int) -> None:
@@ -82,34 +134,51 @@ def _add(total: dict[str, int], size: Mapping[str, int], count: int) -> None:
         total[name] = total.get(name, 0) + amount * count
 
 
-def _slots_at(
-    plan: Plan, at_ms: int, user: User
-) -> Iterator[tuple[str, Resources, dict[str, Any]]]:
-    """Yield the slots that hold at an instant: the machine, the bundle, and how it is shown."""
-    step, table, grid = plan.grid.floor(at_ms), plan.table, plan.grid
+def _standing_at(plan: Plan, at_ms: int) -> StandingSlots:
+    """Return the slots that hold a machine at an instant."""
+    step, table = plan.grid.floor(at_ms), plan.table
     meta = table.meta
     near = np.flatnonzero((meta["begin"] <= step) & (meta["finish"] > step))
-    standing = table.standing_slots(near)
-    slots = standing.slots
+    near_slots = table.standing_slots(near)
+    slots = near_slots.slots
     here = (slots[:, 0] <= step) & (slots[:, 1] > step) & (slots[:, 3] != NOWHERE)
-    for place in np.flatnonzero(here).tolist():
-        number, kind = int(standing.number[place]), int(standing.kind[place])
-        bundle = standing.kinds[kind][0]
+    return StandingSlots(
+        near_slots.number[here],
+        near_slots.atom[here],
+        near_slots.kind[here],
+        slots[here],
+        near_slots.kinds,
+    )
+
+
+def _promised(plan: Plan, standing: StandingSlots) -> Iterator[tuple[str, Resources, int]]:
+    """Yield machine, bundle and count of the slots, each machine and kind of bundle once."""
+    pairs = np.stack([standing.slots[:, 3], standing.kind], axis=1)
+    unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    counts = np.bincount(inverse.reshape(-1), weights=standing.slots[:, 2], minlength=len(unique))
+    for (machine, kind), count in zip(unique.tolist(), counts.tolist(), strict=True):
+        yield plan.table.machines[machine], standing.kinds[kind][0], int(count)
+
+
+def _slots_of(
+    plan: Plan, standing: StandingSlots, user: User
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the machine of each slot, and how the slot is shown."""
+    table = plan.table
+    shown = slots_to_json(standing.slots, plan.grid, table.machines)
+    numbers, kinds = standing.number.tolist(), standing.kind.tolist()
+    for number, kind, (start, end, bundles, machine) in zip(numbers, kinds, shown, strict=True):
         tenant = table.scope(number)[0]
         seen = user.acts_for(tenant)
-        start, end, bundles, machine = slots_to_json(
-            slots[place : place + 1], grid, table.machines
-        )[0]
         yield (
             machine,
-            bundle,
             {
                 "reservation": table.header(number)["id"] if seen else None,
                 "tenant": tenant if seen else None,
                 "start": start,
                 "end": end,
                 "bundles": bundles,
-                "bundle": bundle.to_json(),
+                "bundle": standing.kinds[kind][0].to_json(),
             },
         )
 
@@ -134,31 +203,42 @@ def _components(runtime: Runtime, user: User) -> Iterator[tuple[str, Resources, 
             yield row["machine"], sizes[id_, name], shown | {"covered": row["covered"]}
 
 
-def _entries(cluster: Cluster, loads: Mapping[str, _Load], at_ms: int) -> Iterator[dict[str, Any]]:
-    for group in cluster.machines:
-        outages = [one for one in cluster.outages if one.machines == group.name]
-        for index in range(group.count):
-            name = f"{group.name}-{index}"
-            load = loads.get(name, _Load())
-            away = _away(outages, index, at_ms)
-            yield {
-                "name": name,
-                "group": group.name,
-                "index": index,
-                "up": away is None,
-                "outage": None if away is None else _outage_to_json(away, cluster),
-                "capacity": group.resources.to_json(),
-                "used": Resources.of(load.used).to_json(),
-                "promised": Resources.of(load.promised).to_json(),
-                "slots": load.slots,
-                "components": load.components,
-            }
+def _entries(
+    cluster: Cluster, told: Iterable[tuple[str, int]], loads: Mapping[str, _Load], at_ms: int
+) -> Iterator[dict[str, Any]]:
+    sizes = {group.name: group.resources for group in cluster.machines}
+    shown = {name: size.to_json() for name, size in sizes.items()}
+    away = _away_at(cluster, at_ms)
+    for group, index in told:
+        load = loads[f"{group}-{index}"]
+        outage = away.get((group, index))
+        yield {
+            "name": f"{group}-{index}",
+            "group": group,
+            "index": index,
+            "up": outage is None,
+            "outage": None if outage is None else _outage_to_json(outage, cluster),
+            "capacity": shown[group],
+            "used": Resources.of(load.used).to_json(),
+            "promised": Resources.of(load.promised).to_json(),
+            "used_share": _share(load.used, sizes[group]),
+            "promised_share": _share(load.promised, sizes[group]),
+            "slots": load.slots,
+            "components": load.components,
+        }
 
 
-def _away(outages: Iterable[Outage], index: int, at_ms: int) -> Outage | None:
-    """Return the outage that a machine is in, the last to end of several."""
-    known = [one for one in outages if index in one.indices and one.start_ms <= at_ms < one.end_ms]
-    return max(known, key=lambda one: one.end_ms, default=None)
+def _share(amounts: Mapping[str, int], size: Mapping[str, int]) -> float:
+    """Return how much of a machine is taken, of the resource of which most is."""
+    shares = [amount / size[name] for name, amount in amounts.items() if size.get(name)]
+    return round(max(shares, default=0.0), 4)
+
+
+def _away_at(cluster: Cluster, at_ms: int) -> dict[tuple[str, int], Outage]:
+    """Return the outage that each machine away is in, the last to end of several."""
+    under_way = [one for one in cluster.outages if one.start_ms <= at_ms < one.end_ms]
+    under_way.sort(key=lambda one: one.end_ms)
+    return {(one.machines, index): one for one in under_way for index in one.indices}
 
 
 def _outage_to_json(outage: Outage, cluster: Cluster) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,10 +14,11 @@ from planner.plan.table.column_reading import changed_between, histories_of, ids
 from planner.reservations.state import NUMBERED_STATES, State
 from rdl.time_grid import seconds_of
 from service.access.user import User
-from service.calls.plan.series import PlanSpan
 from service.dispatching.documents import counted_in
+from service.dispatching.time_below import times_below
 from service.problems import ApiError, malformed
 from service.store import ApplicationRow, PageOf
+from service.store.log.archive import ArchivePage
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 _LESS: Final = frozenset({"degraded", "regained"})
 _ELSEWHERE: Final = frozenset({"moved", "relocated", "optimized"})
 
-#: Applications read at once.
+#: Applications, or archived reservations, read at once.
 _PAGE: Final = 1000
+
+#: Most parts of a time that are counted apart.
+_MOST_TIMES: Final = 400
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class PromiseCounts:
         Those that are owed machines now and lack some.
     cancelled
         Those that their owners gave up.
+    below_s
+        Seconds for which they were below their entitlement, added up; as far as was observed.
     """
 
     promised: int = 0
@@ -60,32 +66,48 @@ class PromiseCounts:
     late: int = 0
     below: int = 0
     cancelled: int = 0
+    below_s: float = 0.0
 
 
-def promises(
-    runtime: Runtime, user: User, start_ms: int | None, end_ms: int | None
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class PromiseSpan:
+    """Of which time, in ms from the origin, promises are counted.
+
+    It runs from the origin, and to now, when absent. With `step_ms` each part of it of that length
+    is counted apart, too.
+    """
+
+    start_ms: int | None = None
+    end_ms: int | None = None
+    step_ms: int | None = None
+
+
+def promises(runtime: Runtime, user: User, wanted: PromiseSpan) -> dict[str, Any]:
     """Return the counts of each tenant that a user acts for, and of all others together.
 
-    A time runs from the origin, and to now, when absent.
+    What has left the Plan for the archive is counted, too.
 
     Raises
     ------
     ApiProblemError
-        ``malformed`` for a time that ends before it starts.
+        ``malformed`` for a time that ends before it starts, or that has too many parts.
     """
     now_ms = runtime.now_ms()
-    start_ms = 0 if start_ms is None else max(0, start_ms)
-    end_ms = max(now_ms, start_ms + 1) if end_ms is None else end_ms
-    if end_ms <= start_ms:
-        message = f"from, {seconds_of(start_ms)} s, is not before to, {seconds_of(end_ms)} s"
-        raise malformed([ApiError(message, pointer="?from")])
-    ended = _ends_of_work(runtime)
-    below = set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ()))
+    start_ms, end_ms = _time_of(wanted, now_ms)
+    facts = _WorkFacts(
+        _ends_of_work(runtime),
+        set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ())),
+        times_below(runtime.dispatcher.store, now_ms),
+        now_ms,
+    )
     with runtime.reading() as plan:
-        span = PlanSpan(start_ms, end_ms)
-        counts = _counted(plan, user, span, _WorkFacts(ended, below, now_ms))
+        found = list(_in_plan(plan, start_ms, end_ms))
         version = plan.version
+    found += _in_archive(runtime, start_ms, end_ms, {(one.id, one.finish_ms) for one in found})
+    counts: dict[str | None, PromiseCounts] = {}
+    for one in found:
+        name = one.tenant if user.acts_for(one.tenant) else None
+        _count(counts.setdefault(name, PromiseCounts()), one, facts)
     shown = [{"tenant": name, **asdict(one)} for name, one in counts.items()]
     shown.sort(key=lambda one: (one["tenant"] is None, str(one["tenant"])))
     return {
@@ -95,55 +117,149 @@ def promises(
         "from_at": runtime.calendar(start_ms),
         "to_at": runtime.calendar(end_ms),
         "tenants": shown,
+        "times": _by_time(runtime, found, facts, (start_ms, end_ms, wanted.step_ms)),
     }
+
+
+def _time_of(wanted: PromiseSpan, now_ms: int) -> tuple[int, int]:
+    start_ms = 0 if wanted.start_ms is None else max(0, wanted.start_ms)
+    end_ms = max(now_ms, start_ms + 1) if wanted.end_ms is None else wanted.end_ms
+    if end_ms <= start_ms:
+        message = f"from, {seconds_of(start_ms)} s, is not before to, {seconds_of(end_ms)} s"
+        raise malformed([ApiError(message, pointer="?from")])
+    if wanted.step_ms is not None and end_ms - start_ms > _MOST_TIMES * wanted.step_ms:
+        message = f"more than {_MOST_TIMES} steps lie between from and to"
+        raise malformed([ApiError(message, pointer="?step", fix="a longer step")])
+    return start_ms, end_ms
 
 
 @dataclass(frozen=True, slots=True)
 class _WorkFacts:
-    """What the dispatcher says: last end of work by reservation, who is below now; now itself."""
+    """What the dispatcher says.
+
+    By reservation the last end of its work; who is below its entitlement now, and who was for how
+    many ms; now itself.
+    """
 
     ended_ms: Mapping[str, int | None]
     below: set[str]
+    below_ms: Mapping[str, int]
     now_ms: int
 
 
-def _counted(
-    plan: Plan, user: User, span: PlanSpan, beside: _WorkFacts
-) -> dict[str | None, PromiseCounts]:
+class _Outcome(NamedTuple):
+    """One reservation: whose, what happened to it, the end of what it holds, and the last word."""
+
+    id: str
+    tenant: str
+    state: State
+    words: set[str]
+    finish_ms: int
+    told_ms: int
+
+
+def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Outcome]:
+    """Yield the reservations of a time that the Plan still has."""
     table, grid = plan.table, plan.grid
-    assert span.start_ms is not None
-    assert span.end_ms is not None
-    first, last = grid.floor(span.start_ms), grid.ceil(span.end_ms)
+    first, last = grid.floor(start_ms), grid.ceil(end_ms)
     meta = table.meta
     held = np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first))
     # What has lost all that it held holds nothing in any time.
-    numbers = np.union1d(held, changed_between(table, span.start_ms, span.end_ms))
+    numbers = np.union1d(held, changed_between(table, start_ms, end_ms))
     tenants = scope_column(table, numbers, "tenant")
     changed = histories_of(table, numbers)
     ids = ids_of(table, numbers)
-    counts: dict[str | None, PromiseCounts] = {}
     for place, number in enumerate(numbers.tolist()):
-        word = tenants.words[int(tenants.place[place])]
-        count = counts.setdefault(word if user.acts_for(word) else None, PromiseCounts())
-        state = NUMBERED_STATES[int(meta["state"][number])]
-        words = {entry.what for entry in changed.get(number, ())}
-        finish_ms = grid.ms(min(int(meta["finish"][number]), grid.horizon))
-        _count(count, state, words, _is_late(ids[place], finish_ms, beside))
-        count.below += ids[place] in beside.below
-    return counts
+        history = changed.get(number, ())
+        yield _Outcome(
+            ids[place],
+            tenants.words[int(tenants.place[place])],
+            NUMBERED_STATES[int(meta["state"][number])],
+            {entry.what for entry in history},
+            grid.ms(min(int(meta["finish"][number]), grid.horizon)),
+            history[-1].at_ms if history else 0,
+        )
 
 
-def _count(count: PromiseCounts, state: State, words: set[str], late: bool) -> None:
-    if state is State.CANCELLED:
+class _ArchivedEntry(msgspec.Struct):
+    """What is read of an entry of an archived history."""
+
+    what: str
+    at: float = 0.0
+
+
+class _Archived(msgspec.Struct):
+    """What is read of an archived reservation."""
+
+    history: tuple[_ArchivedEntry, ...] = ()
+
+
+def _in_archive(
+    runtime: Runtime, start_ms: int, end_ms: int, known: set[tuple[str, int]]
+) -> Iterator[_Outcome]:
+    """Yield the reservations of a time that have left the Plan, but those that are known."""
+    after, since_ms = 0, runtime.unix_of(start_ms)
+    while True:
+        rows = runtime.archive.page(ArchivePage(after, _PAGE, left_since_ms=since_ms))
+        for row in rows:
+            if row.state == State.REFUSED.value or (row.id, row.end_ms) in known:
+                continue
+            history = msgspec.json.decode(row.body, type=_Archived).history
+            told_ms = [round(1000 * entry.at) for entry in history]
+            if (row.begin_ms < end_ms and row.end_ms > start_ms) or any(
+                start_ms <= one < end_ms for one in told_ms
+            ):
+                words = {entry.what for entry in history}
+                last_ms = max(told_ms, default=0)
+                yield _Outcome(row.id, row.tenant, State(row.state), words, row.end_ms, last_ms)
+        if len(rows) < _PAGE:
+            return
+        after = rows[-1].place
+
+
+def _by_time(
+    runtime: Runtime,
+    found: Iterable[_Outcome],
+    facts: _WorkFacts,
+    span: tuple[int, int, int | None],
+) -> list[dict[str, Any]]:
+    """Return the counts of each part of a time.
+
+    A reservation counts where what it holds ends, or where the last thing happened to it if that is
+    later; at the latest in the last part.
+    """
+    start_ms, end_ms, step_ms = span
+    if step_ms is None:
+        return []
+    counts = [PromiseCounts() for _ in range(-(-(end_ms - start_ms) // step_ms))]
+    for one in found:
+        place = (max(one.finish_ms, one.told_ms) - start_ms) // step_ms
+        _count(counts[min(max(place, 0), len(counts) - 1)], one, facts)
+    return [
+        {
+            "from": seconds_of(begin_ms),
+            "to": seconds_of(min(begin_ms + step_ms, end_ms)),
+            "from_at": runtime.calendar(begin_ms),
+            **asdict(one),
+        }
+        for one, begin_ms in zip(counts, range(start_ms, end_ms, step_ms), strict=True)
+    ]
+
+
+def _count(count: PromiseCounts, one: _Outcome, facts: _WorkFacts) -> None:
+    if one.state is State.CANCELLED:
         count.cancelled += 1
         return
-    less = state is State.DEGRADED or bool(words & _LESS)
+    less = one.state is State.DEGRADED or bool(one.words & _LESS)
+    late = _is_late(one.id, one.finish_ms, facts)
     count.promised += 1
-    count.failed += state is State.FAILED
+    count.failed += one.state is State.FAILED
     count.degraded += less
-    count.moved += bool(words & _ELSEWHERE)
+    count.moved += bool(one.words & _ELSEWHERE)
     count.late += late
-    count.kept += not (less or late or state is State.FAILED)
+    count.kept += not (less or late or one.state is State.FAILED)
+    count.below += one.id in facts.below
+    count.below_s += facts.below_ms.get(one.id, 0) / 1000
 
 
 def _is_late(id_: str, finish_ms: int, beside: _WorkFacts) -> bool:

@@ -55,7 +55,10 @@ class ArchivedRow:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePage:
-    """Which rows are wanted; None does not narrow. Times are ms from the origin."""
+    """Which rows are wanted; None does not narrow. Times are ms from the origin.
+
+    Those that left before `left_since_ms`, Unix ms, are not.
+    """
 
     after: int
     limit: int
@@ -65,6 +68,7 @@ class ArchivePage:
     start_ms: int | None = None
     end_ms: int | None = None
     tenants: frozenset[str] | None = None
+    left_since_ms: int | None = None
 
 
 def row_of(one: ArchivedRow) -> tuple[object, ...]:
@@ -99,6 +103,8 @@ class ArchiveRows:
             query = query.where(table.end_ms > wanted.start_ms)
         if wanted.end_ms is not None:
             query = query.where(table.begin_ms < wanted.end_ms)
+        if wanted.left_since_ms is not None:
+            query = query.where(table.left_ms >= wanted.left_since_ms)
         return self._select(query.limit(wanted.limit))
 
     def delete_before(self, left_ms: int) -> int:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from dispatch.accounts.promises import Shortfall
 from service.access.user import Role, User
-from service.calls.plan.promises import promises
+from service.calls.plan.promises import PromiseSpan, promises
 from service.calls.reservations.explanation import explanation
 from service.calls.reservations.start_estimate import estimate
 from service.problems import ApiProblemError
@@ -160,11 +161,34 @@ class TestPromises:
         told = _get(still, "/v1/promises")["tenants"][0]
         assert (told["late"], told["kept"]) == (1, 0)
 
+    def test_are_counted_over_time(self, still: Service) -> None:
+        """Each part of a time has those that end in it; together they are all."""
+        for id_, minute in (("a", 0), ("b", 120), ("c", 120)):
+            window = f"{minute}m, {minute + 10}m"
+            still.reserve(id_, f"window(atom(<1 cpu>, 1, 1, 10m, 10m), {window})")
+        told = _get(still, "/v1/promises?from=0&to=3h&step=1h")
+        assert [one["promised"] for one in told["times"]] == [1, 0, 2]
+        assert [one["from"] for one in told["times"]] == [0, 3600, 7200]
+        answer = still.client.get("/v1/promises?from=0&to=3h&step=1s")
+        assert (answer.status_code, answer.get_json()["errors"][0]["pointer"]) == (400, "?step")
+
+    def test_tell_the_time_below(self, still: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ticks in which a reservation is owed machines add up, for its tenant."""
+        short = Shortfall(frozenset({"a"}), frozenset())
+        monkeypatch.setattr("service.dispatching.tenure.shortfall", lambda *_: short)
+        still.reserve("a", _FULL, tenant="ads")
+        submit_one(still, "x", an_application(2), tenant="ads", reservation="a")
+        for _ in range(3):
+            still.runtime.dispatcher.tick()
+            still.clock.advance(20)
+        told = _get(still, "/v1/promises?to=1h")["tenants"][0]
+        assert told["below_s"] == 60
+
     def test_of_others_are_one_count(self, still: Service) -> None:
         """A user reads its own tenants, and all others together."""
         for tenant in ("ads", "feed", "ml"):
             still.reserve(tenant, "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant=tenant)
-        told = promises(still.runtime, _BOB, 0, 600_000)["tenants"]
+        told = promises(still.runtime, _BOB, PromiseSpan(0, 600_000))["tenants"]
         assert [(one["tenant"], one["promised"]) for one in told] == [("ml", 1), (None, 2)]
 
     def test_of_a_time_that_is_none_are_an_error(self, still: Service) -> None:

@@ -9,7 +9,7 @@ from planner.files import PlanDocument
 from planner.validation.validate import validate
 from planner.workload.reload import plan_of_document
 from service.access.user import Role, User
-from service.calls.cluster.machines import machines
+from service.calls.cluster.machines import MachineSpan, machines
 from tests.patience import eventually
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import CLUSTER, Open, Service
@@ -48,7 +48,8 @@ class TestMachines:
         assert taken[0]["promised"] == {"cpu": 1}
         assert not any(one["slots"] for one in _get(service, "/v1/machines")["machines"])
         other = User("bob", Role.USER, frozenset({"ml"}))
-        hidden = machines(service.runtime, other, None, 35 * 60_000)["machines"]
+        at = MachineSpan(at_ms=35 * 60_000)
+        hidden = machines(service.runtime, other, at)["machines"]
         slots = [slot for one in hidden for slot in one["slots"]]
         assert {(slot["reservation"], slot["tenant"]) for slot in slots} == {(None, None)}
         assert [one["promised"] for one in hidden] == [one["promised"] for one in told]
@@ -65,6 +66,30 @@ class TestMachines:
         hidden = machines(still.runtime, other)["machines"]
         assert {c["execution"] for one in hidden for c in one["components"]} == {None}
         assert [one["used"] for one in hidden] == [one["used"] for one in told]
+
+    def test_are_told_in_part(self, still: Service) -> None:
+        """Some of them in the same order, with how many are left out; one by its name."""
+        told = _get(still, "/v1/machines?first=4&most=3")
+        assert [one["index"] for one in told["machines"]] == [4, 5, 6]
+        assert told["left_out"] == 7
+        (one,) = _get(still, "/v1/machines?name=plain-7")["machines"]
+        assert one["name"] == "plain-7"
+        answer = still.client.get("/v1/machines?name=plain-10")
+        assert (answer.status_code, answer.get_json()["errors"][0]["pointer"]) == (400, "?name")
+
+    def test_have_shares(self, open_service: Open, cluster_file: Path) -> None:
+        """Promised and used are apart, each of the fullest resource; in brief there is no more."""
+        cluster_file.write_text(_PLACED)
+        service = open_service(tick_s=0)
+        rdl = "window(atom(<1 cpu, 1 GiB memory>, 2, 2, 10m, 20m), 0, 10m)"
+        service.reserve("a", rdl, tenant="ads")
+        assert submit_one(service, "x", an_application(3), tenant="ads").status_code == 201
+        service.runtime.dispatcher.tick()
+        told = _get(service, "/v1/machines")["machines"]
+        assert sorted(one["promised_share"] for one in told) == [0] * 8 + [1] * 2
+        assert sorted(one["used_share"] for one in told) == [0] * 7 + [1] * 3
+        brief = _get(service, "/v1/machines?brief=true")["machines"]
+        assert brief == [{**one, "slots": [], "components": []} for one in told]
 
     def test_of_a_group_that_there_is_not_are_an_error(self, still: Service) -> None:
         """The nearest group is named."""

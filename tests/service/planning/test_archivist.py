@@ -218,3 +218,11 @@ def test_a_plan_without_anything_old_is_left_alone(tmp_path: Any, cluster_file: 
     with runtime.reading() as plan:
         assert plan.version == version
     runtime.close()
+
+
+def test_promises_are_counted_in_the_archive_too(aged: Service) -> None:
+    """What has left the Plan counts as before, once; refusals are no promises."""
+    before = aged.client.get("/v1/promises").get_json()["tenants"]
+    assert _archivist(aged).run() == 4
+    assert aged.client.get("/v1/promises").get_json()["tenants"] == before
+    assert {one["tenant"]: one["promised"] for one in before} == {"ads": 1, "default": 1, "ml": 0}

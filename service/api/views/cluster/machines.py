@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from service.api.call import Call
-from service.api.fields import moment, text
+from service.api.fields import flag, integer, moment, text
 from service.api.route import Documented, Route, json_of
-from service.calls.cluster.machines import machines
+from service.calls.cluster.machines import MachineSpan, machines
 from service.response import Response
 
 if TYPE_CHECKING:
@@ -16,8 +16,16 @@ if TYPE_CHECKING:
 
 
 def _get(runtime: Runtime, call: Call) -> Response:
-    at_ms = runtime.resolve(call.query["at"])
-    return Response(200, machines(runtime, call.user, call.query["group"], at_ms))
+    query = call.query
+    wanted = MachineSpan(
+        group=query["group"],
+        name=query["name"],
+        at_ms=runtime.resolve(query["at"]),
+        first=query["first"],
+        most=query["most"],
+        brief=query["brief"],
+    )
+    return Response(200, machines(runtime, call.user, wanted))
 
 
 _TEXT: Final = {"type": "string"}
@@ -56,6 +64,7 @@ SCHEMAS: Final[dict[str, Any]] = {
             "version": _COUNT,
             "at": {"type": "number", "description": "Seconds from the origin."},
             "at_at": {"type": "string", "format": "date-time"},
+            "left_out": {**_COUNT, "description": "Machines before `first` and after `most`."},
             "machines": {
                 "type": "array",
                 "items": _object(
@@ -68,6 +77,14 @@ SCHEMAS: Final[dict[str, Any]] = {
                         "capacity": _AMOUNTS,
                         "used": {**_AMOUNTS, "description": "By the components that are there."},
                         "promised": {**_AMOUNTS, "description": "By the Plan's slots."},
+                        "used_share": {
+                            "type": "number",
+                            "description": "Of the resource of which most is used; 1 is all.",
+                        },
+                        "promised_share": {
+                            "type": "number",
+                            "description": "Of the resource of which most is promised.",
+                        },
                         "slots": {"type": "array", "items": _SLOT},
                         "components": {"type": "array", "items": _COMPONENT},
                     }
@@ -88,6 +105,10 @@ ROUTES: Final = (
         problems=(Code.MALFORMED,),
         query=(
             text("group", "Only of this group.", default=None),
+            text("name", "Only this machine.", default=None),
+            integer("first", "How many are left out at the start.", 0, 10**9, default=0),
+            integer("most", "How many are told; all when absent.", 1, 10**9, default=None),
+            flag("brief", "Amounts only: slots and components are left empty."),
             moment("at", "The instant of slots and outages; now when absent."),
         ),
     ),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
 from service.api.call import Call
-from service.api.fields import choice, moment
+from service.api.fields import choice, moment, span_of_time
 from service.api.route import Documented, Route, json_of
-from service.calls.plan.promises import promises
+from service.calls.plan.promises import PromiseSpan, promises
 from service.calls.reservations.explanation import explanation
 from service.calls.reservations.start_estimate import estimate
 from service.response import Response
@@ -53,6 +53,21 @@ _HOLDER: Final = _object(
         },
     }
 )
+
+_OUTCOMES: Final = {
+    "promised": {**_COUNT, "description": "Not given up by their owners."},
+    "kept": {**_COUNT, "description": "Never less than promised, not late."},
+    "degraded": {**_COUNT, "description": "Held less for a while."},
+    "failed": _COUNT,
+    "moved": {**_COUNT, "description": "Stand elsewhere than at first."},
+    "late": {**_COUNT, "description": "Work ended after the reservation."},
+    "below": {**_COUNT, "description": "Are owed machines now and lack some."},
+    "cancelled": {**_COUNT, "description": "Given up by their owners."},
+    "below_s": {
+        **_NUMBER,
+        "description": "Seconds below their entitlement, as observed.",
+    },
+}
 
 SCHEMAS: Final[dict[str, Any]] = {
     "Explanation": _object(
@@ -143,16 +158,13 @@ SCHEMAS: Final[dict[str, Any]] = {
                             "type": ["string", "null"],
                             "description": "Null: all those that you do not see apart.",
                         },
-                        "promised": {**_COUNT, "description": "Not given up by their owners."},
-                        "kept": {**_COUNT, "description": "Never less than promised, not late."},
-                        "degraded": {**_COUNT, "description": "Held less for a while."},
-                        "failed": _COUNT,
-                        "moved": {**_COUNT, "description": "Stand elsewhere than at first."},
-                        "late": {**_COUNT, "description": "Work ended after the reservation."},
-                        "below": {**_COUNT, "description": "Are owed machines now and lack some."},
-                        "cancelled": {**_COUNT, "description": "Given up by their owners."},
+                        **_OUTCOMES,
                     }
                 )
+            ),
+            "times": _list(
+                _object({"from": _NUMBER, "to": _NUMBER, "from_at": _INSTANT, **_OUTCOMES}),
+                "Each part of the time, where `step` is given: of all tenants together.",
             ),
         }
     ),
@@ -169,7 +181,8 @@ def _estimate(runtime: Runtime, call: Call) -> Response:
 
 def _promises(runtime: Runtime, call: Call) -> Response:
     start, end = runtime.resolve(call.query["from"]), runtime.resolve(call.query["to"])
-    return Response(200, promises(runtime, call.user, start, end))
+    wanted = PromiseSpan(start, end, call.query["step"])
+    return Response(200, promises(runtime, call.user, wanted))
 
 
 ROUTES: Final = (
@@ -203,6 +216,7 @@ ROUTES: Final = (
             choice("by", "What is counted apart.", ("tenant",), default="tenant"),
             moment("from", "Start; the origin when absent."),
             moment("to", "End; now when absent."),
+            span_of_time("step", "Count each part of that length apart, too."),
         ),
     ),
 )

@@ -17,6 +17,7 @@ theme.addEventListener("change", () => { kept = null; });
 export function palette() {
   if (kept) return kept;
   const probe = document.createElement("i");
+  probe.style.setProperty("forced-color-adjust", "none"); // else all of them are the system's one
   document.body.append(probe);
   /** @param {string} name */
   const colour = (name) => {

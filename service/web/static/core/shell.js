@@ -1,5 +1,5 @@
 // What every page has: who looks, the time, the live state, links by role, theme and keys.
-import { read } from "./api.js";
+import { Problem, read } from "./api.js";
 import { $, make } from "./dom.js";
 import { addKeys, showKeys, startKeys } from "./keys.js";
 import { Live } from "./live.js";
@@ -38,6 +38,7 @@ export async function openShell() {
     live.start();
     return { user, times, live, cluster };
   } catch (error) {
+    if (error instanceof Problem && error.status === 401) return new Promise(() => {}); // on the way to sign in
     $("main").append(troubleOf(error));
     $("live-text").textContent = "no answer";
     setTimeout(() => location.reload(), 5000);

@@ -2,6 +2,11 @@
 import { make } from "./dom.js";
 import { count } from "./numbers.js";
 
+const FOCUSABLE = "a[href], button:not(:disabled), input, select, [tabindex='0']";
+
+/** By what an element is found again once it is made anew. @param {Element} element */
+const nameOf = (element) => `${element.tagName} ${element.getAttribute("aria-label") ?? element.textContent}`;
+
 /**
  * @typedef {object} Column
  * @property {string} title
@@ -75,10 +80,27 @@ export class PagedTable {
       const shown = column.of(row);
       return make("td", { class: column.number ? "number" : false }, shown instanceof Node ? shown : String(shown ?? "–"));
     })));
-    this.element.replaceChildren(
+    this.#replace([
       make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
         make("table", {}, make("caption", { class: "unseen", text: label }), make("thead", {}, head), make("tbody", {}, ...body))),
-      this.rows.length ? this.#pager() : make("p", { class: "faint", text: empty }));
+      this.rows.length ? this.#pager() : make("p", { class: "faint", text: empty })]);
+  }
+
+  /**
+   * Shows other parts; what had the focus has it again, and what was scrolled to stays in view.
+   * @param {(Element|string)[]} parts
+   */
+  #replace(parts) {
+    const before = [...this.element.querySelectorAll(FOCUSABLE)];
+    const place = before.indexOf(/** @type {Element} */ (document.activeElement));
+    const name = place < 0 ? "" : nameOf(before[place]);
+    const left = this.element.querySelector(".scroll")?.scrollLeft ?? 0;
+    this.element.replaceChildren(...parts);
+    if (left) /** @type {Element} */ (this.element.querySelector(".scroll")).scrollLeft = left;
+    if (place < 0) return;
+    const after = /** @type {HTMLElement[]} */ ([...this.element.querySelectorAll(FOCUSABLE)]);
+    const same = after.filter((one) => nameOf(one) === name);
+    (same.length === 1 ? same[0] : same.find((one) => after.indexOf(one) === place) ?? after[place])?.focus({ preventScroll: true });
   }
 
   #pager() {

@@ -1,14 +1,21 @@
-// The token of this tab. It is kept as long as the tab, and nowhere else.
+// The token of this tab. It is kept as long as the tab; on this machine where its user wants that.
 
 const PLACE = "agenda.token";
 
 /** @returns {string|null} */
-export const token = () => sessionStorage.getItem(PLACE);
+export const token = () => sessionStorage.getItem(PLACE) ?? localStorage.getItem(PLACE);
 
-/** @param {string} secret */
-export const keepToken = (secret) => sessionStorage.setItem(PLACE, secret);
+/**
+ * @param {string} secret
+ * @param {boolean} [stays] whether other tabs have it too, until somebody signs out
+ */
+export const keepToken = (secret, stays = false) =>
+  (stays ? localStorage : sessionStorage).setItem(PLACE, secret);
 
-export const dropToken = () => sessionStorage.removeItem(PLACE);
+export function dropToken() {
+  sessionStorage.removeItem(PLACE);
+  localStorage.removeItem(PLACE);
+}
 
 /** Goes to the page that asks for a token, and comes back here afterwards. */
 export function goToSignIn() {

@@ -1,3 +1,173 @@
+// Machines: one cell a machine by group; promised and running stay apart.
+import { call, read, withQuery } from "../core/api.js";
+import { $, make } from "../core/dom.js";
+import { addKeys } from "../core/keys.js";
+import { whenChanged } from "../core/live.js";
+import { count, counted, percent } from "../core/numbers.js";
+import { attempt, say } from "../core/say.js";
 import { openShell } from "../core/shell.js";
+import { PagedTable } from "../core/table.js";
+import { keepAddress, readAddress } from "../core/url.js";
+import { instantOf } from "../core/when.js";
+import { MachineMap, wordsOf } from "../machines/machine-map.js";
+import { machinePane } from "../machines/machine-pane.js";
 
-await openShell();
+/** How many machines are shown at once. */
+const MOST = 2000;
+const DEFAULTS = { group: "", by: "both", at: "", first: "0", sel: "", view: "" };
+
+const { times, live, cluster } = await openShell();
+const state = readAddress(DEFAULTS);
+/** @type {any[]} */
+let machines = [];
+let leftOut = 0;
+/** Counts what is asked: an answer that comes after a later question is not shown. */
+let asked = 0;
+/** What the pane shows, so that it is left alone while that stays. */
+let inPane = "";
+const map = new MachineMap($("map"), (machine, open) => choose(machine, open));
+
+const table = new PagedTable({
+  label: "Machines",
+  rows: [],
+  mark: (one) => (one.name === state.sel ? "chosen" : null),
+  columns: [
+    { title: "Machine", of: (one) => make("button", { type: "button", class: "quiet link", text: one.name, on: { click: () => choose(one, true) } }), sort: (one) => one.index },
+    { title: "Group", of: (one) => one.group },
+    { title: "State", of: (one) => (one.up ? "up" : `away: ${one.outage.kind}, back ${times.full(one.outage.end)}`) },
+    { title: "Promised", number: true, of: (one) => percent(one.promised_share), sort: (one) => one.promised_share },
+    { title: "Running", number: true, of: (one) => percent(one.used_share), sort: (one) => one.used_share },
+  ],
+});
+
+/** What the calls ask for: the instant; empty: now. */
+const instant = () => instantOf(state.at, times) ?? "";
+
+async function refresh() {
+  asked += 1;
+  const mine = asked;
+  const query = { group: state.group, at: instant(), first: state.first, most: MOST, brief: true };
+  const told = await read(withQuery("/v1/machines", query));
+  if (mine !== asked) return;
+  if (!instant()) times.hear(told.at);
+  machines = told.machines;
+  leftOut = told.left_out;
+  draw();
+  if (state.sel) await openPane(false);
+}
+
+function draw() {
+  const isNow = !instant();
+  map.show(machines, isNow ? state.by : "promised");
+  table.set(machines);
+  const away = machines.filter((one) => !one.up).length;
+  const mean = (/** @type {string} */ name) => percent(machines.reduce((sum, one) => sum + one[name], 0), machines.length);
+  const running = isNow ? `, ${mean("used_share")} taken by what runs` : "";
+  $("summary").textContent = `${counted(machines.length, "machine")}, ${count(away)} away · on average ${mean("promised_share")} promised${running}`;
+  showLeftOut();
+  const notes = [];
+  if (!isNow) notes.push("What runs is known for now only: shown is what the Plan promises at that time.");
+  if (!machines.some((one) => one.promised_share > 0)) {
+    notes.push(cluster.promises?.level === "placed" ? "Nothing is promised on these machines at this time."
+      : "No machine is named in what the Plan promises here: this cluster promises totals. The Plan page shows those.");
+  }
+  $("note").replaceChildren(...notes.map((text) => make("p", { class: "faint", text })));
+}
+
+function showLeftOut() {
+  const first = Number(state.first);
+  if (!leftOut) return $("left-out").replaceChildren();
+  const move = (/** @type {string} */ text, /** @type {number} */ to, /** @type {boolean} */ there) => make("button", {
+    type: "button", text, disabled: !there, on: { click: () => set({ first: String(to) }) },
+  });
+  $("left-out").replaceChildren(make("div", { class: "note row", role: "status" },
+    make("span", { text: `Shown are machines ${count(first + 1)} to ${count(first + machines.length)}; ${count(leftOut)} are left out.` }),
+    move("Before", Math.max(0, first - MOST), first > 0),
+    move("Next", first + MOST, first + machines.length < machines.length + leftOut)));
+}
+
+/** @param {Partial<typeof DEFAULTS>} change */
+async function set(change) {
+  Object.assign(state, change);
+  keepAddress(state, DEFAULTS);
+  await attempt($("trouble"), refresh);
+}
+
+/** @param {any} machine @param {boolean} open */
+async function choose(machine, open) {
+  state.sel = machine.name;
+  keepAddress(state, DEFAULTS);
+  map.mark(machine.name);
+  table.show();
+  say(wordsOf(machine));
+  if (open || !$("pane").hidden) await attempt($("trouble"), () => openPane(open));
+}
+
+/** @param {boolean} focus */
+async function openPane(focus) {
+  const wanted = state.sel;
+  const { body } = await call("GET", withQuery("/v1/machines", { name: wanted, at: instant() }));
+  if (wanted !== state.sel) return;
+  const told = JSON.stringify([body.machines[0], times.zone, state.at]);
+  if (told !== inPane) $("pane").replaceChildren(...machinePane(body.machines[0], { times, present: !instant(), close }));
+  inPane = told;
+  $("pane").hidden = false;
+  $("both").classList.add("open");
+  if (focus) {
+    map.mark(wanted);
+    $("pane-title").focus();
+  } else map.draw();
+}
+
+function close() {
+  const had = $("pane").contains(document.activeElement);
+  $("pane").hidden = true;
+  $("both").classList.remove("open");
+  state.sel = "";
+  keepAddress(state, DEFAULTS);
+  map.draw();
+  if (had) $(state.view === "table" ? "table" : "map").focus();
+}
+
+function showView() {
+  const asTable = state.view === "table";
+  $("table").hidden = !asTable;
+  $("map").hidden = asTable;
+  $("legend").hidden = asTable;
+  $("as-table").setAttribute("aria-pressed", String(asTable));
+  keepAddress(state, DEFAULTS);
+}
+
+function toggleView() {
+  state.view = state.view === "table" ? "" : "table";
+  showView();
+}
+
+$("group").append(...cluster.machines.map((/** @type {any} */ one) => make("option", { value: one.name, text: `${one.name} (${one.count})` })));
+$("group").value = state.group;
+$("at").value = state.at;
+for (const radio of document.querySelectorAll("input[name=by]")) {
+  const input = /** @type {HTMLInputElement} */ (radio);
+  input.checked = input.value === state.by;
+  input.addEventListener("change", () => set({ by: input.value }));
+}
+$("table").append(table.element);
+$("group").addEventListener("change", () => set({ group: $("group").value, first: "0" }));
+$("at").addEventListener("change", () => set({ at: $("at").value.trim() }));
+$("as-table").addEventListener("click", toggleView);
+showView();
+await attempt($("trouble"), refresh);
+addKeys(
+  { keys: ["ArrowLeft"], shown: "← →", says: "The machine before, the next", act: () => map.move("left") },
+  { keys: ["ArrowRight"], shown: "→", says: "The next machine", act: () => map.move("right") },
+  { keys: ["ArrowUp"], shown: "↑ ↓", says: "A row up, a row down", act: () => map.move("up") },
+  { keys: ["ArrowDown"], shown: "↓", says: "A row down", act: () => map.move("down") },
+  { keys: ["Home"], says: "The first machine", act: () => map.move("first") },
+  { keys: ["End"], says: "The last one", act: () => map.move("last") },
+  { keys: ["Enter"], says: "Open the machine", act: () => { if (state.sel) attempt($("trouble"), () => openPane(true)); } },
+  { keys: ["Escape"], says: "Close it", act: close },
+  { keys: ["b"], says: "As table, as cells", act: toggleView },
+);
+times.addEventListener("change", draw);
+whenChanged(live, () => attempt($("trouble"), refresh), { kinds: ["commit", "reset", "cluster", "tick"], least: 2000 });
+document.body.dataset.ready = "";
