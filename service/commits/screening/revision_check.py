@@ -10,28 +10,28 @@ import msgspec
 from planner.cluster.cluster import Cluster
 from planner.files import cluster_to_json
 from planner.plan.plan import Plan
-from planner.reservations.state import Event, State, may
+from planner.reservations.state import State, Transition, may
 from service.problems import ProblemDocument
 
-#: What an event does to a reservation, in a sentence.
+#: What a transition does to a reservation, in a sentence.
 _DONE_TO_IT: Final = {
-    Event.RENEGOTIATE: "renegotiated",
-    Event.CANCEL: "cancelled",
-    Event.CLOSE: "closed",
-    Event.RELEASE: "released",
+    Transition.RENEGOTIATE: "renegotiated",
+    Transition.CANCEL: "cancelled",
+    Transition.CLOSE: "closed",
+    Transition.RELEASE: "released",
 }
 
 
 def blocked_problem(
-    plan: Plan, id_: str, revision: int | None, event: Event
+    plan: Plan, id_: str, revision: int | None, transition: Transition
 ) -> ProblemDocument | None:
-    """Return why an event cannot happen to a reservation, or None."""
+    """Return why a transition cannot happen to a reservation, or None."""
     number = plan.table.number_of(id_)
     if number is None:
-        return no_reservation(plan, id_, event)
+        return no_reservation(plan, id_, transition)
     state = plan.table.state(number)
-    if not may(state, event):
-        return _wrong_state(id_, state, event)
+    if not may(state, transition):
+        return _wrong_state(id_, state, transition)
     present = int(plan.table.meta[number]["revision"])
     if revision is not None and revision != present:
         detail = f"the reservation {id_!r} is at revision {present}, not {revision}"
@@ -39,15 +39,15 @@ def blocked_problem(
     return None
 
 
-def no_reservation(plan: Plan, id_: str, event: Event) -> ProblemDocument:
-    """Return why an event cannot happen to an id that no reservation has."""
+def no_reservation(plan: Plan, id_: str, transition: Transition) -> ProblemDocument:
+    """Return why a transition cannot happen to an id that no reservation has."""
     if plan.refusal(id_) is not None:
-        return _wrong_state(id_, State.REFUSED, event)
+        return _wrong_state(id_, State.REFUSED, transition)
     return ProblemDocument("not_found", f"there is no reservation {id_!r}")
 
 
-def _wrong_state(id_: str, state: State, event: Event) -> ProblemDocument:
-    detail = f"the reservation {id_!r} is {state.value} and cannot be {_DONE_TO_IT[event]}"
+def _wrong_state(id_: str, state: State, transition: Transition) -> ProblemDocument:
+    detail = f"the reservation {id_!r} is {state.value} and cannot be {_DONE_TO_IT[transition]}"
     return ProblemDocument("wrong_state", detail)
 
 

@@ -14,7 +14,7 @@ from tests.service.cli.command_line import MINUTES, agenda, write_day
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """Write a cluster and more gangs than it holds."""
     lines = []
-    for index in range(6):
+    for index in range(4):
         height, length = 21 + index, 60 + 7 * index
         rdl = f"window(atom(<1 cpu>, {height}, {height}, {length}m, {height * length}m), 0, 5h)"
         lines.append({"id": f"r{index}", "rdl": rdl})
