@@ -128,7 +128,7 @@ class _Posted:
 
 def _show(server: Server, lines: Sequence[dict[str, Any]], picture: Path) -> None:
     """Post the day, then print what the server holds and draw it."""
-    from service.cli.client.plan.served_plan import served_plan
+    from service.cli.client.plan.export import served_plan
     from service.pictures.skyline import write_skyline
 
     posted = _post_day(server, lines)

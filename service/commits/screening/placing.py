@@ -41,9 +41,13 @@ from service.commits.changes.commands import (
     RowRelease,
 )
 from service.commits.changes.pending import PendingChange, context_of, refused_problem
-from service.commits.screening.hold_check import crowded_problem, not_held_problem
 from service.commits.screening.known_request import note_of_retry, same_reservation
-from service.commits.screening.revision_check import blocked_problem, stale_cluster_problem
+from service.commits.screening.revision_check import (
+    blocked_problem,
+    crowded_problem,
+    not_held_problem,
+    stale_cluster_problem,
+)
 from service.problems import problem_of_rdl
 
 

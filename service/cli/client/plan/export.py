@@ -1,8 +1,9 @@
-"""`agenda export`: the whole Plan of a server as a plan file."""
+"""`agenda export`: the whole Plan of a server as a plan file, read over HTTP like any client."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,3 +33,15 @@ def export(server: Server, out: Path) -> int:
         err=True,
     )
     return DONE
+
+
+def served_plan(server: Server) -> dict[str, Any]:
+    """Return the whole Plan of a server in the form of plan files; nobody planned it in one run.
+
+    Raises
+    ------
+    CliError
+        If the server does not answer.
+    """
+    document: dict[str, Any] = server.call("GET", "/v1/plan/export").good()
+    return {**document, "metrics": document["metrics"] | {"runtime_ms": None}}
