@@ -329,11 +329,10 @@ def dates_of(words: Sequence[str]) -> tuple[date, ...]:
 
 def _date(word: str) -> date:
     try:
-        if _DATE.fullmatch(word):
-            return date.fromisoformat(word)
-    except ValueError:
-        pass  # such as 30 February: answered below
-    raise ArgumentError(f"{quoted(word)} is no date", "write such as 2026-12-25")
+        # One that is not of this form is read as nothing, 30 February is not read.
+        return date.fromisoformat(word if _DATE.fullmatch(word) else "")
+    except ValueError as error:
+        raise ArgumentError(f"{quoted(word)} is no date", "write such as 2026-12-25") from error
 
 
 def day_words(days: Sequence[int]) -> list[str]:
@@ -385,14 +384,19 @@ def check_resource(name: str) -> str:
 
 def check_zone(value: str) -> str:
     """Return an IANA zone name if it is known, else raise ArgumentError with the nearest."""
-    if _ZONE_NAME.fullmatch(value):
-        try:
-            return ZoneInfo(value).key
-        except (KeyError, ValueError, OSError):
-            pass  # unknown, or the name of a directory: answered below
+    if _ZONE_NAME.fullmatch(value) and _is_zone(value):
+        return value
     found = nearest(value, _zone_names())
     fix = f"did you mean {found!r}?" if found else "write an IANA name such as Europe/Paris"
     raise ArgumentError(f"unknown time zone {quoted(value)}", fix)
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, or the name of a directory
+        return False
+    return True
 
 
 def missing_arguments(operator: str, given: Mapping[str, object]) -> str | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from flask import Flask, request
 from flask import Response as FlaskResponse
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.routing import Map, Rule
 
 from planner.placement import Code
 from service.access.rate_limit import RateLimit
@@ -46,25 +48,34 @@ def create_app(
     """
     app = Flask("agenda", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = config.max_body
-    app.url_map.merge_slashes = False
+    app.url_map = _url_map()
     app.extensions["agenda"] = runtime if runtime is not None else open_runtime(config)
     gate = Gate(runtime_of(app), RateLimit(config.rate) if rates is None else rates)
     answerings = [Answering(runtime_of(app), gate, route) for route in ROUTES]
     for answering in answerings:
-        route = answering.route
-        app.add_url_rule(
-            route.path.replace("{", "<").replace("}", ">"),
-            route.name,
-            _view_of(answering),
-            methods=[route.method],
-            provide_automatic_options=False,
-        )
+        app.view_functions[answering.route.name] = _view_of(answering)
     app.register_error_handler(ApiProblemError, _on_problem)
     app.register_error_handler(HTTPException, _on_http_error)
     app.register_error_handler(Exception, _on_failure)
     shortcut = Shortcut(app.wsgi_app, answerings, config)
     app.wsgi_app = RequestIds(shortcut)  # type: ignore[method-assign]
     return app
+
+
+@cache
+def _url_map() -> Map:
+    """Return the paths of all routes: compiled once a process, however many apps it opens."""
+    return Map(
+        [
+            Rule(
+                route.path.replace("{", "<").replace("}", ">"),
+                methods=[route.method],
+                endpoint=route.name,
+            )
+            for route in ROUTES
+        ],
+        merge_slashes=False,
+    )
 
 
 def runtime_of(app: Flask) -> Runtime:

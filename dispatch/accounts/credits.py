@@ -22,7 +22,7 @@ from dispatch.executions.states import ExecutionState
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Release
 from planner.reservations.reservation import AtomAllocation, Rows
-from planner.reservations.state import LIVE, Event, may
+from planner.reservations.state import LIVE, Transition, may
 from rdl.expressions import Expression, atom_at
 from rdl.resources import Resources
 from rdl.text.parser import parse
@@ -124,7 +124,7 @@ class CreditBook:
             if number is None or state is None or state not in LIVE:
                 del self._accounts[name]
                 continue
-            if not may(state, Event.RELEASE):
+            if not may(state, Transition.RELEASE):
                 continue
             revision = int(plan.table.meta[number]["revision"])
             for account in accounts:

@@ -18,7 +18,7 @@ class State(StrEnum):
     REFUSED = "refused"
 
 
-class Event(StrEnum):
+class Transition(StrEnum):
     """What moves a reservation from one state to another."""
 
     BEGIN = "begin"  # its first step has begun
@@ -33,28 +33,28 @@ class Event(StrEnum):
     RENEGOTIATE = "renegotiate"  # another allocation, perhaps all in the future again
 
 
-#: (state, event) -> states it may lead to. What is not here is a conflict.
-TRANSITIONS: Final[dict[tuple[State, Event], frozenset[State]]] = {
-    (State.ACCEPTED, Event.BEGIN): frozenset({State.ACTIVE}),
-    (State.ACCEPTED, Event.CANCEL): frozenset({State.CANCELLED}),
-    (State.ACCEPTED, Event.CLOSE): frozenset({State.COMPLETED}),
-    (State.ACCEPTED, Event.DEGRADE): frozenset({State.DEGRADED}),
-    (State.ACCEPTED, Event.RELEASE): frozenset({State.ACCEPTED}),
-    (State.ACCEPTED, Event.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
-    (State.ACCEPTED, Event.RELOCATE): frozenset({State.ACCEPTED}),
-    (State.ACTIVE, Event.END): frozenset({State.COMPLETED}),
-    (State.ACTIVE, Event.CLOSE): frozenset({State.COMPLETED}),
-    (State.ACTIVE, Event.CANCEL): frozenset({State.CANCELLED}),
-    (State.ACTIVE, Event.DEGRADE): frozenset({State.DEGRADED}),
-    (State.ACTIVE, Event.RELEASE): frozenset({State.ACTIVE}),
-    (State.ACTIVE, Event.RENEGOTIATE): frozenset({State.ACTIVE, State.ACCEPTED}),
-    (State.ACTIVE, Event.RELOCATE): frozenset({State.ACTIVE}),
-    (State.DEGRADED, Event.RELOCATE): frozenset({State.DEGRADED}),
-    (State.DEGRADED, Event.DEGRADE): frozenset({State.DEGRADED}),  # and it loses more
-    (State.DEGRADED, Event.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
-    (State.DEGRADED, Event.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
-    (State.DEGRADED, Event.CANCEL): frozenset({State.CANCELLED}),
-    (State.DEGRADED, Event.FAIL): frozenset({State.FAILED}),
+#: (state, transition) -> states it may lead to. What is not here is a conflict.
+TRANSITIONS: Final[dict[tuple[State, Transition], frozenset[State]]] = {
+    (State.ACCEPTED, Transition.BEGIN): frozenset({State.ACTIVE}),
+    (State.ACCEPTED, Transition.CANCEL): frozenset({State.CANCELLED}),
+    (State.ACCEPTED, Transition.CLOSE): frozenset({State.COMPLETED}),
+    (State.ACCEPTED, Transition.DEGRADE): frozenset({State.DEGRADED}),
+    (State.ACCEPTED, Transition.RELEASE): frozenset({State.ACCEPTED}),
+    (State.ACCEPTED, Transition.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
+    (State.ACCEPTED, Transition.RELOCATE): frozenset({State.ACCEPTED}),
+    (State.ACTIVE, Transition.END): frozenset({State.COMPLETED}),
+    (State.ACTIVE, Transition.CLOSE): frozenset({State.COMPLETED}),
+    (State.ACTIVE, Transition.CANCEL): frozenset({State.CANCELLED}),
+    (State.ACTIVE, Transition.DEGRADE): frozenset({State.DEGRADED}),
+    (State.ACTIVE, Transition.RELEASE): frozenset({State.ACTIVE}),
+    (State.ACTIVE, Transition.RENEGOTIATE): frozenset({State.ACTIVE, State.ACCEPTED}),
+    (State.ACTIVE, Transition.RELOCATE): frozenset({State.ACTIVE}),
+    (State.DEGRADED, Transition.RELOCATE): frozenset({State.DEGRADED}),
+    (State.DEGRADED, Transition.DEGRADE): frozenset({State.DEGRADED}),  # and it loses more
+    (State.DEGRADED, Transition.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
+    (State.DEGRADED, Transition.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
+    (State.DEGRADED, Transition.CANCEL): frozenset({State.CANCELLED}),
+    (State.DEGRADED, Transition.FAIL): frozenset({State.FAILED}),
 }
 
 #: States in which capacity is held or waited for; they count for `max_count`.
@@ -65,6 +65,6 @@ STATE_NUMBERS: Final[dict[State, int]] = {state: number for number, state in enu
 NUMBERED_STATES: Final[tuple[State, ...]] = tuple(State)
 
 
-def may(state: State, event: Event) -> bool:
-    """Return whether `event` can happen to a reservation in `state`."""
-    return (state, event) in TRANSITIONS
+def may(state: State, transition: Transition) -> bool:
+    """Return whether `transition` can happen to a reservation in `state`."""
+    return (state, transition) in TRANSITIONS

@@ -23,7 +23,7 @@ from gunicorn.http.errors import ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from planner.placement import Code
-from service.connections.connection import Connection
+from service.connections.client_socket import ClientSocket
 from service.connections.connection_limits import ConnectionLimits
 from service.connections.parked_streams import ParkedStreams
 from service.connections.plain_request import fix_settings
@@ -66,8 +66,8 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self._here = threading.local()
         self._streams: ParkedStreams
         # In the order in which they began.
-        self._arriving: dict[Connection, None] = {}
-        self._parting: dict[Connection, None] = {}
+        self._arriving: dict[ClientSocket, None] = {}
+        self._parting: dict[ClientSocket, None] = {}
 
     def load_wsgi(self) -> None:
         """Load the application, and let it hand over streams."""
@@ -101,7 +101,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         address = str(peer[0]) if isinstance(peer, tuple) else ""
         document = self._limits.refusal(address)
         config, accepted = self._config, (client, peer, listener.getsockname())
-        conn = Connection(self.cfg, accepted, config.max_body, config.answer_s)
+        conn = ClientSocket(self.cfg, accepted, config.max_body, config.answer_s)
         self.nr_conns += 1
         if document is None:
             conn.left = self._limits.enter(address)
@@ -109,7 +109,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         else:
             self._refuse(conn, document)
 
-    def on_client_socket_readable(self, conn: Connection, client: Any) -> None:
+    def on_client_socket_readable(self, conn: ClientSocket, client: Any) -> None:
         """Read the next request of a client that was kept."""
         self.poller.unregister(client)
         self.keepalived_conns.remove(conn)
@@ -134,7 +134,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._end(conn)
         self._streams.expire(now)
 
-    def finish_request(self, conn: Connection, fs: Any) -> None:
+    def finish_request(self, conn: ClientSocket, fs: Any) -> None:
         """Keep a connection for its next request, or part from its client."""
         self._count(conn)
         if conn.stream is not None:
@@ -152,7 +152,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._streams.end_all()
         super().murder_keepalived(force)
 
-    def _park(self, conn: Connection) -> None:
+    def _park(self, conn: ClientSocket) -> None:
         """Go on with a stream: it counts as one, no longer as a connection."""
         conn.buffer.clear()
         self._count(conn)
@@ -160,7 +160,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         conn.leave()
         self._streams.park(conn)
 
-    def _read(self, conn: Connection) -> None:
+    def _read(self, conn: ClientSocket) -> None:
         """Take what a client has sent, and do what can be done with it."""
         if conn.read():
             self._count(conn)
@@ -169,7 +169,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._forget(conn)
             self._drop(conn)
 
-    def _settle(self, conn: Connection) -> None:
+    def _settle(self, conn: ClientSocket) -> None:
         """Refuse a request, hand it to a thread, or wait for the rest of it."""
         buffer = conn.buffer
         fault = buffer.fault
@@ -185,7 +185,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         else:
             self._refuse(conn, fault)
 
-    def _await_rest(self, conn: Connection) -> None:
+    def _await_rest(self, conn: ClientSocket) -> None:
         now = time.monotonic()
         if conn not in self._arriving:
             conn.deadline = now + self._config.head_s
@@ -196,22 +196,22 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             conn.begin_body()
             conn.deadline = now + self._config.body_s
 
-    def _forget(self, conn: Connection) -> None:
+    def _forget(self, conn: ClientSocket) -> None:
         """Wait no longer for a request."""
         if conn in self._arriving:
             del self._arriving[conn]
             self.poller.unregister(conn.sock)
 
-    def _count(self, conn: Connection) -> None:
+    def _count(self, conn: ClientSocket) -> None:
         """Note how many bytes a connection holds now."""
         self._held += len(conn.buffer) - conn.held
         conn.held = len(conn.buffer)
 
-    def _refuse(self, conn: Connection, document: ProblemDocument) -> None:
+    def _refuse(self, conn: ClientSocket, document: ProblemDocument) -> None:
         conn.send(response_of(document))
         self._part(conn)
 
-    def _part(self, conn: Connection) -> None:
+    def _part(self, conn: ClientSocket) -> None:
         """End a connection such that its client still reads what it was told.
 
         A socket that is closed with bytes unread takes back what was sent (RFC 9112, 9.6). What it
@@ -231,16 +231,16 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         if len(self._parting) > _MOST_PARTING:
             self._end(next(iter(self._parting)))
 
-    def _drain(self, conn: Connection) -> None:
+    def _drain(self, conn: ClientSocket) -> None:
         if not conn.drain():
             self._end(conn)
 
-    def _end(self, conn: Connection) -> None:
+    def _end(self, conn: ClientSocket) -> None:
         del self._parting[conn]
         self.poller.unregister(conn.sock)
         self._drop(conn)
 
-    def _drop(self, conn: Connection) -> None:
+    def _drop(self, conn: ClientSocket) -> None:
         """Close a connection that nobody waits for any more."""
         self._held -= conn.held
         self.nr_conns -= 1
@@ -248,14 +248,14 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     # What a thread does with a whole request.
 
-    def handle(self, conn: Connection) -> bool:
+    def handle(self, conn: ClientSocket) -> bool:
         """Serve requests of a connection until it pauses; return whether it is kept."""
         kept = self._serve(conn)
         while kept and self._may_linger() and conn.arrives(_LINGER_MS):
             kept = self._serve(conn)
         return kept
 
-    def _serve(self, conn: Connection) -> bool:
+    def _serve(self, conn: ClientSocket) -> bool:
         kept = super().handle(conn) is True and not conn.buffer.short
         if kept:
             conn.go_on()
@@ -264,7 +264,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def _may_linger(self) -> bool:
         return bool(self.alive and self.nr_conns <= self.cfg.threads)
 
-    def handle_request(self, req: Any, conn: Connection) -> bool:
+    def handle_request(self, req: Any, conn: ClientSocket) -> bool:
         """Answer one request; return whether the connection may be kept."""
         self._here.conn = conn
         req._expected_100_continue = False  # noqa: SLF001 - the event loop has said so
@@ -287,12 +287,12 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             logger.debug("the client of a broken request is gone: %s", error)
 
 
-def _without_file(callback: Any, conn: Connection, _file: Any) -> None:
+def _without_file(callback: Any, conn: ClientSocket, _file: Any) -> None:
     """Call back without the socket, which the connection knows."""
     callback(conn)
 
 
-def _late(conn: Connection) -> ProblemDocument:
+def _late(conn: ClientSocket) -> ProblemDocument:
     what = "body" if conn.in_body else "head"
     return ProblemDocument("request_timeout", f"the {what} of the request did not come in time")
 

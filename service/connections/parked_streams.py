@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from service.connections.connection import Connection
+from service.connections.client_socket import ClientSocket
 from service.streaming.live_stream import LiveStream
 
 logger = logging.getLogger("agenda.service")
@@ -45,15 +45,15 @@ class ParkedStreams:
         self._selector = selector
         self._defer = defer
         self._answer_s = answer_s
-        self._streams: dict[Connection, LiveStream] = {}
-        self._left: dict[Connection, memoryview] = {}
-        self._news: deque[tuple[Connection, bytes | None]] = deque()
+        self._streams: dict[ClientSocket, LiveStream] = {}
+        self._left: dict[ClientSocket, memoryview] = {}
+        self._news: deque[tuple[ClientSocket, bytes | None]] = deque()
         self._due = self._closed = False
 
     def __len__(self) -> int:
         return len(self._streams)
 
-    def park(self, conn: Connection) -> None:
+    def park(self, conn: ClientSocket) -> None:
         """Take over a connection whose response has begun and goes on with its stream."""
         stream = conn.stream
         assert stream is not None
@@ -80,7 +80,7 @@ class ParkedStreams:
         for conn in list(self._streams):
             self._drop(conn)
 
-    def _hand_over(self, conn: Connection, piece: bytes | None) -> None:
+    def _hand_over(self, conn: ClientSocket, piece: bytes | None) -> None:
         """Note a piece, in the thread of the hub; the event loop sends it."""
         if self._closed:
             return
@@ -102,7 +102,7 @@ class ParkedStreams:
                 conn.deadline = time.monotonic() + self._answer_s
             self._send(conn)
 
-    def _ready(self, conn: Connection, _file: Any) -> None:
+    def _ready(self, conn: ClientSocket, _file: Any) -> None:
         """Send more, or notice that the client has hung up; what it says is of no interest."""
         if conn not in self._streams:
             return  # it was left since this was noticed
@@ -111,7 +111,7 @@ class ParkedStreams:
         elif conn in self._left:
             self._send(conn)
 
-    def _send(self, conn: Connection) -> None:
+    def _send(self, conn: ClientSocket) -> None:
         left = self._left.get(conn)
         if left is not None:
             try:
@@ -132,7 +132,7 @@ class ParkedStreams:
         if conn.ending:
             self._drop(conn)
 
-    def _drop(self, conn: Connection) -> None:
+    def _drop(self, conn: ClientSocket) -> None:
         self._left.pop(conn, None)
         self._selector.unregister(conn.sock)
         self._streams.pop(conn).close()

@@ -19,6 +19,8 @@ from service.clock import ManualClock
 from service.config import ServiceConfig
 from service.runtime import Runtime, open_runtime
 from service.store import Store
+from service.store.database import engine
+from service.warm_up import warm_up
 
 #: Ten one-core machines, minutes, four hours.
 CLUSTER = """
@@ -69,6 +71,24 @@ def _empty_database() -> bytes:
         return path.read_bytes()
 
 
+#: How a service makes a connection; and that a process is warm, once one of its services is.
+_PREPARE = engine._prepare_sqlite
+_WARM: list[bool] = []
+
+
+def _prepare_unsynced(connection: Any, record: object) -> None:
+    """Make a connection that waits for no disk: nothing here outlives a loss of power."""
+    _PREPARE(connection, record)
+    connection.execute("PRAGMA synchronous=OFF")
+
+
+def _warm_up_once(*given: Any) -> None:
+    """Load code and kernels for the first service of a process; those after it have them."""
+    if not _WARM:
+        warm_up(*given)
+        _WARM.append(True)
+
+
 #: Opens another process's service on the same database.
 Open = Callable[..., Service]
 
@@ -82,8 +102,12 @@ def cluster_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def open_service(tmp_path: Path, cluster_file: Path) -> Iterator[Open]:
+def open_service(
+    tmp_path: Path, cluster_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Open]:
     """Return a function that opens services on one database; all are closed at the end."""
+    monkeypatch.setattr(engine, "_prepare_sqlite", _prepare_unsynced)
+    monkeypatch.setattr("service.runtime.warm_up", _warm_up_once)
     opened: list[Service] = []
     clock = ManualClock()
     database = tmp_path / "agenda.db"

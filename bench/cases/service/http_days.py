@@ -27,7 +27,7 @@ from planner.agents import agent_named
 from planner.validation.validate import validate
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
-from service.cli.client.plan.served_plan import served_plan
+from service.cli.client.plan.export import served_plan
 from service.cli.client.server import Server
 
 NAME = "http_days"

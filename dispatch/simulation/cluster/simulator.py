@@ -13,8 +13,7 @@ from itertools import pairwise
 
 from dispatch.pool.claims import Grant
 from dispatch.simulation.cluster.baselines import Scheduler
-from dispatch.simulation.cluster.work import Quantity, WorkModel
-from dispatch.simulation.cluster.workload import Submission
+from dispatch.simulation.cluster.workload import Quantity, Submission, WorkModel
 
 _END, _ARRIVAL = 0, 1
 

@@ -61,7 +61,7 @@ from planner.reservations.holding import (
     past_of,
 )
 from planner.reservations.reservation import Refusal
-from planner.reservations.state import LIVE, Event, State, may
+from planner.reservations.state import LIVE, State, Transition, may
 
 _Answer = RecordedChange | Conflict
 
@@ -167,11 +167,11 @@ class _Batch:
             case Release():
                 return self._release(index, change)
             case Fail():
-                return self._end(index, change, Event.FAIL, State.FAILED)
+                return self._end(index, change, Transition.FAIL, State.FAILED)
             case Cancel():
-                return self._end(index, change, Event.CANCEL, State.CANCELLED)
+                return self._end(index, change, Transition.CANCEL, State.CANCELLED)
             case Close():
-                return self._end(index, change, Event.CLOSE, State.COMPLETED)
+                return self._end(index, change, Transition.CLOSE, State.COMPLETED)
             case Advance():
                 return self._advance(index, change)
             case Archive():
@@ -234,7 +234,9 @@ class _Batch:
         blocked = self._not_held(index, change.id, over=change.when_over)
         if blocked is not None:
             return blocked
-        return self._end(index, Cancel(change.id), Event.CANCEL, State.CANCELLED, change.reason)
+        return self._end(
+            index, Cancel(change.id), Transition.CANCEL, State.CANCELLED, change.reason
+        )
 
     def _not_held(self, index: int, id_: str, *, over: bool = False) -> Conflict | None:
         """Return why a reservation is not held now (`over`: why its hold is not over), or None."""
@@ -272,7 +274,7 @@ class _Batch:
 
     def _update(self, index: int, change: Update) -> _Answer:
         plan = self.plan
-        blocked = self._blocked(index, change.id, change.revision, Event.RENEGOTIATE)
+        blocked = self._blocked(index, change.id, change.revision, Transition.RENEGOTIATE)
         if blocked is not None:
             return blocked
         if not change.result.placed:
@@ -316,7 +318,7 @@ class _Batch:
         )
 
     def _degrade(self, index: int, change: Degrade) -> _Answer:
-        blocked = self._blocked(index, change.id, change.revision, Event.DEGRADE)
+        blocked = self._blocked(index, change.id, change.revision, Transition.DEGRADE)
         if blocked is None:
             blocked = degrade_conflict(self.plan, index, change)
         if blocked is not None:
@@ -335,7 +337,7 @@ class _Batch:
         return Degraded(change.id, kept, change.reason, change.offers, change.cause)
 
     def _relocate(self, index: int, change: Relocate) -> _Answer:
-        blocked = self._blocked(index, change.id, change.revision, Event.RELOCATE)
+        blocked = self._blocked(index, change.id, change.revision, Transition.RELOCATE)
         if blocked is not None:
             return blocked
         number = self.plan.table.number_of(change.id)
@@ -349,7 +351,7 @@ class _Batch:
         return Relocated(change.id, change.slots, change.promise, change.reason)
 
     def _release(self, index: int, change: Release) -> _Answer:
-        blocked = self._blocked(index, change.id, change.revision, Event.RELEASE)
+        blocked = self._blocked(index, change.id, change.revision, Transition.RELEASE)
         if blocked is None:
             blocked = release_conflict(self.plan, index, change)
         if blocked is not None:
@@ -365,11 +367,11 @@ class _Batch:
         self,
         index: int,
         change: Cancel | Close | Fail,
-        event: Event,
+        transition: Transition,
         state: State,
         reason: str = "",
     ) -> _Answer:
-        blocked = self._blocked(index, change.id, change.revision, event)
+        blocked = self._blocked(index, change.id, change.revision, transition)
         if blocked is not None:
             return blocked
         # What is given back in this batch serves the changes after it, from the present step on.
@@ -420,8 +422,10 @@ class _Batch:
             return id_ in self.new_ids
         return id_ in self.new_ids or self.plan.knows(id_)
 
-    def _blocked(self, index: int, id_: str, revision: int | None, event: Event) -> Conflict | None:
-        """Return why an event cannot happen to a reservation, or None."""
+    def _blocked(
+        self, index: int, id_: str, revision: int | None, transition: Transition
+    ) -> Conflict | None:
+        """Return why a transition cannot happen to a reservation, or None."""
         number = self.plan.table.number_of(id_)
         if number is None:
             return Conflict(index, id_, Code.CONFLICT, f"there is no reservation {id_!r}")
@@ -432,7 +436,7 @@ class _Batch:
             detail = f"it is at revision {present}, not {revision}"
             return Conflict(index, id_, Code.CONFLICT, detail)
         state = self.plan.table.state(number)
-        if not may(state, event):
+        if not may(state, transition):
             return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}")
         return None
 

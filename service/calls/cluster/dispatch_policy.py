@@ -1,4 +1,4 @@
-"""Read the dispatch policy and change it while the server runs."""
+"""Read the dispatch policy, and the table it may use; change it while the server runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from planner.files import dispatch_to_json
 from service.calls.cluster.cluster import present_cluster
 from service.commits.changes.commands import ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
+from service.dispatching.table_record import read_table_record
 from service.problems import ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
 
@@ -45,3 +46,21 @@ def replace_policy(
         if answer.code != "stale_revision" or tag not in (None, "*"):
             raise ApiProblemError(answer)
     raise problem("conflict", "the cluster's description changes again and again; try later")
+
+
+def dispatch_table(runtime: Runtime) -> dict[str, Any]:
+    """Return the table, whether the present policy uses one, and when it was made."""
+    found = read_table_record(runtime.dispatcher.store)
+    with runtime.reading() as plan:
+        used = plan.cluster.dispatch.tables
+    at_ms = found.pop("at_ms", None)
+    return {
+        "used": used,
+        "version": 0,
+        "load": None,
+        "problem": "",
+        "table": None,
+        **found,
+        "at": None if at_ms is None else at_ms / 1000,
+        "at_at": None if at_ms is None else runtime.calendar(at_ms),
+    }

@@ -11,7 +11,7 @@ from planner.plan.batch.admission import level_refusal
 from planner.promise import asked_level
 from planner.request import Request
 from planner.reservations.reservation import Reservation
-from planner.reservations.state import Event
+from planner.reservations.state import Transition
 from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
 from service.access.actor import present_actor
@@ -119,7 +119,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         require_own(plan, present_actor().user, reservation)
         present = plan.reservation(reservation)
         if present is None:
-            raise ApiProblemError(no_reservation(plan, reservation, Event.RENEGOTIATE))
+            raise ApiProblemError(no_reservation(plan, reservation, Transition.RENEGOTIATE))
         cluster = plan.cluster
     _check_kept(present, values)
     agent = agent_of(runtime, values, "")

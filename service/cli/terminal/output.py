@@ -99,6 +99,15 @@ def listing_options(*forms: str) -> Callable[[F], F]:
     return decorate
 
 
+#: How many entries a server is asked for, of lists that come page by page.
+limit_option: Final = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="List at most so many.",
+)
+
 _LISTING_OPTIONS: Final = (
     click.option(
         "--columns",

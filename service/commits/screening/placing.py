@@ -25,7 +25,7 @@ from planner.plan.records.changes import (
 from planner.plan.records.holds import AcceptHold, EndHold
 from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.reservations.state import Event
+from planner.reservations.state import Transition
 from planner.view import PlanView
 from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
@@ -41,9 +41,13 @@ from service.commits.changes.commands import (
     RowRelease,
 )
 from service.commits.changes.pending import PendingChange, context_of, refused_problem
-from service.commits.screening.hold_check import crowded_problem, not_held_problem
 from service.commits.screening.known_request import note_of_retry, same_reservation
-from service.commits.screening.revision_check import blocked_problem, stale_cluster_problem
+from service.commits.screening.revision_check import (
+    blocked_problem,
+    crowded_problem,
+    not_held_problem,
+    stale_cluster_problem,
+)
 from service.problems import problem_of_rdl
 
 
@@ -96,19 +100,19 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
                 draft.change = EndHold(id_, reason, when_over)
             case Renegotiation(revision=revision):
                 id_ = draft.request.id
-                draft.answer = blocked_problem(plan, id_, revision, Event.RENEGOTIATE)
+                draft.answer = blocked_problem(plan, id_, revision, Transition.RENEGOTIATE)
                 if draft.answer is None:
                     present = int(plan.table.meta[plan.table.number_of(id_)]["revision"])
                     update = renegotiation_of(plan, id_, draft.request)
                     rest.append(ScreenResult(draft, update=update, revision=present))
             case Cancellation(id=id_, revision=revision):
-                draft.answer = blocked_problem(plan, id_, revision, Event.CANCEL)
+                draft.answer = blocked_problem(plan, id_, revision, Transition.CANCEL)
                 draft.change = Cancel(id_, revision)
             case Closure(id=id_, revision=revision):
-                draft.answer = blocked_problem(plan, id_, revision, Event.CLOSE)
+                draft.answer = blocked_problem(plan, id_, revision, Transition.CLOSE)
                 draft.change = Close(id_, revision)
             case RowRelease(change=change):
-                draft.answer = blocked_problem(plan, change.id, change.revision, Event.RELEASE)
+                draft.answer = blocked_problem(plan, change.id, change.revision, Transition.RELEASE)
                 draft.change = change
             case Reconfiguration(cluster=cluster, tag=tag):
                 draft.answer = stale_cluster_problem(plan, tag)

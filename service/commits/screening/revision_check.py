@@ -1,4 +1,4 @@
-"""Whether a change may happen now: the state allows it, and the revision is the present one."""
+"""Whether a change may happen now: state and hold allow it, and the revision is the present one."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import msgspec
 from planner.cluster.cluster import Cluster
 from planner.files import cluster_to_json
 from planner.plan.plan import Plan
-from planner.reservations.state import Event, State, may
+from planner.reservations.state import State, Transition, may
 from service.problems import ProblemDocument
 
-#: What an event does to a reservation, in a sentence.
+#: What a transition does to a reservation, in a sentence.
 _DONE_TO_IT: Final = {
-    Event.RENEGOTIATE: "renegotiated",
-    Event.CANCEL: "cancelled",
-    Event.CLOSE: "closed",
-    Event.RELEASE: "released",
+    Transition.RENEGOTIATE: "renegotiated",
+    Transition.CANCEL: "cancelled",
+    Transition.CLOSE: "closed",
+    Transition.RELEASE: "released",
 }
 
 
 def blocked_problem(
-    plan: Plan, id_: str, revision: int | None, event: Event
+    plan: Plan, id_: str, revision: int | None, transition: Transition
 ) -> ProblemDocument | None:
-    """Return why an event cannot happen to a reservation, or None."""
+    """Return why a transition cannot happen to a reservation, or None."""
     number = plan.table.number_of(id_)
     if number is None:
-        return no_reservation(plan, id_, event)
+        return no_reservation(plan, id_, transition)
     state = plan.table.state(number)
-    if not may(state, event):
-        return _wrong_state(id_, state, event)
+    if not may(state, transition):
+        return _wrong_state(id_, state, transition)
     present = int(plan.table.meta[number]["revision"])
     if revision is not None and revision != present:
         detail = f"the reservation {id_!r} is at revision {present}, not {revision}"
@@ -39,15 +39,36 @@ def blocked_problem(
     return None
 
 
-def no_reservation(plan: Plan, id_: str, event: Event) -> ProblemDocument:
-    """Return why an event cannot happen to an id that no reservation has."""
+def no_reservation(plan: Plan, id_: str, transition: Transition) -> ProblemDocument:
+    """Return why a transition cannot happen to an id that no reservation has."""
     if plan.refusal(id_) is not None:
-        return _wrong_state(id_, State.REFUSED, event)
+        return _wrong_state(id_, State.REFUSED, transition)
     return ProblemDocument("not_found", f"there is no reservation {id_!r}")
 
 
-def _wrong_state(id_: str, state: State, event: Event) -> ProblemDocument:
-    detail = f"the reservation {id_!r} is {state.value} and cannot be {_DONE_TO_IT[event]}"
+def _wrong_state(id_: str, state: State, transition: Transition) -> ProblemDocument:
+    detail = f"the reservation {id_!r} is {state.value} and cannot be {_DONE_TO_IT[transition]}"
+    return ProblemDocument("wrong_state", detail)
+
+
+def crowded_problem(plan: Plan, holder: str, most: int) -> ProblemDocument | None:
+    """Return why a user may not hold anything more now, or None."""
+    mine = sum(one.holder == holder for one in plan.table.holds.values())
+    if mine < most:
+        return None
+    detail = "as many offers are held or asked for you as may be; accept one, or give one back"
+    return ProblemDocument("too_many", detail, headers={"Retry-After": "10"})
+
+
+def not_held_problem(plan: Plan, id_: str) -> ProblemDocument | None:
+    """Return why there is nothing to keep or to give back under an id, or None."""
+    number = plan.table.number_of(id_)
+    if number is not None and number in plan.table.holds:
+        return None
+    if number is None:
+        return ProblemDocument("not_found", f"there is no hold {id_!r}")
+    state = plan.table.state(number).value
+    detail = f"nothing is held under {id_!r} any more: the reservation is {state}"
     return ProblemDocument("wrong_state", detail)
 
 

@@ -109,11 +109,10 @@ def plans(draw: st.DrawFn) -> Plan:
     cluster = small_cluster()
     plan = Plan(cluster, cluster.grid())
     for index, source in enumerate(draw(st.lists(_SOURCES, min_size=2, max_size=8))):
-        try:
-            request = a_request(f"r{index}", source).weight(draw(st.sampled_from([1, 2, 5])))
-            ask(plan, request.on(cluster))
-        except ValueError:
-            continue  # the window is too short for it
+        line = a_request(f"r{index}", source).weight(draw(st.sampled_from([1, 2, 5])))
+        request = line.if_possible(cluster)
+        if request is not None:
+            ask(plan, request)
     return plan
 
 

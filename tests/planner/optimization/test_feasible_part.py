@@ -25,7 +25,7 @@ from planner.reservations.state import State
 from tests.builders import a_cluster, a_request, ask, commit
 from tests.planner.adaptation.events import plans, violations
 
-_SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 _SEARCH = OptimizeOptions(Limits(work=40, seed=1), solver="")
 _POST = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 18))
 

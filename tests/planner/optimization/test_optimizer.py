@@ -34,7 +34,7 @@ from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import lose, plans, with_outages
 from tests.planner.optimization.small_plans import two_in_the_way
 
-_SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 _SEARCH = OptimizeOptions(Limits(work=25, seed=1), solver="")
 
 

@@ -9,8 +9,8 @@ from planner.reservations.state import (
     NUMBERED_STATES,
     STATE_NUMBERS,
     TRANSITIONS,
-    Event,
     State,
+    Transition,
     may,
 )
 
@@ -19,12 +19,12 @@ FINAL = {State.COMPLETED, State.CANCELLED, State.FAILED, State.REFUSED}
 
 def test_final_states_have_no_way_out() -> None:
     """What is over stays over."""
-    assert not any(may(state, event) for state, event in itertools.product(FINAL, Event))
+    assert not any(may(state, event) for state, event in itertools.product(FINAL, Transition))
 
 
 def test_every_live_state_can_be_cancelled() -> None:
     """A client may always give up what it holds or waits for."""
-    assert all(may(state, Event.CANCEL) for state in LIVE)
+    assert all(may(state, Transition.CANCEL) for state in LIVE)
 
 
 def test_every_state_but_refused_is_reached_from_accepted() -> None:

@@ -9,8 +9,7 @@ from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import ORDERINGS
 from dispatch.simulation.cluster.baselines import scheduler_named
 from dispatch.simulation.cluster.simulator import simulate_cluster
-from dispatch.simulation.cluster.work import WorkModel
-from dispatch.simulation.cluster.workload import Submission
+from dispatch.simulation.cluster.workload import Submission, WorkModel
 
 UNITS = 10
 CORE = 3

@@ -11,8 +11,7 @@ from dispatch.pool.ordering import ordering_named
 from dispatch.simulation.cluster.baselines import scheduler_named
 from dispatch.simulation.cluster.generator import ZoeWorkload, zoe_workload
 from dispatch.simulation.cluster.simulator import SimulatedRun, simulate_cluster
-from dispatch.simulation.cluster.work import WorkModel
-from dispatch.simulation.cluster.workload import Submission
+from dispatch.simulation.cluster.workload import Submission, WorkModel
 from dispatch.simulation.metrics import RunMetrics, measure_run
 from dispatch.simulation.spread import Figure, figure_of, figures_json, figures_over_seeds
 

@@ -11,8 +11,7 @@ from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
-from service.calls.cluster.dispatch_policy import present_policy, replace_policy
-from service.calls.cluster.dispatch_table import dispatch_table
+from service.calls.cluster.dispatch_policy import dispatch_table, present_policy, replace_policy
 from service.problems import ApiError, malformed
 from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response

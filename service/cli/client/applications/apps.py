@@ -20,6 +20,7 @@ from service.cli.terminal.output import (
     JSON,
     TABLE,
     format_option,
+    limit_option,
     listing_options,
     print_json,
     print_listing,
@@ -83,14 +84,7 @@ def submit(
 @client_options
 @click.option("--tenant", help="Only applications of this tenant.")
 @click.option("--state", help="Only applications in this state.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    metavar="N",
-    help="List at most N.",
-)
+@limit_option
 @listing_options()
 @reports_errors
 def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:

@@ -116,7 +116,7 @@ def _play(
 
 def _show_result(server: Server, picture: Path) -> None:
     """Print what the server holds, and draw it."""
-    from service.cli.client.plan.served_plan import served_plan
+    from service.cli.client.plan.export import served_plan
     from service.pictures.skyline import write_skyline
 
     document = served_plan(server)

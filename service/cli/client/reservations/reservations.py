@@ -32,6 +32,7 @@ from service.cli.terminal.output import (
     JSON,
     TABLE,
     format_option,
+    limit_option,
     listing_options,
     print_json,
     print_listing,
@@ -258,14 +259,7 @@ def _print_replies(
     help="Only reservations that hold something at or after this time: 2h, +2h or RFC 3339.",
 )
 @click.option("--to", "end", help="Only reservations that hold something before this time.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=1000,
-    show_default=True,
-    metavar="N",
-    help="List at most N.",
-)
+@limit_option
 @listing_options()
 @reports_errors
 def list_(

@@ -12,8 +12,7 @@ from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import ordering_named
 from dispatch.simulation.cluster.baselines import SCHEDULERS, Scheduler, scheduler_named
 from dispatch.simulation.cluster.simulator import simulate_cluster
-from dispatch.simulation.cluster.work import WorkModel
-from dispatch.simulation.cluster.workload import Submission
+from dispatch.simulation.cluster.workload import Submission, WorkModel
 from dispatch.simulation.experiments.zoe.example import zoe_example
 
 

@@ -154,7 +154,7 @@ def _chain_exists(
     return search(0, 0, len(free))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 4), min_size=2, max_size=4),
     data=st.data(),

@@ -100,14 +100,14 @@ def _window_by_window(one: Asked) -> tuple[int, list[int]]:
     return left, heights
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(asked())
 def test_one_pass_is_as_exact_as_asking_every_window(one: Asked) -> None:
     """Queues and jumps give the very heights of the rule that looks at all windows each time."""
     assert one.fitted() == _window_by_window(one)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(asked())
 def test_what_is_fitted_keeps_averages_and_leases(one: Asked) -> None:
     """No window is broken, nothing stands where it may not, and whole works are allocations."""
@@ -141,7 +141,7 @@ def _most_work(one: Asked) -> int:
     return held[0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(asked(least=1, lease=1))
 def test_leases_of_a_step_are_fitted_wherever_they_fit(one: Asked) -> None:
     """Without longer leases nothing that fits is refused: the work left is what nobody can hold."""
@@ -149,7 +149,7 @@ def test_leases_of_a_step_are_fitted_wherever_they_fit(one: Asked) -> None:
     assert left == max(0, one.task.work - _most_work(one))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(asked())
 def test_windows_side_by_side_prove_a_refusal(one: Asked) -> None:
     """Where they leave too little, even leases of a step could not hold the work."""

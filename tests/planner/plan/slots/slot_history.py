@@ -39,7 +39,7 @@ from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split
 from planner.reservations.slots import NOWHERE, Slots, slots_of, sort_slots
-from planner.reservations.state import LIVE, Event, may
+from planner.reservations.state import LIVE, Transition, may
 from planner.validation.machines.moved import begun_slots_moved
 from planner.validation.validate import validate
 from tests.builders import a_request
@@ -299,7 +299,7 @@ class SlotHistory:
         return Update(name, revision, request, result, self.agent.name, planner=planner)
 
     def _degrade(self, number: int, name: str, revision: int) -> Change | None:
-        if not may(self.plan.table.state(number), Event.DEGRADE):
+        if not may(self.plan.table.state(number), Transition.DEGRADE):
             return None
         holding = self.plan.table.holding(number)
         cut = self.plan.now + self.choose(0, 12)

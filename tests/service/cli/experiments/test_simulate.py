@@ -35,6 +35,17 @@ def simulate(*arguments: object) -> Result:
     return agenda("simulate", *arguments)
 
 
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder where small runs of these tests keep their points, one file an experiment."""
+    return tmp_path_factory.mktemp("points")
+
+
+def resume(points: Path, name: str, *arguments: object) -> Result:
+    """Run an experiment small; what an earlier test has run of it is not run again."""
+    return simulate(name, "--small", "--resume", points / f"{name}.jsonl", *arguments)
+
+
 def test_the_worked_example_prints_the_six_averages_exactly() -> None:
     """Zoe's figure 1: 25, 20 and 19.25 s under C + x; 25, 21.875 and 21.875 s under C - 2 + x."""
     document = json.loads(simulate("zoe-example", "-o", "json").stdout)
@@ -74,10 +85,10 @@ def test_traces_that_are_not_there_are_told(
     assert (simulate(name).exit_code, "machines.csv.gz" in simulate(name).stderr) == (ERROR, True)
 
 
-def test_omega_joins_runs_into_rows_by_model_and_planners(tmp_path: Path) -> None:
+def test_omega_joins_runs_into_rows_by_model_and_planners(tmp_path: Path, points: Path) -> None:
     """Two seeds of four models at two sizes: 16 runs, 8 rows; one planner never conflicts."""
     picture = tmp_path / "omega.svg"
-    done = simulate("omega", "--small", "--seeds", 2, "-o", "json", "--picture", picture)
+    done = resume(points, "omega", "--seeds", 2, "-o", "json", "--picture", picture)
     assert done.exit_code == DONE, done.output
     document = json.loads(done.stdout)
     assert (len(document["rows"]), len(document["summaries"])) == (16, 8)
@@ -107,10 +118,10 @@ def test_zoe_prints_ratios_beside_the_claims(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_json_has_the_keys_of_the_command_lines_page(
-    name: str, keys: set[str], row: set[str]
+    name: str, keys: set[str], row: set[str], points: Path
 ) -> None:
     """docs/cli.md: keys of the document, of one row and of one figure, and seeds that ran."""
-    document = json.loads(simulate(name, "--small", "-o", "json").stdout)
+    document = json.loads(resume(points, name, "-o", "json").stdout)
     assert document.keys() == {"experiment", "params", "rows"} | keys
     assert all(one.keys() == row for one in document["rows"])
     figures = [figure for one in document["rows"] for figure in one["figures"].values()]
@@ -166,10 +177,10 @@ def test_a_broken_swim_file_is_named(
     assert f"{file}: {said}" in done.stderr
 
 
-def test_rayon_keeps_every_accepted_deadline(tmp_path: Path) -> None:
+def test_rayon_keeps_every_accepted_deadline(tmp_path: Path, points: Path) -> None:
     """rayon-sla, small: fulfilment 1 beside the paper's word, and a picture with figure 17."""
     picture = tmp_path / "rayon.svg"
-    done = simulate("rayon-sla", "--small", "-o", "json", "--picture", picture)
+    done = resume(points, "rayon-sla", "-o", "json", "--picture", picture)
     assert done.exit_code == DONE, done.output
     document = json.loads(done.stdout)
     assert document["claimed"]["agenda: sla fulfilment"]["mean"] == 1
@@ -294,10 +305,10 @@ def test_small_deadlines_are_kept_where_queues_miss_them(
 
 
 @pytest.mark.parametrize("name", ["omega", "promise-levels", "zoe-cluster", "lotes-resources"])
-def test_one_seed_has_no_spread(name: str) -> None:
+def test_one_seed_has_no_spread(name: str, points: Path) -> None:
     """Tables of one seed have no column of spread, those of two have."""
     size = ("--machines-per-configuration", 3, "--hours", 0.5) if name.startswith("lotes") else ()
-    one, two = (simulate(name, "--small", "--seeds", seeds, *size).stdout for seeds in (1, 2))
+    one, two = (resume(points, name, "--seeds", seeds, *size).stdout for seeds in (1, 2))
     heads = [text.splitlines()[0] for text in (one, two)]
 
     assert "spread" not in heads[0]

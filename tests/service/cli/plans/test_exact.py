@@ -14,7 +14,7 @@ from tests.service.cli.command_line import MINUTES, agenda, write_day
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """Write a cluster and more gangs than it holds."""
     lines = []
-    for index in range(6):
+    for index in range(5):
         height, length = 21 + index, 60 + 7 * index
         rdl = f"window(atom(<1 cpu>, {height}, {height}, {length}m, {height * length}m), 0, 5h)"
         lines.append({"id": f"r{index}", "rdl": rdl})
@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_the_plan_says_bound_and_gap(files: tuple[Path, Path]) -> None:
     """Rigid gangs are proven: status optimal, and the bound is the value."""
-    done = agenda("plan", *files, "--agent", "exact", "--time-limit", "20s", "-o", "json")
+    done = agenda("plan", *files, "--agent", "exact", "--time-limit", "60s", "-o", "json")
     assert done.exit_code == 0
     metrics = json.loads(done.stdout)["metrics"]
     assert metrics["status"] == "optimal"

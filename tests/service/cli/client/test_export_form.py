@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.files import PlanDocument
 from planner.workload.reload import metrics_of
-from service.cli.client.plan.served_plan import served_plan
+from service.cli.client.plan.export import served_plan
 from service.cli.client.server import Server, ServerReply
 from tests.service.conftest import Service
 

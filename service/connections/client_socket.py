@@ -1,4 +1,4 @@
-"""Connection: one client of a server process, and what of its next request has arrived."""
+"""ClientSocket: one client of a server process, and what of its next request has arrived."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE: Final = 256 * 1024
 _GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Connection(TConn):  # type: ignore[misc]
+class ClientSocket(TConn):  # type: ignore[misc]
     """A client's socket, with the bytes it has sent; gunicorn's parser never reads the socket.
 
     Parameters
