@@ -8,13 +8,11 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
 import click
 
-from rdl.durations import rfc3339_text
 from service.cli.forms.layout import (
     ListColumn,
     change_layout,
@@ -234,9 +232,3 @@ def _ordered(body: object, order: Sequence[int], listed: str | None) -> object:
         return body
     name = listed or next(name for name, one in body.items() if isinstance(one, list))
     return {**body, name: [body[name][number] for number in order]}
-
-
-def moved_text(instant: str, seconds: float) -> str:
-    """Return an instant so many seconds later, both RFC 3339."""
-    later = timedelta(milliseconds=round(1000 * seconds))
-    return rfc3339_text(datetime.fromisoformat(instant) + later)

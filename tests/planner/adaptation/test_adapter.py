@@ -201,7 +201,8 @@ def test_a_recurrence_that_lost_a_run_for_good_says_which(offset: str) -> None:
     failed = plan.reservation("r0")
     assert failed is not None
     assert failed.history[-1].detail == (
-        "2 of 3 runs were held; the one of the period that began at 8s found no machines"
+        "2 of 3 runs were held; the one of the period that began at 8s from the "
+        "origin found no machines"
     )
 
 
