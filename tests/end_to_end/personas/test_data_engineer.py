@@ -61,8 +61,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[str]:
     """Serve the cluster, with an executor for one of its machines."""
-    settings = {"executors": True, "lease_s": 60.0, "agent": "gree-l"}
-    with serving(folder / "agenda.db", folder / "cluster.toml", **settings) as running:
+    database, cluster = folder / "agenda.db", folder / "cluster.toml"
+    with serving(database, cluster, executors=True, lease_s=60.0, agent="gree-l") as running:
         url = f"http://127.0.0.1:{running.port}"
         command = [
             sys.executable, "-m", "service.cli.main", "executor", "--server", url,

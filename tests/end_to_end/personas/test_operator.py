@@ -53,8 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[str]:
     """Serve the cluster; three tenants hold something, and two requests are refused."""
-    settings: dict[str, str] = {"agent": "gree-l", "log_format": "json"}
-    with serving(folder / "agenda.db", folder / "cluster.toml", **settings) as running:
+    database, cluster = folder / "agenda.db", folder / "cluster.toml"
+    with serving(database, cluster, agent="gree-l", log_format="json") as running:
         url = f"http://127.0.0.1:{running.port}"
         asked = (("ads-1", "ads", 100, 0, DONE), ("ml-1", "ml", 90, 0, DONE),
                  ("ads-2", "ads", 150, 0, REFUSED), ("lab-1", "lab", 20, 9, REFUSED),
