@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from numba import njit, types
 from numba.core import cgutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 from numba.np import linalg
 
