@@ -92,7 +92,7 @@ makeRoom();
 addEventListener("resize", makeRoom);
 
 /** Whether the time shown goes on with the present: as long as nobody has moved it. */
-let follows = !(shown.from && shown.to);
+let follows = !(Number(shown.to) > Number(shown.from || NaN));
 let movesItself = false;
 
 /** Shows the hour before the present and the day behind it. */
