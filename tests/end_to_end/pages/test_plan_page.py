@@ -151,6 +151,16 @@ def test_the_skyline_has_words_and_a_table(visit: Any) -> None:
         assert 15 <= page.locator("#skyline-rows tbody tr").count() <= 30
 
 
+def test_an_address_that_makes_no_sense_is_told_or_left_out(visit: Any) -> None:
+    """A time that is none shows the present; a resource or id that there is not is told."""
+    with visit() as it:
+        page = it.open("/ui/?from=then&to=5&order=no&view=no&sel=nothing")
+        expect(page.locator("#list-count")).to_have_text("295 in this time")
+        expect(page.locator("#pane")).to_contain_text("there is no reservation 'nothing'")
+        page = it.open("/ui/?resource=cpus")
+        expect(page.locator("#trouble")).to_contain_text("there is no resource 'cpus'")
+
+
 def test_another_resource_and_division(visit: Any) -> None:
     """Memory has its unit; layers may stand for queues, and the address says so."""
     with visit() as it:

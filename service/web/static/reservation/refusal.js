@@ -56,12 +56,14 @@ export class RefusalView {
           ["window", this.window ? times.span(...this.window) : null], ["code", body.code],
           ["part", body.binding?.name ?? body.binding?.path], ["policy", body.binding?.policy],
         ]))));
+    if (this.drawn === body) return this.#showOffers();
+    this.cards.replaceChildren(make("p", { class: "faint", text: "Looking at the Plan as it is now …" }));
+    await attempt(trouble, () => this.#draw());
     this.#showOffers();
-    if (this.drawn !== body) await attempt(trouble, () => this.#draw());
   }
 
   async #draw() {
-    const { body, shell, trouble } = this.view;
+    const { body, shell } = this.view;
     this.drawn = body;
     const step = 60 * Math.max(1, Math.ceil(this.span.length / 1500 / 60));
     const query = { resource: body.binding?.resource, from: Math.floor(this.span.from), to: Math.ceil(this.span.to), step: this.span.length / 60 > 1500 ? step : "" };
@@ -79,7 +81,7 @@ export class RefusalView {
     }, this.skyline.alone));
     this.#showHolders(data.unit);
     const stale = this.offers.some((one) => one.at_version < data.version);
-    if (stale || !this.offers.length) await attempt(trouble, () => this.#lookAgain());
+    if (stale || !this.offers.length) await this.#lookAgain();
   }
 
   /** @param {string} unit */
