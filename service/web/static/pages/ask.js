@@ -50,7 +50,7 @@ const editor = new Editor($("rdl"), $("copy"), async (text, signal) => {
   const found = await attempt($("trouble"), () => check(text, signal));
   return found ?? { problems: [], answer: null };
 });
-const outline = new OutlineView((span) => editor.go(span));
+const outline = new OutlineView((span) => editor.go(span), shell.times);
 const problems = new ProblemList(editor, $("judged"), $("problems"));
 const picture = new PlanPicture(shell, shown.resource);
 const desk = new AskDesk(shell, picture, {
