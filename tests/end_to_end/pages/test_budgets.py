@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, CDPSession, Page, expect
+from playwright.sync_api import Browser, CDPSession, Page, Route, expect
 
 from service.web.assets import packaged_assets
 from service.web.pages import PAGES
@@ -71,7 +71,7 @@ def test_a_page_with_all_that_it_loads_is_small(page: object) -> None:
     html = shell(page)  # type: ignore[arg-type]
     assets = packaged_assets()
     names = re.findall(rf"/ui/static/{assets.digest}/([\w-]+/[\w.-]+)", html.decode())
-    bodies = [assets.find(assets.digest, *name.split("/")) for name in dict.fromkeys(names)]
+    bodies = [assets.find(*name.split("/")) for name in dict.fromkeys(names)]
     sizes = [_packed(one.body) for one in bodies if one is not None]
     assert len(sizes) >= 10
     assert _packed(html) + sum(sizes) < PAGE_BYTES
@@ -98,6 +98,28 @@ def test_data_of_ten_thousand_are_small_and_all_are_there(browser: Browser, larg
         expect(page.locator("#list-count")).to_have_text("10,000 in this time")
         data = sum(n for id_, n in sizes.items() if "/v1/" in urls.get(id_, ""))
         assert 50_000 < data < DATA_BYTES
+
+
+def test_of_too_many_a_part_is_shown_and_said(browser: Browser, large: Site) -> None:
+    """Where the server sends a part, the page says of how many; closer, or by a word, all."""
+    with visiting(browser, large) as it:
+
+        def narrow(route: Route) -> None:
+            route.continue_(url=route.request.url.replace("most=10000", "most=300"))
+
+        it.context.route("**/v1/plan/bars?*", narrow)
+        page = it.open("/ui/?from=0&to=1300000&view=fit")
+        said = page.locator("#list-count")
+        expect(said).to_contain_text("300 of 10,000 in this time: come closer, or find")
+        assert "spread=true" in page.evaluate(
+            "performance.getEntriesByType('resource').map(one => one.name).join()"
+        )
+        page.locator("#find").fill("t3-0001")
+        expect(said).to_have_text("2 in this time")
+        page.locator("#find").fill("")
+        expect(said).to_contain_text("300 of 10,000")
+        page.goto(f"{it.site.url}/ui/?from=0&to=7200")
+        expect(said).to_have_text(re.compile(r"^\d\d in this time$"))
 
 
 def _ticks(session: CDPSession) -> float:

@@ -78,3 +78,21 @@ def test_what_happens_to_a_reservation_is_said(browser: Browser, small: Site) ->
         small.call("DELETE", "/v1/reservations/a")
         expect(page.locator("#said")).to_contain_text("a is cancelled now")
         expect(page.locator(".state")).to_have_text("cancelled")
+
+
+def test_the_plan_goes_on_with_the_present(browser: Browser, small: Site) -> None:
+    """Until somebody moves it, the time shown begins an hour ago; then it stays where it is."""
+    with visiting(browser, small) as it:
+        page = it.open("/ui/")
+        small.clock.advance(3 * 3600)
+        _reserve(small, "a")
+        # Midnight of the Plan is one o'clock in Paris: it is four now, and three an hour ago.
+        expect(page.locator("#skyline-says")).to_contain_text("5 Jan 03:00")
+        assert "from=" not in page.url
+        page.keyboard.press("+")
+        page.wait_for_url("**/ui/?from=**")
+        small.clock.advance(3600)
+        before = page.url
+        _reserve(small, "b")
+        expect(page.locator("#version")).to_have_text("v 4")
+        assert page.url == before

@@ -98,9 +98,10 @@ let movesItself = false;
 /** Shows the hour before the present and the day behind it. */
 function followPresent() {
   if (!follows) return;
-  const from = Math.max(0, shell.times.present() - 3600);
+  const step = series.finest;
+  const from = Math.max(0, Math.floor(shell.times.present() / step) * step - 3600);
   movesItself = true;
-  span.show(from, from + DAY);
+  span.show(from, Math.min(from + DAY, span.last));
   movesItself = false;
 }
 
@@ -122,8 +123,8 @@ async function settle() {
 async function refresh(kinds) {
   if (kinds.size === 1 && kinds.has("start") && shell.live.version === book.version) return;
   const body = series.body;
-  const moved = shell.times.present() - body.now > 0;
-  if (moved) span.last = Math.max(span.last, body.to + (shell.times.present() - body.now));
+  const steps = Math.floor((shell.times.present() - body.now) / series.finest);
+  if (steps > 0) span.last = Math.max(span.last, body.to + steps * series.finest);
   followPresent();
   await Promise.all([series.refresh(), book.follow(), drawCounts()]);
 }
