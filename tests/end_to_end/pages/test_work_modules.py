@@ -188,7 +188,7 @@ def test_layers_stand_on_each_other(run: Evaluate) -> None:
     assert areas[0] == "M0 30.0H10.0V20.0H20.0V40.0H10.0V40.0H0.0Z"
     assert areas[1] == "M0 0.0H10.0V0.0H20.0V20.0H10.0V30.0H0.0Z"
     known = [{"name": "web", "slot": 0}, {"name": "ads", "slot": 4}]
-    slots = run("compare/skylines.js", "[...m.slotsFor(a[0], a[1])]", known, ["new", "web", None])
+    slots = run("chart/slots.js", "[...m.slotsFor(a[0], a[1])]", known, ["new", "web", None])
     assert slots == [["web", 0], ["ads", 4], ["new", 5]]
 
 
