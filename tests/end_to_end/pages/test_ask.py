@@ -67,7 +67,7 @@ def test_problems_stand_at_their_places_and_are_gone_to_by_keys(
     """Two problems are underlined; Alt+Down goes to one after the other; a fix is one press."""
     with visit() as it:
         page = it.open("/ui/ask")
-        _write(page, WRONG)
+        _write(page, f"# \U0001f600\n{WRONG}")
         expect(page.locator("#problems li")).to_have_count(2)
         expect(page.locator("#rdl")).to_have_attribute("aria-invalid", "true")
         wrong = "".join(page.locator("#copy .wrong").all_text_contents())
