@@ -102,15 +102,25 @@ def _layers(
     edges: _Ints,
 ) -> list[list[float]]:
     """Return the means of one resource in each bucket, one list a tenant."""
+    size = _UNITS.get(resource, ("units", 1))[1]
     place = {tenant: number for number, tenant in enumerate(tenants)}
-    changes = np.zeros((len(tenants), span[1] - span[0] + 1), dtype=np.int64)
+    own: list[list[tuple[int, int, int]]] = [[] for _ in tenants]
     for tenant, name, first, last, amount in rows:
         if name == resource:
-            layer = place.get(tenant, len(tenants) - 1)
-            changes[layer, first - span[0]] += amount
-            changes[layer, last - span[0]] -= amount
-    size = _UNITS.get(resource, ("units", 1))[1]
-    return [_means(steps, edges, size) for steps in np.cumsum(changes[:, :-1], axis=1)]
+            layer = own[place.get(tenant, len(tenants) - 1)]
+            layer.append((first - span[0], last - span[0], amount))
+    return [_means(_steps(layer, span[1] - span[0]), edges, size) for layer in own]
+
+
+def _steps(rows: Sequence[tuple[int, int, int]], steps: int) -> _Ints:
+    """Return int64[steps]: what rows of (first step, step past the last, amount) add up to."""
+    changes = np.zeros(steps + 1, dtype=np.int64)
+    if rows:
+        first, last, amount = np.array(rows, dtype=np.int64).T
+        np.add.at(changes, first, amount)
+        np.subtract.at(changes, last, amount)
+    held: _Ints = np.cumsum(changes[:-1])
+    return held
 
 
 def _means(steps: _Ints, edges: _Ints, size: int) -> list[float]:

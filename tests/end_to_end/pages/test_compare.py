@@ -39,7 +39,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def test_agents_are_set_side_by_side_on_the_plan(browser: Browser, busy: Site) -> None:
     """Figures, bound and gap, a skyline each, who differs; the address brings it back."""
-    with visiting(browser, busy) as it:
+    with visiting(browser, busy, height=1100) as it:
         page = it.open("/ui/compare")
         expect(page.locator("input[name=agent]")).to_have_count(len(AGENT_NAMES))
         page.locator("input[value=exact]").check()
@@ -54,6 +54,7 @@ def test_agents_are_set_side_by_side_on_the_plan(browser: Browser, busy: Site) -
         expect(page.locator("figure.skyline")).to_have_count(3)
         assert page.locator("figure.skyline path.tenant").count() == 6
         assert axe_faults(page) == []
+        page.locator("h1").scroll_into_view_if_needed()
         picture(page, "compare")
         page.get_by_label("Find an id or tenant").fill("web-")
         page.wait_for_function("location.search.includes('find=web-')")

@@ -96,6 +96,15 @@ def test_marks_move_with_what_is_typed(
     assert run("rdl/marks.js", "m.moved(a[0], a[1], a[2])", span, before, after) == now
 
 
+def test_spans_of_the_server_count_characters(run: Evaluate) -> None:
+    """A string counts some characters twice: places behind them are moved."""
+    text = "# \U0001f600\natm(1)"
+    parts = [{"span": [4, 7]}, {"span": None}, {"span": [4, 99]}]
+    placed = run("rdl/marks.js", "m.placedIn(a[0], a[1])", text, parts)
+    assert [one["span"] for one in placed] == [[5, 8], None, [5, 11]]
+    assert run("rdl/marks.js", "m.placedIn('atm', a[0])", parts) == parts
+
+
 def test_the_next_problem_is_the_one_behind_the_caret(run: Evaluate) -> None:
     """Past the last one the first comes again; those without a place are left out."""
     problems = [{"span": [9, 10]}, {"span": None}, {"span": [2, 4]}]
@@ -188,7 +197,7 @@ def test_layers_stand_on_each_other(run: Evaluate) -> None:
     assert areas[0] == "M0 30.0H10.0V20.0H20.0V40.0H10.0V40.0H0.0Z"
     assert areas[1] == "M0 0.0H10.0V0.0H20.0V20.0H10.0V30.0H0.0Z"
     known = [{"name": "web", "slot": 0}, {"name": "ads", "slot": 4}]
-    slots = run("compare/skylines.js", "[...m.slotsFor(a[0], a[1])]", known, ["new", "web", None])
+    slots = run("chart/slots.js", "[...m.slotsFor(a[0], a[1])]", known, ["new", "web", None])
     assert slots == [["web", 0], ["ads", 4], ["new", 5]]
 
 

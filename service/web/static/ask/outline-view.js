@@ -5,9 +5,16 @@ import { facts, make } from "../core/dom.js";
 const WORDS = { runs: "Runs", first: "First run", last: "Last run", time: "Time", work: "Work", "at once": "At once" };
 
 export class OutlineView {
-  /** @param {(span: [number, number]) => void} go called with the place of a part that is pressed */
-  constructor(go) {
+  /**
+   * @param {(span: [number, number]) => void} go called with the place of a part that is pressed
+   * @param {import("../core/times.js").Times} times
+   */
+  constructor(go, times) {
     this.go = go;
+    this.times = times;
+    /** @type {any} */
+    this.answer = null;
+    times.addEventListener("change", () => this.answer && this.show(this.answer));
     this.lines = make("div");
     this.parts = make("ul", { class: "outline", "aria-label": "Parts of the request" });
     this.notes = make("div");
@@ -23,6 +30,7 @@ export class OutlineView {
 
   empty(text = "What it means is said here as soon as it can be read.") {
     this.old.hidden = true;
+    this.answer = null;
     this.lines.replaceChildren(make("p", { class: "faint", text }));
     this.parts.replaceChildren();
     this.notes.replaceChildren();
@@ -31,16 +39,24 @@ export class OutlineView {
   /** @param {any} answer of a check */
   show(answer) {
     this.old.hidden = true;
-    const once = answer.meaning?.runs === 1;
+    this.answer = answer;
+    const { meaning } = answer;
+    const once = meaning?.runs === 1;
     const shown = answer.lines.filter(([what]) => !(once && what === "last"));
     this.lines.replaceChildren(shown.length
-      ? facts(shown.map(([what, said]) => [once && what === "first" ? "Window" : WORDS[what] ?? what, said]))
+      ? facts(shown.map(([what, said]) => [once && what === "first" ? "Window" : WORDS[what] ?? what, this.#said(what, said, meaning)]))
       : make("p", { text: "A best-effort session: nothing is promised, so nothing is planned." }));
     this.notes.replaceChildren(...[
       ...answer.questions.map((/** @type {any} */ one) => this.#question(one)),
       ...answer.notes.map((/** @type {string} */ text) => make("p", { class: "faint", text: `Note: ${text}` })),
     ]);
     this.parts.replaceChildren(...answer.outline.map((/** @type {any} */ part) => this.#part(part)));
+  }
+
+  /** A line; times as the page shows them where the request names no zone of its own. @param {string} what @param {string} said @param {any} meaning */
+  #said(what, said, meaning) {
+    const run = what === "first" || what === "last" ? meaning[what] : null;
+    return run && !meaning.zone ? this.times.span(run.start, run.end) : said;
   }
 
   /** @param {any} one */

@@ -46,7 +46,6 @@ export function compareForm(chosen, started) {
   });
   const start = make("button", { class: "main", text: "Compare" });
   const form = make("form", { class: "panel" },
-    make("h2", { text: "Set agents side by side" }),
     make("p", { class: "faint", text: "Each plans the same requests from nothing, beside the service. The Plan stays as it is." }),
     make("fieldset", { class: "agents" }, make("legend", { text: "Agents" }), ...agents),
     make("fieldset", {}, make("legend", { text: "Requests" }),

@@ -1,11 +1,12 @@
 // What a comparison found: figures side by side, values under the bound, skylines, who differs.
+import { slotsFor } from "../chart/slots.js";
 import { make } from "../core/dom.js";
 import { count, counted, decimal, duration, percent } from "../core/numbers.js";
 import { stretched, svg } from "../core/svg.js";
 import { PagedTable } from "../core/table.js";
 import { linkTo } from "../improve/diff-view.js";
 import { bestBound, differing, figuresOf, tally } from "./figures.js";
-import { skylineLegend, skylinePictures, slotsFor } from "./skylines.js";
+import { skylineLegend, skylinePictures } from "./skylines.js";
 
 /** Tells "filtered" when another resource or text is chosen. @fires filtered */
 export class ResultView extends EventTarget {

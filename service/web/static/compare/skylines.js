@@ -86,19 +86,3 @@ const slotOf = (tenant, slots) => (tenant === null ? null : slots.get(tenant) ??
 export const skylineLegend = (skylines, slots) => make("p", { class: "legend-line" },
   ...skylines.tenants.flatMap((/** @type {string|null} */ tenant) => [
     swatch(slotOf(tenant, slots)), make("span", { text: tenant ?? "others" })]));
-
-/**
- * Slots of tenants: those of the Plan, and for tenants of a file that it does not know the next ones.
- * @param {{name: string, slot: number}[]} known @param {(string|null)[]} tenants
- */
-export function slotsFor(known, tenants) {
-  const slots = new Map(known.map((one) => [one.name, one.slot]));
-  let next = Math.max(-1, ...slots.values()) + 1;
-  for (const tenant of tenants) {
-    if (tenant !== null && !slots.has(tenant)) {
-      slots.set(tenant, next);
-      next += 1;
-    }
-  }
-  return slots;
-}

@@ -1,4 +1,5 @@
 // The diff of an optimisation: what became of each request, before and after on one strip of time.
+import { slotsFor } from "../chart/slots.js";
 import { TimeStrip } from "../chart/strip.js";
 import { make } from "../core/dom.js";
 import { count, counted, decimal } from "../core/numbers.js";
@@ -14,13 +15,15 @@ const SHOWN = 40;
 export class DiffView extends EventTarget {
   /**
    * @param {import("../core/times.js").Times} times
-   * @param {Map<string, number>} slots of tenants
+   * @param {{name: string, slot: number}[]} tenants that the Plan knows
    * @param {{fate: string, find: string, table: string}} shown as the address has it
    */
-  constructor(times, slots, shown) {
+  constructor(times, tenants, shown) {
     super();
     this.times = times;
-    this.slots = slots;
+    this.tenants = tenants;
+    /** @type {Map<string, number>} */
+    this.slots = new Map();
     this.shown = shown;
     /** @type {Change[]} */
     this.changes = [];
@@ -52,6 +55,7 @@ export class DiffView extends EventTarget {
   /** @param {any} diff @param {boolean} applied */
   show(diff, applied) {
     this.changes = diff.requests ?? [];
+    this.slots = slotsFor(this.tenants, this.changes.map((one) => one.tenant ?? null));
     const none = make("p", { text: "The Plan stays as it is: nothing better was found." });
     this.element.replaceChildren(
       make("div", { class: "bar" },

@@ -12,6 +12,7 @@ import { attempt } from "../core/say.js";
 import { openShell } from "../core/shell.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { Editor } from "../rdl/editor.js";
+import { placedIn } from "../rdl/marks.js";
 
 const DEFAULTS = { rdl: "", tenant: "", queue: "", weight: "", id: "", resource: "" };
 const LONGEST = 4000; // characters that an address carries
@@ -24,10 +25,11 @@ const shown = readAddress(DEFAULTS);
 async function check(rdl, signal) {
   try {
     const { body } = await call("POST", "/v1/rdl/check", { body: { rdl }, signal });
-    return { problems: [], answer: body };
+    const [outline, questions] = [body.outline, body.questions].map((parts) => placedIn(rdl, parts));
+    return { problems: [], answer: { ...body, outline, questions } };
   } catch (error) {
     if (!(error instanceof Problem) || !error.errors.length) throw error;
-    return { problems: error.errors, answer: null };
+    return { problems: placedIn(rdl, error.errors), answer: null };
   }
 }
 
@@ -50,7 +52,7 @@ const editor = new Editor($("rdl"), $("copy"), async (text, signal) => {
   const found = await attempt($("trouble"), () => check(text, signal));
   return found ?? { problems: [], answer: null };
 });
-const outline = new OutlineView((span) => editor.go(span));
+const outline = new OutlineView((span) => editor.go(span), shell.times);
 const problems = new ProblemList(editor, $("judged"), $("problems"));
 const picture = new PlanPicture(shell, shown.resource);
 const desk = new AskDesk(shell, picture, {

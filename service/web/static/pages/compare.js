@@ -24,6 +24,8 @@ function open(id) {
   state = "";
   shown.id = id;
   keepAddress(shown, DEFAULTS);
+  fold.open = false;
+  progress.focus();
   refresh();
 }
 
@@ -71,7 +73,8 @@ async function list() {
   })));
 }
 
-const progress = make("div");
+const progress = make("div", { tabindex: "-1" });
+const fold = make("details", { class: "fold", open: !shown.id }, make("summary", { text: "Set agents side by side" }));
 const choice = make("select", { "aria-label": "Earlier comparisons" });
 choice.addEventListener("change", () => { if (choice.value) open(choice.value); });
 const earlier = make("label", { class: "row", hidden: true }, "Earlier ones", choice);
@@ -88,7 +91,8 @@ if (!shell.user.may("operator")) {
     shown.agents = [...form.querySelectorAll("input[name=agent]:checked")].map((one) => one.value).join(",");
     keepAddress(shown, DEFAULTS);
   });
-  $("content").replaceChildren(form, earlier, progress, view.element);
+  fold.append(form);
+  $("content").replaceChildren(fold, earlier, progress, view.element);
   addKeys({ keys: ["/"], says: "Find among those who differ", act: () => view.find.focus() });
   shell.live.addEventListener("happened", (event) => {
     const { kind, data } = /** @type {CustomEvent} */ (event).detail;

@@ -34,9 +34,8 @@ async function showAll(shell) {
 /** @param {import("../core/shell.js").Shell} shell @param {string} id */
 async function showOne(shell, id) {
   const tenants = await attempt($("trouble"), () => read("/v1/tenants"));
-  const slots = new Map((tenants?.tenants ?? []).map((/** @type {any} */ one) => [one.name, one.slot]));
   const shown = readAddress(DEFAULTS);
-  const diff = new DiffView(shell.times, slots, shown);
+  const diff = new DiffView(shell.times, tenants?.tenants ?? [], shown);
   diff.addEventListener("filtered", () => keepAddress(shown, DEFAULTS));
   const view = new JobView(id, shell, diff);
   $("content").replaceChildren(make("p", {}, make("a", { href: "/ui/optimizations", text: "All optimisations" })), view.element);

@@ -48,6 +48,24 @@ function visible([from, to], length) {
 }
 
 /**
+ * Spans as the server counts them, in characters, as places of a string, which counts those beyond
+ * the basic plane twice.
+ * @template {{span?: [number, number]|null}} T
+ * @param {string} text
+ * @param {T[]} parts
+ * @returns {T[]}
+ */
+export function placedIn(text, parts) {
+  const characters = [...text];
+  if (characters.length === text.length) return parts;
+  const places = [0];
+  for (const one of characters) places.push(places[places.length - 1] + one.length);
+  /** @param {number} at */
+  const place = (at) => places[at] ?? text.length;
+  return parts.map((one) => (one.span ? { ...one, span: [place(one.span[0]), place(one.span[1])] } : one));
+}
+
+/**
  * Where a span stands after the text was changed in one place; null where the change cut into it.
  * @param {[number, number]} span of the text before
  * @param {string} before
