@@ -51,9 +51,9 @@ class Assets:
             text.update(found[name].body)
         self.digest = text.hexdigest()[:12]
 
-    def find(self, digest: str, folder: str, name: str) -> Asset | None:
-        """Return a file; None where there is none of that name, or it was another one."""
-        return self._found.get(f"{folder}/{name}") if digest == self.digest else None
+    def find(self, folder: str, name: str) -> Asset | None:
+        """Return a file; None where there is none of that name."""
+        return self._found.get(f"{folder}/{name}")
 
     def has(self, name: str) -> bool:
         """Return whether there is a file of that name (``folder/name``)."""

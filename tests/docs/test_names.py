@@ -36,7 +36,7 @@ def _words() -> frozenset[str]:
     found: set[str] = set()
     for folder in _CODE:
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".py", ".json", ".toml", ".sql"):
+            if path.suffix in (".py", ".js", ".json", ".toml", ".sql"):
                 found |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
     found |= set(re.findall(r"\w+", (ROOT / "Makefile").read_text(encoding="utf-8")))
     return frozenset(found)

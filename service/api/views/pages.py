@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from service.api.call import Call
+from service.api.fields import ID_SCHEMA
 from service.api.route import Documented, Route
 from service.problems import problem
 from service.response import Response
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from service.runtime import Runtime
 
 _HTML: Final = "text/html; charset=utf-8"
+_ID: Final = re.compile(ID_SCHEMA["pattern"])
 _TEXT: Final = {"type": "string"}
 
 
@@ -25,14 +28,21 @@ def _start(_runtime: Runtime, _call: Call) -> Response:
 
 
 def _asset(_runtime: Runtime, call: Call) -> Response:
-    found = packaged_assets().find(call.path["digest"], call.path["folder"], call.path["name"])
+    assets = packaged_assets()
+    found = assets.find(call.path["folder"], call.path["name"])
     if found is None:
         raise problem("not_found", "there is no such file of the page")
-    return Response(200, found.body, ASSET_HEADERS, found.media)
+    # A page of another version asks for files of that version: it gets those of this one, for now.
+    is_own = call.path["digest"] == assets.digest
+    headers = ASSET_HEADERS if is_own else {**ASSET_HEADERS, "Cache-Control": "no-cache"}
+    return Response(200, found.body, headers, found.media)
 
 
 def _view_of(page: Page) -> Callable[[Runtime, Call], Response]:
-    def view(_runtime: Runtime, _call: Call) -> Response:
+    def view(_runtime: Runtime, call: Call) -> Response:
+        # Whether there is what the page is about is told by the calls that it makes.
+        if not all(_ID.fullmatch(one) for one in call.path.values()):
+            raise problem("not_found", "nothing here can have such an id")
         return Response(200, shell(page), PAGE_HEADERS, _HTML)
 
     return view
@@ -47,6 +57,7 @@ def _page_route(page: Page, path: str) -> Route:
         f"The page for browsers: {page.title}.",
         _view_of(page),
         {200: Documented("The page, without data.", _TEXT, media="text/html")},
+        problems=("not_found",) if "{" in path else (),
         live=True,
         role=None,
         open_query=True,

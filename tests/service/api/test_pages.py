@@ -51,10 +51,15 @@ def test_every_asset_is_there_and_kept_for_a_year(service: Service) -> None:
 
 @pytest.mark.parametrize("name", ["core/none.js", "core/..%2Fshell.py", "templates/plan.html"])
 def test_nothing_else_is_served(service: Service, name: str) -> None:
-    """A file that is no asset, or was another one, is 404."""
+    """A file that is no asset is 404."""
     digest = packaged_assets().digest
     assert service.client.get(f"/ui/static/{digest}/{name}").status_code == 404
-    assert service.client.get("/ui/static/000000000000/core/dom.js").status_code == 404
+
+
+def test_a_page_of_another_version_gets_what_there_is_and_keeps_it_not(service: Service) -> None:
+    """Under an address of other content a file is served, and asked for anew next time."""
+    answer = service.client.get("/ui/static/000000000000/core/dom.js")
+    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "no-cache")
 
 
 def test_all_that_a_module_imports_is_asked_for_at_once() -> None:

@@ -5,6 +5,9 @@ import { barOf, barsOf, chosenBars } from "../chart/bars.js";
 /** Most bars that are read whole; above, the server sends a part of them. */
 export const WHOLE = 10_000;
 
+/** How long a part of many is shown before it is read anew. */
+const PART_MS = 10_000;
+
 /** Orders as the server calls them. @type {Record<string, string>} */
 const ORDERS = { tenant: "tenant", begin: "begin", deadline: "finish", id: "admission" };
 
@@ -23,6 +26,9 @@ export class BarBook extends EventTarget {
     this.others = 0;
     /** Whether only some of many were asked for. */
     this.isPart = false;
+    /** What was asked for last. @type {any} */
+    this.wanted = {};
+    this.readMs = 0;
     this.from = 0;
     this.to = 0;
     /** @type {Map<string, number>} */
@@ -45,6 +51,7 @@ export class BarBook extends EventTarget {
    *   where not all are read; `spread`: some out of all, else the first in that order
    */
   async load(from, to, { order = "tenant", words = "", tenant, spread = false } = {}) {
+    this.wanted = { order, words, tenant, spread };
     const query = {
       from: Math.floor(from), to: Math.ceil(to), rows: true, most: WHOLE, find: words, tenant,
       order: ORDERS[order] ?? "tenant", spread: spread || null,
@@ -53,6 +60,7 @@ export class BarBook extends EventTarget {
     this.bars = new Map(barsOf(body).map((bar) => [bar.id, bar]));
     this.version = body.version;
     this.isRead = true;
+    this.readMs = performance.now();
     this.total = body.total ?? body.id.length;
     this.others = body.others;
     this.from = from;
@@ -66,7 +74,8 @@ export class BarBook extends EventTarget {
   async follow() {
     if (!this.isRead) return;
     const body = await read(`/v1/plan/changes?since=${this.version}`);
-    if (body.reset || !this.isWhole) return void await this.load(this.from, this.to);
+    if (!this.isWhole && performance.now() - this.readMs < PART_MS) return;
+    if (body.reset || !this.isWhole) return void await this.load(this.from, this.to, this.wanted);
     for (const id of body.removed) this.bars.delete(id);
     for (const one of body.reservations) await this.#take(one);
     this.total = this.bars.size;
