@@ -19,7 +19,7 @@ export class OutageForm {
   /**
    * @param {import("../core/times.js").Times} times
    * @param {{name: string, count: number}[]} groups
-   * @param {{ghost: (outage: any) => void, posted: () => Promise<void>}} tells
+   * @param {{ghost: (outage: any) => void, posted: () => Promise<unknown>}} tells
    */
   constructor(times, groups, tells) {
     this.times = times;

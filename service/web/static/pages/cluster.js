@@ -116,7 +116,7 @@ async function end(outage) {
     $("ended-note").focus();
     say(`Ended. ${affectedWords(done.body, false)}`);
   }
-  await refresh();
+  await attempt($("trouble"), refresh);
 }
 
 function whole() {
@@ -155,7 +155,7 @@ if (mayChange) {
       $("ghost-kind").hidden = !outage;
       draw();
     },
-    posted: refresh,
+    posted: () => attempt($("trouble"), refresh),
   });
   addKeys({ keys: ["Ctrl+Enter"], says: "What if?", field: true, act: () => form.tryOut() });
 }
@@ -171,4 +171,6 @@ addKeys(
   { keys: ["Escape"], says: "Choose none", act: () => choose(null) },
 );
 whenChanged(live, () => attempt($("trouble"), refresh), { kinds: ["cluster", "reset"] });
+// Time passes: outages begin and end, and the line of the present moves.
+setInterval(() => { if (!document.hidden) attempt($("trouble"), refresh); }, 30_000);
 document.body.dataset.ready = "";

@@ -170,4 +170,6 @@ addKeys(
 );
 times.addEventListener("change", draw);
 whenChanged(live, () => attempt($("trouble"), refresh), { kinds: ["commit", "reset", "cluster", "tick"], least: 2000 });
+// Time passes: slots and outages begin and end.
+setInterval(() => { if (!document.hidden) attempt($("trouble"), refresh); }, 30_000);
 document.body.dataset.ready = "";
