@@ -25,7 +25,7 @@ Window = tuple[int, int]
 #: Windows that are kept of reservations that have left the Plan, whatever it holds.
 _SPARE: Final = 1_000
 
-#: Of a request that cannot be compiled any more, on a grid that has changed since.
+#: Of a request that cannot be compiled any more, on a grid that has changed since, or has none.
 _UNKNOWN: Final = (-1, -1)
 
 
@@ -100,8 +100,10 @@ class WindowBook:
         return [None if window == _UNKNOWN else window for window in found]
 
 
-def window_of(graph: WorkGraph) -> Window:
-    """Return the window of a compiled request."""
+def window_of(graph: WorkGraph) -> Window | None:
+    """Return the window of a compiled request; None of a session, of which nothing is planned."""
+    if not len(graph.vertices):
+        return None
     root = graph.vertices[-1]
     return int(root[START]), int(root[END])
 
@@ -140,6 +142,6 @@ def _context(plan: Plan, number: int) -> CompileContext:
 
 def _compiled(expression: str, context: CompileContext) -> Window:
     try:
-        return window_of(compile_source(expression, context))
+        return window_of(compile_source(expression, context)) or _UNKNOWN
     except RdlError:
         return _UNKNOWN

@@ -1,10 +1,10 @@
 // Where a request is tried and asked for. Nothing is asked for but by the buttons Ask and Accept.
 import { call, Problem } from "../core/api.js";
-import { $ } from "../core/dom.js";
+import { $, make } from "../core/dom.js";
 import { whenChanged } from "../core/live.js";
 import { counted } from "../core/numbers.js";
 import { attempt, say, troubleOf } from "../core/say.js";
-import { AskKey } from "./key.js";
+import { AskKey, isUnknown } from "./key.js";
 import { accepted, granted, promiseWords, refused } from "./outcome.js";
 
 /** Refusals of requests that no plan could hold: offers are sought for them apart. */
@@ -122,7 +122,8 @@ export class AskDesk {
     if (!outcome) return;
     const { times } = this.shell;
     if (outcome.kind === "failed") {
-      desk.place.replaceChildren(troubleOf(outcome.error));
+      const isOpen = !this.isDry && isUnknown(outcome.error);
+      desk.place.replaceChildren(isOpen ? openQuestion() : troubleOf(outcome.error));
       picture.clear();
     } else if (outcome.kind === "refused") {
       desk.place.replaceChildren(refused(outcome.refusal, outcome.offers ?? [], times, {
@@ -168,3 +169,8 @@ export class AskDesk {
     if (next.kind !== outcome.kind) say(`The Plan has changed. ${this.#words(false)}`);
   }
 }
+
+/** Nobody knows whether it was granted: the same request under the same key tells. */
+const openQuestion = () => make("div", { class: "trouble", role: "alert" },
+  make("p", {}, make("strong", { text: "The server does not answer: it is open whether the request was granted." })),
+  make("p", { text: "Press the button again: the same request is granted once, however often it is sent." }));

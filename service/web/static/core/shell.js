@@ -1,6 +1,6 @@
 // What every page has: who looks, the time, the live state, links by role, theme and keys.
 import { Problem, read } from "./api.js";
-import { $, make } from "./dom.js";
+import { $ } from "./dom.js";
 import { addKeys, showKeys, startKeys } from "./keys.js";
 import { Live } from "./live.js";
 import { say, troubleOf } from "./say.js";
@@ -108,9 +108,3 @@ function commonKeys(times) {
   );
 }
 
-/**
- * The heading of a page with buttons beside it.
- * @param {string} title
- * @param {...Node} tools
- */
-export const heading = (title, ...tools) => make("div", { class: "bar" }, make("h1", { text: title }), ...tools);
