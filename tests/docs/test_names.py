@@ -24,6 +24,7 @@ FOREIGN = {
     "max_hs",
     "AllIntervals",
     "TentativePlan",
+    "synchronous_commit",
 }
 
 #: Pages of a decision tell of what was; what they name may be gone.

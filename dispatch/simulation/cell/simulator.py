@@ -13,9 +13,9 @@ from dispatch.simulation.cell.architecture import Architecture, CellScheduler, G
 from dispatch.simulation.cell.kernels.arrays import (
     RANDOM,
     SIZE,
-    Jobs,
+    CellJobStates,
+    CellMachines,
     Log,
-    Machines,
     Rules,
     Schedulers,
 )
@@ -139,8 +139,8 @@ def simulate_cell(
 class CellRun(NamedTuple):
     """The arrays of a cell at the end of a run."""
 
-    machines: Machines
-    jobs: Jobs
+    machines: CellMachines
+    jobs: CellJobStates
     schedulers: Schedulers
     log: Log
     counts: I64
@@ -194,11 +194,11 @@ def run_jobs(
     return found
 
 
-def _machines(kind: I64, schedulers: int, view: View) -> Machines:
+def _machines(kind: I64, schedulers: int, view: View) -> CellMachines:
     count = len(kind)
     offered = (schedulers, count) if view is View.OFFER else (1, 1)
     zeros = (np.zeros(count, dtype=np.int64) for _ in range(3))
-    return Machines(
+    return CellMachines(
         np.full(count, WHOLE, dtype=np.int64),
         np.full(count, WHOLE, dtype=np.int64),
         next(zeros),
@@ -210,11 +210,11 @@ def _machines(kind: I64, schedulers: int, view: View) -> Machines:
     )
 
 
-def _jobs(given: CellJobs) -> Jobs:
+def _jobs(given: CellJobs) -> CellJobStates:
     count = len(given.tasks)
     never = np.full(count, np.nan)
     zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
-    return Jobs(
+    return CellJobStates(
         given.arrival_s, given.length_s, given.type, given.cores, given.memory, given.allowed,
         given.useful, given.tasks, given.tasks.copy(), given.tasks.copy(),
         zeros[0], zeros[1], never, never.copy(), zeros[2],
@@ -286,7 +286,7 @@ def _scheduler_figures(who: Schedulers, one: int, spans: F64) -> SchedulerFigure
     return SchedulerFigures(*busy, *conflicts)
 
 
-def _type_figures(jobs: Jobs, type_: int, length_s: float) -> TypeFigures:
+def _type_figures(jobs: CellJobStates, type_: int, length_s: float) -> TypeFigures:
     own = jobs.type == type_
     first, arrival = jobs.first_s[own], jobs.arrival_s[own]
     waits = np.where(np.isnan(first), length_s, first) - arrival

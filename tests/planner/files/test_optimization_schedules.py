@@ -51,7 +51,7 @@ def test_every_word_is_read_and_written_back() -> None:
     ("words", "pointer", "message"),
     [
         ({"at": "2 am"}, "/optimizations/0/at", "2 am"),
-        ({"zone": "Europe/Pariss"}, "/optimizations/0/zone", "unknown zone 'Europe/Pariss'"),
+        ({"zone": "Europe/Pariss"}, "/optimizations/0/zone", "unknown time zone 'Europe/Pariss'"),
         ({"apply_below": 10}, "/optimizations/0/apply_below", "10"),
         ({"name": "Nightly run"}, "/optimizations/0/name", "Nightly run"),
         ({"solver": "gree"}, "/optimizations/0/solver", "gree"),

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
+from planner.colours import COLOURS
 from planner.files import WorkloadLine, cluster_from_json
 from planner.plan.plan import Plan
 from planner.workload.compile import compile_workload
@@ -59,15 +60,15 @@ def test_layers_lie_on_each_other_under_the_line_of_capacity() -> None:
     tops = sorted(min(y for _, y in points(layer)) for layer in layers)
     heights = [round(capacity * (120 - top) / 120) for top in tops]
     assert heights == [4000, 2000]
-    assert {layer.attrib["fill"] for layer in layers} == {"#4477aa", "#ee8866"}
+    assert {layer.attrib["fill"] for layer in layers} == set(COLOURS[:2])
 
 
 def test_names_are_text_and_many_tenants_share_a_layer() -> None:
-    """A name with markup is shown as it is; past ten tenants the rest are one layer."""
+    """A name with markup is shown as it is; past eight tenants the rest are one layer."""
     html = planned("<b>&", "other")._repr_html_()
     assert "&lt;b&gt;&amp;" in html
     assert "<b>&" not in html.replace("<b>Plan", "")
     many = planned(*(f"t{number:02}" for number in range(12)))
     (picture,) = pictures(many)
-    assert len(picture) == 11
+    assert len(picture) == len(COLOURS) + 2  # the others, and the capacity
     assert "others" in many._repr_html_()

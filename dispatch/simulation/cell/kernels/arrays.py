@@ -24,7 +24,7 @@ RANDOM = 4  # state of the random numbers, never 0
 SIZE = 5
 
 
-class Machines(NamedTuple):
+class CellMachines(NamedTuple):
     """The state of the cell.
 
     Attributes
@@ -51,7 +51,7 @@ class Machines(NamedTuple):
     offer_memory: I64
 
 
-class Jobs(NamedTuple):
+class CellJobStates(NamedTuple):
     """Jobs and how far each is; see `dispatch.simulation.cell.workload.CellJobs`.
 
     Attributes

@@ -15,9 +15,9 @@ from dispatch.simulation.cell.kernels.arrays import (
     F64,
     I64,
     OFFERED,
-    Jobs,
+    CellJobStates,
+    CellMachines,
     Log,
-    Machines,
     Rules,
     Schedulers,
 )
@@ -30,7 +30,7 @@ _DAY_S = 86_400.0
 
 
 @entry
-def fill(machines: Machines, jobs: Jobs, log: Log, counts: I64) -> None:
+def fill(machines: CellMachines, jobs: CellJobStates, log: Log, counts: I64) -> None:
     """Place the jobs that stand at the start, as far as there is room."""
     bounds = (0, machines.cores.size)
     for job in range(jobs.left.size):
@@ -49,7 +49,7 @@ def fill(machines: Machines, jobs: Jobs, log: Log, counts: I64) -> None:
 
 
 @inner
-def _append(who: Schedulers, jobs: Jobs, one: int, job: int) -> None:
+def _append(who: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
     """Put a job at the end of a scheduler's queue."""
     jobs.next[job] = -1
     if who.head[one] < 0:
@@ -60,7 +60,7 @@ def _append(who: Schedulers, jobs: Jobs, one: int, job: int) -> None:
 
 
 @inner
-def _prepend(who: Schedulers, jobs: Jobs, one: int, job: int) -> None:
+def _prepend(who: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
     """Put a job at the head of a scheduler's queue."""
     jobs.next[job] = who.head[one]
     who.head[one] = job
@@ -70,8 +70,8 @@ def _prepend(who: Schedulers, jobs: Jobs, one: int, job: int) -> None:
 
 @inner
 def _begin(
-    machines: Machines,
-    jobs: Jobs,
+    machines: CellMachines,
+    jobs: CellJobStates,
     who: Schedulers,
     log: Log,
     counts: I64,
@@ -104,14 +104,14 @@ def _spread_busy(busy_s: F64, begin: float, end: float) -> None:
 
 
 @inner
-def _share(machines: Machines, who: Schedulers, one: int) -> int:
+def _share(machines: CellMachines, who: Schedulers, one: int) -> int:
     """Return the dominant share, in parts that compare: all machines are alike."""
     return max(who.held_cores[one], who.held_memory[one])
 
 
 @inner
 def _ask_allocator(
-    machines: Machines, who: Schedulers, log: Log, counts: I64, rules: Rules, now: float
+    machines: CellMachines, who: Schedulers, log: Log, counts: I64, rules: Rules, now: float
 ) -> None:
     """Have the allocator make the next offer, to whom dominant resource fairness says."""
     if counts[ALLOCATOR]:
@@ -131,7 +131,7 @@ def _ask_allocator(
 
 
 @inner
-def _offer(machines: Machines, one: int) -> None:
+def _offer(machines: CellMachines, one: int) -> None:
     """Lock all that is free and in no offer for a scheduler."""
     for machine in range(machines.cores.size):
         cores = machines.cores[machine] - machines.locked_cores[machine]
@@ -143,7 +143,7 @@ def _offer(machines: Machines, one: int) -> None:
 
 
 @inner
-def _return_offer(machines: Machines, one: int) -> None:
+def _return_offer(machines: CellMachines, one: int) -> None:
     """Unlock what a scheduler was offered."""
     for machine in range(machines.cores.size):
         machines.locked_cores[machine] -= machines.offer_cores[one, machine]
@@ -152,8 +152,8 @@ def _return_offer(machines: Machines, one: int) -> None:
 
 @inner
 def _finish(
-    machines: Machines,
-    jobs: Jobs,
+    machines: CellMachines,
+    jobs: CellJobStates,
     who: Schedulers,
     log: Log,
     counts: I64,
@@ -187,8 +187,8 @@ def _finish(
 
 @inner
 def _go_on(
-    machines: Machines,
-    jobs: Jobs,
+    machines: CellMachines,
+    jobs: CellJobStates,
     who: Schedulers,
     log: Log,
     counts: I64,
@@ -205,8 +205,8 @@ def _go_on(
 
 @entry
 def run(
-    machines: Machines,
-    jobs: Jobs,
+    machines: CellMachines,
+    jobs: CellJobStates,
     who: Schedulers,
     dealt: I64,
     log: Log,

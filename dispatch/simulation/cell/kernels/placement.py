@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatch.simulation.cell.kernels.arrays import I64, Jobs, Machines, Rules, Schedulers
+from dispatch.simulation.cell.kernels.arrays import (
+    I64,
+    CellJobStates,
+    CellMachines,
+    Rules,
+    Schedulers,
+)
 from dispatch.simulation.cell.kernels.compiled import inner
 from dispatch.simulation.cell.kernels.draws import draw
 
@@ -48,7 +54,7 @@ def find(
 
 
 @inner
-def _target(machines: Machines, jobs: Jobs, rules: Rules, job: int) -> int:
+def _target(machines: CellMachines, jobs: CellJobStates, rules: Rules, job: int) -> int:
     """Return how many tasks to place: at first, those that shorten a job besides what is left."""
     left = jobs.left[job]
     if rules.growth == NO_GROWTH or jobs.attempts[job] > 1 or jobs.useful[job] <= left:
@@ -65,7 +71,12 @@ def _target(machines: Machines, jobs: Jobs, rules: Rules, job: int) -> int:
 
 @inner
 def choose(
-    machines: Machines, jobs: Jobs, who: Schedulers, one: int, rules: Rules, counts: I64
+    machines: CellMachines,
+    jobs: CellJobStates,
+    who: Schedulers,
+    one: int,
+    rules: Rules,
+    counts: I64,
 ) -> None:
     """Choose machines for the tasks that are left of a scheduler's job; the cell stays as it is."""
     job = who.job[one]

@@ -9,9 +9,9 @@ from dispatch.simulation.cell.kernels.arrays import (
     END,
     I64,
     TRANSACTIONS,
-    Jobs,
+    CellJobStates,
+    CellMachines,
     Log,
-    Machines,
     Rules,
     Schedulers,
 )
@@ -20,7 +20,7 @@ from dispatch.simulation.cell.kernels.heap import push
 
 
 @inner
-def claim(machines: Machines, machine: int, cores: int, memory: int) -> None:
+def claim(machines: CellMachines, machine: int, cores: int, memory: int) -> None:
     """Take a task's room on a machine."""
     machines.cores[machine] -= cores
     machines.memory[machine] -= memory
@@ -45,7 +45,7 @@ def keep(
 
 
 @inner
-def release(machines: Machines, who: Schedulers, log: Log, number: int) -> None:
+def release(machines: CellMachines, who: Schedulers, log: Log, number: int) -> None:
     """Give back what a transaction's tasks held."""
     cores, memory, owner = log.cores[number], log.memory[number], log.owner[number]
     for place in range(log.first[number], log.first[number] + log.tasks[number]):
@@ -60,7 +60,12 @@ def release(machines: Machines, who: Schedulers, log: Log, number: int) -> None:
 
 @inner
 def _fits(
-    machines: Machines, who: Schedulers, one: int, place: int, demand: tuple[int, int], coarse: int
+    machines: CellMachines,
+    who: Schedulers,
+    one: int,
+    place: int,
+    demand: tuple[int, int],
+    coarse: int,
 ) -> bool:
     """Return whether a claim meets no conflict."""
     machine = who.machine[one, place]
@@ -71,8 +76,8 @@ def _fits(
 
 @inner
 def commit(
-    machines: Machines,
-    jobs: Jobs,
+    machines: CellMachines,
+    jobs: CellJobStates,
     who: Schedulers,
     log: Log,
     counts: I64,

@@ -92,11 +92,11 @@ def _play(
     from service.cli.client.demo.posting import post_day
     from service.cli.client.demo.scenes import play_scenes
     from service.cli.client.demo.serving import racks, serving
-    from service.cli.client.demo.stage import Stage
+    from service.cli.client.demo.stage import DemoStage
 
     clock = DayClock(folder)
     with serving(folder, port) as server, racks(server, folder) as found:
-        stage = Stage(server, found, clock)
+        stage = DemoStage(server, found, clock)
         click.echo(f"page      {server.url}/ui/  (the day as it passes)\n")
         stage.tell(f"{len(lines)} clients ask for reservations of this day")
         posted = post_day(server, lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from service.cli.client.demo.stage import Stage
+from service.cli.client.demo.stage import DemoStage
 
 #: How many changes are tried: some seconds, and the same Plan gives the same better one.
 _TRIALS: Final = 150
@@ -17,7 +17,7 @@ _KINDS: Final = {
 }
 
 
-def improve_the_plan(stage: Stage) -> None:
+def improve_the_plan(stage: DemoStage) -> None:
     """Look for a Plan that also takes what was refused; apply it."""
     stage.clock.go(1.0)
     asked = {"admit_refused": True, "work": _TRIALS, "solver": "none", "frozen_until": "+10m"}
@@ -35,6 +35,6 @@ def improve_the_plan(stage: Stage) -> None:
     stage.tell(f"found and applied, version {done['version']} of the Plan: {told}")
 
 
-def _ended(stage: Stage, id_: str) -> dict[str, Any] | None:
+def _ended(stage: DemoStage, id_: str) -> dict[str, Any] | None:
     job: dict[str, Any] = stage.get(f"/v1/optimizations/{id_}")
     return job if job["state"] not in ("waiting", "queued", "running") else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from service.cli.client.demo.stage import Stage
+from service.cli.client.demo.stage import DemoStage
 
 #: A gang of twenty whole machines, twice as long as there is room for it before its deadline.
 _WISH: Final = (
@@ -18,7 +18,7 @@ _KINDS: Final = {
 }
 
 
-def take_an_offer(stage: Stage) -> None:
+def take_an_offer(stage: DemoStage) -> None:
     """Ask for too much, say why not, and take what is offered instead."""
     body = {"id": "campaign", "tenant": "you", "queue": "batch", "rdl": _WISH}
     stage.tell("you ask for 20 whole machines for 2 h, between 4 and 10 hours from now")

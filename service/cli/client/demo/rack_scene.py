@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from service.cli.client.demo.serving import LEASE_S
-from service.cli.client.demo.stage import Stage
+from service.cli.client.demo.stage import DemoStage
 from service.cli.client.demo.work_scene import Work, begin_work, end_work
 
 #: What may happen to a reservation where machines go or come, as a person reads it.
@@ -27,7 +27,7 @@ _SLOW: Final = 30.0
 _FAST: Final = 900.0
 
 
-def lose_a_rack(stage: Stage) -> None:
+def lose_a_rack(stage: DemoStage) -> None:
     """Lose the rack that works, see promises and work move, and bring it back."""
     work = begin_work(stage, "primes-again")
     stage.clock.go(_SLOW)
@@ -50,21 +50,21 @@ def lose_a_rack(stage: Stage) -> None:
         stage.tell(f"with the machines that are back, {_said(found)}")
 
 
-def _away(stage: Stage, work: Work) -> bool:
+def _away(stage: DemoStage, work: Work) -> bool:
     """Return whether the Plan has machines of the work's rack as away."""
     outages = stage.get("/v1/cluster/outages")["outages"]
     names = {name for outage in outages if outage["kind"] == "loss" for name in outage["names"]}
     return bool(names.intersection(work.rack.machines))
 
 
-def _elsewhere(stage: Stage, work: Work) -> str | None:
+def _elsewhere(stage: DemoStage, work: Work) -> str | None:
     """Return the machine on which the work runs now, where that is in another rack."""
     runs = stage.get(f"/v1/applications/{work.id}/runs")["runs"]
     machines = {run["machine"] for run in runs if run["state"] == "running"}
     return next(iter(sorted(machines.difference(work.rack.machines))), None)
 
 
-def _fates(stage: Stage, before: int) -> Counter[str]:
+def _fates(stage: DemoStage, before: int) -> Counter[str]:
     """Count what has become of reservations since a version."""
     changes = stage.get("/v1/audit", limit=_MOST)["changes"]
     newer = [one for one in changes if (one["version"] or 0) > before]

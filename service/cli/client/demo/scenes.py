@@ -7,7 +7,7 @@ from typing import Final
 from service.cli.client.demo.improvement_scene import improve_the_plan
 from service.cli.client.demo.offer_scene import take_an_offer
 from service.cli.client.demo.rack_scene import lose_a_rack
-from service.cli.client.demo.stage import Stage
+from service.cli.client.demo.stage import DemoStage
 from service.cli.client.demo.work_scene import begin_work, end_work
 
 #: How fast the day passes, seconds a second: a quarter of an hour; two minutes afterwards.
@@ -15,7 +15,7 @@ _SPEED: Final = 900.0
 _LOOKED_ON: Final = 120.0
 
 
-def play_scenes(stage: Stage) -> None:
+def play_scenes(stage: DemoStage) -> None:
     """Play all scenes; the day goes on afterwards."""
     stage.clock.go(_SPEED)
     stage.tell(f"from now on the day passes {_SPEED:g} times as fast as yours")

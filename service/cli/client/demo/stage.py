@@ -1,4 +1,4 @@
-"""Stage: what each scene of the demo is given, and how it tells what happens."""
+"""DemoStage: what each scene of the demo is given, and how it tells what happens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DemoStage:
     """The server, its racks and its time.
 
     Attributes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.cli.client.demo.serving import Rack
-from service.cli.client.demo.stage import Stage
+from service.cli.client.demo.stage import DemoStage
 
 _PROCESSES: Final = 4
 _RANGE: Final = 20_000
@@ -45,7 +45,7 @@ class Work:
     rack: Rack
 
 
-def begin_work(stage: Stage, id_: str) -> Work:
+def begin_work(stage: DemoStage, id_: str) -> Work:
     """Reserve four cores, submit four processes under the reservation, and see them run."""
     atom = f"atom(<1 cpu, 1 GiB memory>, {_PROCESSES}, {_PROCESSES}, 80m, {80 * _PROCESSES}m)"
     rdl = f"window({atom}, +5m, +2h)"
@@ -61,7 +61,7 @@ def begin_work(stage: Stage, id_: str) -> Work:
     return Work(id_, stage.rack_of(machines[0]))
 
 
-def end_work(stage: Stage, work: Work) -> None:
+def end_work(stage: DemoStage, work: Work) -> None:
     """Wait until the work is done, and say what it found."""
     stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
     # Where the application began anew, the last exit of each process is that of this time.
@@ -81,18 +81,18 @@ def _application(id_: str) -> dict[str, Any]:
     return {"id": id_, "tenant": "you", "close_on_end": True, "application": application}
 
 
-def _runs(stage: Stage, id_: str) -> list[dict[str, Any]]:
+def _runs(stage: DemoStage, id_: str) -> list[dict[str, Any]]:
     runs: list[dict[str, Any]] = stage.get(f"/v1/applications/{id_}/runs")["runs"]
     return runs
 
 
-def _running(stage: Stage, id_: str) -> list[dict[str, Any]] | None:
+def _running(stage: DemoStage, id_: str) -> list[dict[str, Any]] | None:
     """Return the runs where all of them run, else None."""
     found = [run for run in _runs(stage, id_) if run["state"] == "running"]
     return found if len(found) == _PROCESSES else None
 
 
-def _is_over(stage: Stage, id_: str) -> bool:
+def _is_over(stage: DemoStage, id_: str) -> bool:
     state: str = stage.get(f"/v1/applications/{id_}")["state"]
     return state == "completed"
 
