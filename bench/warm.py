@@ -71,8 +71,8 @@ def warm_dispatcher() -> None:
         job = PlacedJob(np.array([0.25]), draw=0.5, allowed=allowed)
         machine = placement.choose(job)
         assert machine is not None
-        placement.started(machine, job)
-        placement.ended(machine, job)
+        placement.count_start(machine, job)
+        placement.count_end(machine, job)
         placement.set_open(machine, is_open=True)
 
 

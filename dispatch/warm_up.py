@@ -39,7 +39,7 @@ def load_kernels() -> None:
         "warm", (Component("m", 1, True, _ONE), Component("w", 1, False, _ONE))
     )
     for at_ms in (0, 2 * _HOUR_MS):
-        tables.arrived(application, at_ms)
+        tables.count_arrival(application, at_ms)
         table.submit(f"e{at_ms}", application, at_ms)
         loop.tick(follower.follow(at_ms))
         tables.refresh(plan, at_ms)

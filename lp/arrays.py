@@ -68,7 +68,7 @@ class ModelArrays:
         return bool(self.integer.any())
 
     @property
-    def unproven(self) -> float:
+    def no_bound(self) -> float:
         """The bound that says nothing: infinite, on the side that the objective strives for."""
         return math.inf if self.sense is Sense.MAXIMISE else -math.inf
 

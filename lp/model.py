@@ -110,11 +110,11 @@ class LinearModel:
             exceeds its upper bound.
         """
         block = _new_block(self._blocks, name, self.column_count, count, "variable")
-        costs = _filled(cost, count, f"{name}.cost")
+        costs = _full_array(cost, count, f"{name}.cost")
         low, high = _bounds(lower, upper, count, name)
         if not np.isfinite(costs).all():
             raise ModelError(f"{name}.cost[{_first(~np.isfinite(costs))}] is not a finite number")
-        whole = _filled(integer, count, f"{name}.integer") != 0
+        whole = _full_array(integer, count, f"{name}.integer") != 0
         self._blocks[name] = block
         self._columns.append((costs, low, high, whole))
         self._assembled = None
@@ -166,12 +166,14 @@ class LinearModel:
         return self._assembled
 
     def _assemble(self) -> ModelArrays:
-        cost = _joined([column[0] for column in self._columns])
-        lower = _joined([column[1] for column in self._columns])
-        upper = _joined([column[2] for column in self._columns])
+        cost = _concatenate([column[0] for column in self._columns])
+        lower = _concatenate([column[1] for column in self._columns])
+        upper = _concatenate([column[2] for column in self._columns])
         integer = np.concatenate([np.empty(0, np.bool_), *(part[3] for part in self._columns)])
-        row_lower, row_upper = (_joined([row[part] for row in self._rows]) for part in range(2))
-        starts, indices, values = self._compressed()
+        row_lower, row_upper = (
+            _concatenate([row[part] for row in self._rows]) for part in range(2)
+        )
+        starts, indices, values = self._matrix_by_row()
         for array in (cost, lower, upper, integer, row_lower, row_upper, starts, indices, values):
             array.flags.writeable = False
         return ModelArrays(
@@ -191,12 +193,12 @@ class LinearModel:
             row_blocks=_spans(self._row_blocks),
         )
 
-    def _compressed(self) -> tuple[IntArray, IntArray, FloatArray]:
+    def _matrix_by_row(self) -> tuple[IntArray, IntArray, FloatArray]:
         from scipy.sparse import coo_array
 
         rows = np.concatenate([np.empty(0, np.int64), *(part[0] for part in self._entries)])
         columns = np.concatenate([np.empty(0, np.int32), *(part[1] for part in self._entries)])
-        values = _joined([part[2] for part in self._entries])
+        values = _concatenate([part[2] for part in self._entries])
         shape = (self.row_count, self.column_count)
         matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
         matrix.sum_duplicates()
@@ -223,7 +225,7 @@ def _whole(indices: ArrayLike, what: str) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def _filled(values: ArrayLike, count: int, what: str) -> FloatArray:
+def _full_array(values: ArrayLike, count: int, what: str) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.shape not in ((), (count,)):
         raise ModelError(f"{what} has shape {array.shape}: expected a number or ({count},)")
@@ -233,7 +235,10 @@ def _filled(values: ArrayLike, count: int, what: str) -> FloatArray:
 def _bounds(
     lower: ArrayLike, upper: ArrayLike, count: int, name: str
 ) -> tuple[FloatArray, FloatArray]:
-    low, high = _filled(lower, count, f"{name}.lower"), _filled(upper, count, f"{name}.upper")
+    low, high = (
+        _full_array(lower, count, f"{name}.lower"),
+        _full_array(upper, count, f"{name}.upper"),
+    )
     crossed = ~(low <= high)
     if crossed.any():
         at = _first(crossed)
@@ -251,7 +256,7 @@ def _first(mask: BoolArray) -> int:
     return int(np.argmax(mask))
 
 
-def _joined(parts: list[FloatArray]) -> FloatArray:
+def _concatenate(parts: list[FloatArray]) -> FloatArray:
     return np.concatenate([np.empty(0), *parts])
 
 

@@ -177,7 +177,7 @@ def _check_answer(solution: Solution, model: ModelArrays, assembled_s: float) ->
         "blocks": model.blocks,
         "row_blocks": model.row_blocks,
         "build_s": solution.build_s + assembled_s,
-        "bound": model.unproven if math.isnan(solution.bound) else solution.bound,
+        "bound": model.no_bound if math.isnan(solution.bound) else solution.bound,
     }
     if solution.status is SolveStatus.FEASIBLE:
         violation = model.violation(solution.values)

@@ -40,7 +40,7 @@ def size_of(graph: WorkGraph, nominal: Resources) -> float:
     infinite size would drown every other request.
     """
     seconds = graph.grid.step_ms / 1000
-    shares = [_known(bundle, nominal).dominant_share(nominal) for bundle in graph.bundles]
+    shares = [_amounts_known(bundle, nominal).dominant_share(nominal) for bundle in graph.bundles]
     total = 0.0
     for vertex in _first_option_atoms(graph):
         row = graph.vertices[vertex]
@@ -48,7 +48,7 @@ def size_of(graph: WorkGraph, nominal: Resources) -> float:
     return total * seconds
 
 
-def _known(bundle: Resources, nominal: Resources) -> Resources:
+def _amounts_known(bundle: Resources, nominal: Resources) -> Resources:
     return Resources.of({name: amount for name, amount in bundle.items() if name in nominal})
 
 

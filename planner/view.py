@@ -158,7 +158,7 @@ class PlanView(Protocol):
         """Return a view of its own in which `placed`, which stands in this one, does not."""
         ...
 
-    def closed(self, steps: NDArray[np.bool_]) -> PlanView:
+    def without_steps(self, steps: NDArray[np.bool_]) -> PlanView:
         """Return a view of its own in which no machine is free at some steps.
 
         Parameters

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
 
-from rdl.errors import quoted
+from rdl.errors import quote
 from rdl.expressions import Absolute, AfterSubmission, Instant, Moment, Offset, TimeOfDay
 from rdl.read_error import ReadError
 
@@ -61,14 +61,14 @@ def parse_duration(text: str, limit_ms: int = MAX_TIME_MS) -> int:
         For anything else, for a fraction of a ms, and for more than `limit_ms`.
     """
     if text.isdecimal() and text.isascii() and len(text) < 16:
-        return _bounded(int(text) * 1000, text, limit_ms)
+        return _within_limit(int(text) * 1000, text, limit_ms)
     if (simple := _SIMPLE.fullmatch(text)) is not None:
-        return _bounded(int(simple[1]) * UNITS_MS[simple[2]], text, limit_ms)
+        return _within_limit(int(simple[1]) * UNITS_MS[simple[2]], text, limit_ms)
     if len(text) > _MOST_CHARACTERS:
-        raise TimeTextError(f"{quoted(text)} is not a duration", _EXAMPLES)
+        raise TimeTextError(f"{quote(text)} is not a duration", _EXAMPLES)
     if _NUMBER.fullmatch(text):
-        return _bounded(_whole_ms(Fraction(text) * 1000, text), text, limit_ms)
-    return _bounded(_sum_parts(text), text, limit_ms)
+        return _within_limit(_whole_ms(Fraction(text) * 1000, text), text, limit_ms)
+    return _within_limit(_sum_parts(text), text, limit_ms)
 
 
 def read_duration(value: object, limit_ms: int = MAX_TIME_MS) -> int:
@@ -86,13 +86,15 @@ def read_duration(value: object, limit_ms: int = MAX_TIME_MS) -> int:
     if isinstance(value, int):
         if value < 0:
             raise TimeTextError(_negative(value), _EXAMPLES)
-        return _bounded(value * 1000, _digits(value), limit_ms)
+        return _within_limit(value * 1000, _digits(value), limit_ms)
     if not math.isfinite(value):
         raise TimeTextError(f"{value!r} is not a duration", _EXAMPLES)
     if value < 0:
         raise TimeTextError(_negative(value), _EXAMPLES)
     # The shortest decimal that reads back as this float is what the client wrote.
-    return _bounded(_whole_ms(Fraction(repr(value)) * 1000, repr(value)), repr(value), limit_ms)
+    return _within_limit(
+        _whole_ms(Fraction(repr(value)) * 1000, repr(value)), repr(value), limit_ms
+    )
 
 
 def parse_instant(text: str) -> Moment:
@@ -158,12 +160,12 @@ def parse_time_of_day(text: str) -> TimeOfDay:
     """
     match = _CLOCK.fullmatch(text)
     if match is None:
-        message = f"{quoted(text)} is not a time of day"
+        message = f"{quote(text)} is not a time of day"
         raise TimeTextError(message, "write such as 06:00, 22:30 or 24:00")
     hours, minutes, seconds = (int(part or 0) for part in match.groups()[:3])
     ms = (hours * 3600 + minutes * 60 + seconds) * 1000 + int((match[4] or "0").ljust(3, "0"))
     if minutes > 59 or seconds > 59 or ms > UNITS_MS["d"]:
-        message = f"no clock shows {quoted(text)}"
+        message = f"no clock shows {quote(text)}"
         raise TimeTextError(message, "write a time from 00:00 to 24:00")
     return TimeOfDay(ms)
 
@@ -207,16 +209,16 @@ def parse_rfc3339(text: str) -> datetime:
     fix = "write an instant such as 2026-01-05T09:00:00Z or 2026-01-05T09:00:00+01:00"
     match = _RFC_3339.fullmatch(text)
     if match is None:
-        raise TimeTextError(f"{quoted(text)} is not an instant with a zone", fix)
+        raise TimeTextError(f"{quote(text)} is not an instant with a zone", fix)
     day, clock, fraction, _, offset = match.groups()
     digits = (fraction or "").rstrip("0")
     if len(digits) > 3:
-        raise TimeTextError(f"{quoted(text)} is finer than a millisecond", "write three decimals")
+        raise TimeTextError(f"{quote(text)} is finer than a millisecond", "write three decimals")
     try:
         at = datetime.fromisoformat(f"{day}T{clock}{offset or '+00:00'}")
         return (at + timedelta(milliseconds=int(digits.ljust(3, "0")))).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise TimeTextError(f"{quoted(text)} does not exist in the calendar", fix) from error
+        raise TimeTextError(f"{quote(text)} does not exist in the calendar", fix) from error
 
 
 def epoch_ms(at: datetime) -> int:
@@ -269,7 +271,7 @@ def instant_text(instant: Instant) -> str:
 def _sum_parts(text: str) -> int:
     """Add ``1h30m`` up; units go from large to small, each once."""
     if not text or not _COMPOUND.fullmatch(text):
-        raise TimeTextError(f"{quoted(text)} is not a duration", _EXAMPLES)
+        raise TimeTextError(f"{quote(text)} is not a duration", _EXAMPLES)
     total = Fraction(0)
     last_size = MAX_TIME_MS
     for number, unit in _PART.findall(text):
@@ -278,7 +280,7 @@ def _sum_parts(text: str) -> int:
             raise TimeTextError(_unit_message(unit, text), f"write {_UNIT_LIST}")
         if size >= last_size:
             fix = "write larger units first, each once, such as 1h30m"
-            raise TimeTextError(f"the units of {quoted(text)} are out of order", fix)
+            raise TimeTextError(f"the units of {quote(text)} are out of order", fix)
         last_size = size
         total += Fraction(number) * size
     return _whole_ms(total, text)
@@ -286,21 +288,21 @@ def _sum_parts(text: str) -> int:
 
 def _unit_message(unit: str, text: str) -> str:
     if unit:
-        return f"unknown unit {quoted(unit)} in {quoted(text)}"
-    return f"the last number of {quoted(text)} has no unit"
+        return f"unknown unit {quote(unit)} in {quote(text)}"
+    return f"the last number of {quote(text)} has no unit"
 
 
 def _whole_ms(exact: Fraction, text: str) -> int:
     if exact.denominator != 1:
-        message = f"{quoted(text)} is not a whole number of milliseconds"
+        message = f"{quote(text)} is not a whole number of milliseconds"
         raise TimeTextError(message, "write at most three decimals of a second")
     return exact.numerator
 
 
-def _bounded(ms: int, text: str, limit_ms: int) -> int:
+def _within_limit(ms: int, text: str, limit_ms: int) -> int:
     if ms > limit_ms:
         longest = seconds_text(limit_ms)
-        raise TimeTextError(f"{quoted(text)} is too long", f"write at most {longest} seconds")
+        raise TimeTextError(f"{quote(text)} is too long", f"write at most {longest} seconds")
     return ms
 
 

@@ -108,7 +108,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"write one of {', '.join(words[:12])}" if words else "none is known here"
 
 
-def quoted(text: str, most: int = 40) -> str:
+def quote(text: str, most: int = 40) -> str:
     """Return `text` in quotes for a message, cut short and without control characters."""
     return ascii(text if len(text) <= most else f"{text[:most]}...")
 

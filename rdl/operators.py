@@ -12,7 +12,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from rdl.durations import MAX_WORK_MS
-from rdl.errors import nearest, quoted
+from rdl.errors import nearest, quote
 from rdl.expressions import (
     AllOf,
     AnyOf,
@@ -279,7 +279,7 @@ def check_name(value: str, what: str) -> str:
     if value and value.isprintable() and len(value) <= LONGEST_NAME:
         return value
     raise ArgumentError(
-        f"{quoted(value)} is not {what}", f"write 1 to {LONGEST_NAME} printable characters"
+        f"{quote(value)} is not {what}", f"write 1 to {LONGEST_NAME} printable characters"
     )
 
 
@@ -304,7 +304,7 @@ def days_of(words: Sequence[str]) -> tuple[int, ...]:
 def _weekday(word: str) -> int:
     if word in WEEKDAYS:
         return WEEKDAYS.index(word)
-    raise ArgumentError(f"{quoted(word)} is no day of the week", f"write {', '.join(WEEKDAYS)}")
+    raise ArgumentError(f"{quote(word)} is no day of the week", f"write {', '.join(WEEKDAYS)}")
 
 
 def dates_of(words: Sequence[str]) -> tuple[date, ...]:
@@ -320,7 +320,7 @@ def dates_of(words: Sequence[str]) -> tuple[date, ...]:
         first, dots, last = word.partition("..")
         low, high = _date(first).toordinal(), _date(last if dots else first).toordinal()
         if low > high:
-            raise ArgumentError(f"{quoted(word)} runs backwards", "write the earlier date first")
+            raise ArgumentError(f"{quote(word)} runs backwards", "write the earlier date first")
         if len(found) + high - low >= MAX_DATES:
             raise ArgumentError(f"more than {MAX_DATES} dates", "write fewer")
         found.update(range(low, high + 1))
@@ -332,7 +332,7 @@ def _date(word: str) -> date:
         # One that is not of this form is read as nothing, 30 February is not read.
         return date.fromisoformat(word if _DATE.fullmatch(word) else "")
     except ValueError as error:
-        raise ArgumentError(f"{quoted(word)} is no date", "write such as 2026-12-25") from error
+        raise ArgumentError(f"{quote(word)} is no date", "write such as 2026-12-25") from error
 
 
 def day_words(days: Sequence[int]) -> list[str]:
@@ -388,7 +388,7 @@ def check_zone(value: str) -> str:
         return value
     found = nearest(value, _zone_names())
     fix = f"did you mean {found!r}?" if found else "write an IANA name such as Europe/Paris"
-    raise ArgumentError(f"unknown time zone {quoted(value)}", fix)
+    raise ArgumentError(f"unknown time zone {quote(value)}", fix)
 
 
 def _is_zone(name: str) -> bool:

@@ -15,7 +15,7 @@ from planner.placement import Code
 from service.access.rate_limit import RateLimit
 from service.api.answering import FAULT, Answering
 from service.api.call import Call
-from service.api.compression import compressed
+from service.api.compression import compress_response
 from service.api.gate import Gate
 from service.api.request_ids import RequestIds
 from service.api.request_reading import read_call
@@ -93,7 +93,7 @@ def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
             request.headers.get("Accept", ""),
         )
         if answering.route.method == "GET":
-            response = compressed(response, request.headers.get("Accept-Encoding", ""))
+            response = compress_response(response, request.headers.get("Accept-Encoding", ""))
         return _flask_response(response)
 
     return view

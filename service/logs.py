@@ -50,7 +50,7 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Return a text without the secrets that it shows as such."""
     for pattern, shown in _SECRETS:
         text = pattern.sub(shown, text)
@@ -62,7 +62,7 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record, without secrets."""
-        return redacted(super().format(record))
+        return redact(super().format(record))
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - logging's name
         """Return the text below a message."""
@@ -82,14 +82,14 @@ class JsonLines(_Lines):
             "level": record.levelname.lower(),
             "process": record.process,
             "logger": record.name,
-            "message": redacted(record.getMessage()),
+            "message": redact(record.getMessage()),
         }
         request = REQUEST_ID.get()
         if request:
             line["request_id"] = request
         line |= getattr(record, "fields", {})
         if record.exc_info:
-            line["exception"] = redacted(self.formatException(record.exc_info))
+            line["exception"] = redact(self.formatException(record.exc_info))
         return msgspec.json.encode(line).decode()
 
 

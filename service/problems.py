@@ -188,6 +188,6 @@ class FieldError(ValueError):
     """A value that a field does not take; the message says what it takes."""
 
 
-def malformed(errors: Sequence[ApiError]) -> ApiProblemError:
+def malformed_problem(errors: Sequence[ApiError]) -> ApiProblemError:
     """Return the problem that `errors` make together."""
     return ApiProblemError(ProblemDocument(Code.MALFORMED, detail_of(errors), tuple(errors)))

@@ -90,7 +90,7 @@ class WindowBook:
     def read(self, unread: Sequence[UnreadWindow]) -> None:
         """Compile what is not known yet; the long part, and it needs no Plan."""
         for one in unread:
-            window = _compiled(one.expression, one.context)
+            window = _compile(one.expression, one.context)
             with self._lock:
                 self._known[one.ordinal] = one.revision, window
 
@@ -127,7 +127,7 @@ def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes
     begin, finish = plan.table.meta[["begin", "finish"]][number].tolist()
     if graph is not None:
         return HeldTimes(begin, finish, window_of(graph))
-    window = _compiled(plan.table.details.get(number).text, _context(plan, number))
+    window = _compile(plan.table.details.get(number).text, _context(plan, number))
     return HeldTimes(begin, finish, None if window == _UNKNOWN else window)
 
 
@@ -140,7 +140,7 @@ def _context(plan: Plan, number: int) -> CompileContext:
     return CompileContext(plan.grid, submitted_ms, max_period_ms=plan.cluster.max_period_ms)
 
 
-def _compiled(expression: str, context: CompileContext) -> Window:
+def _compile(expression: str, context: CompileContext) -> Window:
     try:
         return window_of(compile_source(expression, context)) or _UNKNOWN
     except RdlError:

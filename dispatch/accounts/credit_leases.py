@@ -116,7 +116,7 @@ def creditable_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> 
             break
         span = slice(start - first, end - first)
         if not (bad[: span.start].any() or bad[span.stop :].any()):
-            most = _most(heights[span], rule, affordable)
+            most = _largest_take(heights[span], rule, affordable)
             if most:
                 best = [*taken, (start, end, most)]
         if affordable < count:
@@ -128,7 +128,7 @@ def creditable_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> 
     return add_up(np.array(best, dtype=np.int64).reshape(-1, 3)) if best else rows[:0]
 
 
-def _most(heights: NDArray[np.int64], rule: AtomRule, limit: int) -> int:
+def _largest_take(heights: NDArray[np.int64], rule: AtomRule, limit: int) -> int:
     """Return the most bundles, at most `limit`, that can be taken from each of some heights."""
     distinct = np.unique(heights)
     for count in range(limit, 0, -1):

@@ -161,7 +161,7 @@ def _rows_of(
     found: list[tuple[str, Rows]] = []
     for account in accounts:
         atom = atoms.get(account.path)
-        rows = None if atom is None else _unneeded(plan, expression, atom, account.run, step)
+        rows = None if atom is None else _spare_rows(plan, expression, atom, account.run, step)
         if rows is None or not len(rows):
             account.ahead = False
         else:
@@ -169,7 +169,7 @@ def _rows_of(
     return tuple(found)
 
 
-def _unneeded(
+def _spare_rows(
     plan: Plan, expression: Expression, atom: AtomAllocation, run: int, step: int
 ) -> Rows | None:
     """Return the rows of an atom that work already run makes unnecessary; None if it recurs."""

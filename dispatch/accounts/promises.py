@@ -73,7 +73,7 @@ def _waiting_on(places: Places) -> set[str]:
         machine
         for execution, machines in places.items()
         for part, here in zip(execution.parts, machines, strict=True)
-        for machine in part.lacking(here)
+        for machine in part.shortage_by_machine(here)
     }
 
 

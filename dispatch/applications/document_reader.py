@@ -44,7 +44,7 @@ class Fields:
         self.is_object = isinstance(value, Mapping)
         self.entries: Mapping[str, object] = value if isinstance(value, Mapping) else {}
         if not self.is_object:
-            self.note(f"expected an object, not {shown(value)}")
+            self.note(f"expected an object, not {brief_text(value)}")
         if known is not None:
             self._refuse_unknown(known)
 
@@ -69,15 +69,15 @@ class Fields:
         """Return a text; "" where it is missing or wrong."""
         value = self.entries.get(key, "")
         if not isinstance(value, str):
-            self.note(f"expected a text, not {shown(value)}", key)
+            self.note(f"expected a text, not {brief_text(value)}", key)
             return ""
         if key not in self.entries:
             return ""
         if len(value) < least or (most is not None and len(value) > most):
             span = f"{least} or more" if most is None else f"{least} to {most}"
-            self.note(f"{shown(value)} has {len(value)} characters, not {span}", key)
+            self.note(f"{brief_text(value)} has {len(value)} characters, not {span}", key)
         elif pattern is not None and re.fullmatch(pattern, value) is None:
-            self.note(f"{shown(value)} does not match {pattern}", key)
+            self.note(f"{brief_text(value)} does not match {pattern}", key)
         return value
 
     def optional_text(self, key: str) -> str | None:
@@ -90,7 +90,7 @@ class Fields:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            self.note(f"expected a whole number, not {shown(value)}", key)
+            self.note(f"expected a whole number, not {brief_text(value)}", key)
             return max(default, low)
         if not low <= value <= high:
             at_least = high == _UNLIMITED and value < low
@@ -103,7 +103,7 @@ class Fields:
         """Return true or false."""
         value = self.entries.get(key, default)
         if not isinstance(value, bool):
-            self.note(f"expected true or false, not {shown(value)}", key)
+            self.note(f"expected true or false, not {brief_text(value)}", key)
             return default
         return value
 
@@ -113,7 +113,7 @@ class Fields:
         if value not in choices:
             near = nearest(str(value), choices)
             fix = f"did you mean {near!r}?" if near else f"write one of {', '.join(choices)}"
-            self.note(f"{shown(value)} is not known here", key, fix)
+            self.note(f"{brief_text(value)} is not known here", key, fix)
             return default
         return str(value)
 
@@ -121,7 +121,7 @@ class Fields:
         """Return the entries of a list, each with its pointer."""
         value = self.entries.get(key, [])
         if not isinstance(value, list | tuple):
-            self.note(f"expected a list, not {shown(value)}", key)
+            self.note(f"expected a list, not {brief_text(value)}", key)
             return []
         if len(value) < least and key in self.entries:
             self.note(f"expected {least} or more entries, not {len(value)}", key)
@@ -132,7 +132,7 @@ class Fields:
         found: list[str] = []
         for at, entry in self.items(key):
             if not isinstance(entry, str) or not entry:
-                self.problems.append(FileProblem(f"expected a text, not {shown(entry)}", at))
+                self.problems.append(FileProblem(f"expected a text, not {brief_text(entry)}", at))
             elif entry in found:
                 self.problems.append(FileProblem(f"{entry!r} is given twice", at))
             else:
@@ -169,7 +169,7 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def shown(value: object, most: int = 60) -> str:
+def brief_text(value: object, most: int = 60) -> str:
     """Return a value for a message, cut short."""
     text = ascii(value)
     return text if len(text) <= most else f"{text[: most - 3]}..."

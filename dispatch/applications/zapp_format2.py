@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from dispatch.applications.document_reader import Fields, is_number, shown
+from dispatch.applications.document_reader import Fields, brief_text, is_number
 from dispatch.applications.zapp import (
     MOST_PROCESSES,
     Zapp,
@@ -79,7 +79,7 @@ def _read_service(value: object, at: str, problems: list[FileProblem]) -> ZappSe
     name = fields.text("name", least=1)
     if name and re.fullmatch(r"[a-zA-Z0-9\-]+", name) is None:
         message = "Service name can contain only letters, numbers and dashes"
-        fields.note(f"{message}. {shown(name)} is not valid.", "name")
+        fields.note(f"{message}. {brief_text(name)} is not valid.", "name")
     networks = fields.texts("networks")
     image = fields.text("docker_image", least=1)
     cores = _amount(fields, "cores")
@@ -111,7 +111,7 @@ def _amount(fields: Fields, key: str) -> int | float | None:
         fields.problems.extend(inner.problems)
     value = inner.entries.get(key, _NO_LIMIT)
     if not is_number(value):
-        message = f"expected a number, not {shown(value)}"
+        message = f"expected a number, not {brief_text(value)}"
         fields.problems.append(FileProblem(message, f"{at}/{key}"))
         return None
     if value == _NO_LIMIT:
@@ -134,7 +134,9 @@ def _read_volumes(fields: Fields) -> tuple[ZappVolume, ...]:
             continue
         host, inside, read_only = entry
         if not isinstance(host, str) or not isinstance(inside, str) or not inside.strip("/"):
-            fields.problems.append(FileProblem(f"both paths are texts, not {shown(entry)}", at))
+            fields.problems.append(
+                FileProblem(f"both paths are texts, not {brief_text(entry)}", at)
+            )
         elif not isinstance(read_only, bool):
             fields.problems.append(FileProblem("the third is true or false", at))
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dispatch.applications.application import Application, implausible
-from dispatch.applications.document_reader import Fields, is_number, shown
+from dispatch.applications.document_reader import Fields, brief_text, is_number
 from dispatch.applications.zapp import (
     MOST_PROCESSES,
     Zapp,
@@ -98,7 +98,7 @@ def _read_three(value: object, problems: list[FileProblem]) -> Zapp:
     fields.require(*_TOP)
     version = fields.entries.get("version", 3)
     if version != 3 or isinstance(version, bool):
-        fields.note(f"format {shown(version)} is not read", "version", "write 3 (or 2)")
+        fields.note(f"format {brief_text(version)} is not read", "version", "write 3 (or 2)")
     entries = fields.items("services", least=1)
     services = tuple(_read_service(entry, at, problems) for at, entry in entries)
     check_services(fields, services)
@@ -167,7 +167,7 @@ def _bounds(resources: Fields, key: str) -> tuple[int | float | None, int | floa
     for bound in ("min", "max"):
         value = inner.entries.get(bound)
         if value is not None and not is_number(value):
-            inner.note(f"expected a number or null, not {shown(value)}", bound)
+            inner.note(f"expected a number or null, not {brief_text(value)}", bound)
         found.append(value if is_number(value) else None)
     return found[0], found[1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping, Sequence
 
-from dispatch.applications.document_reader import Fields, shown
+from dispatch.applications.document_reader import Fields, brief_text
 from dispatch.applications.zapp import ELASTIC, ZappService
 from planner.files.errors import FileProblem
 
@@ -20,13 +20,13 @@ def read_pairs(fields: Fields) -> tuple[tuple[str, str], ...]:
     pairs: list[tuple[str, str]] = []
     for at, entry in fields.items("environment"):
         if not isinstance(entry, list | tuple) or len(entry) != 2:
-            message = f"expected a pair [name, value], not {shown(entry)}"
+            message = f"expected a pair [name, value], not {brief_text(entry)}"
             fields.problems.append(FileProblem(message, at))
             pairs.append(("", ""))
             continue
         name, value = entry
         if not isinstance(name, str) or not isinstance(value, str) or not name:
-            message = f"name and value are texts, not {shown(entry)}"
+            message = f"name and value are texts, not {brief_text(entry)}"
             fields.problems.append(FileProblem(message, at))
             name, value = "", ""
         pairs.append((name, value))
@@ -68,12 +68,12 @@ def _check_variables(
         try:
             parsed = list(string.Formatter().parse(value))
         except ValueError as error:
-            problems.append(FileProblem(f"{shown(value)} is not a format: {error}", here))
+            problems.append(FileProblem(f"{brief_text(value)} is not a format: {error}", here))
             continue
         used = dict.fromkeys(name for _, name, _, _ in parsed if name is not None)
         for name in used:
             if not _is_known(name, totals):
-                message = f"Unknown variable {name!r} in environment expression {shown(value)}"
+                message = f"Unknown variable {name!r} in environment expression {brief_text(value)}"
                 fix = f"known variables are {', '.join(_VARIABLES)}, dns_name#<service><number>"
                 problems.append(FileProblem(message, here, fix=fix))
 

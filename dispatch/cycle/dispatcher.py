@@ -73,7 +73,7 @@ class Dispatcher:
         uncovered.candidates.update(looked)
         scratch.changed.update(changed)
         if uncovered.quotas.stop_overdue(
-            table, uncovered.line.serving(), directive.at_ms, state.book.is_soon_covered
+            table, uncovered.line.service_order(), directive.at_ms, state.book.is_soon_covered
         ):
             _take_changes(state, scratch, moves, ())
         # 3. Room: what the entitlements leave, now and when the grace of stops is over.
@@ -82,7 +82,7 @@ class Dispatcher:
         room = _serve(state, scratch, room)
         # 5. Victims: machines of slots are cleared, and cores without cover that run where the Plan
         # needs room are stopped.
-        state.placer.keep_all(state.book.needs.kept())
+        state.placer.keep_all(state.book.needs.reserve())
         state.placer.set_ahead(directive.ahead, state.book.needs.idle())
         moves.clear_kept()
         uncovered.give_back(scratch, moves)

@@ -54,24 +54,24 @@ def stop_displaced(state: DispatcherState, scratch: CycleScratch, moves: Moves) 
             stop(victim, f"{name} is away")
     state.cleared = machines.down
     if scratch.fresh:
-        for victim in list(_misplaced(table, machines)):
+        for victim in list(_label_misfits(table, machines)):
             stop(victim, f"{victim[2].machine} no longer carries its labels")
-        for victim in _overflowing(table, state.placer, now_ms):
+        for victim in _overflow(table, state.placer, now_ms):
             stop(victim, f"{victim[2].machine} has become too small")
 
 
-def _misplaced(table: ExecutionTable, pool: MachinePool) -> Iterator[PlacedComponent]:
+def _label_misfits(table: ExecutionTable, pool: MachinePool) -> Iterator[PlacedComponent]:
     """Yield what stands on machines that no longer carry its labels."""
     for execution in table:
         for part in execution.parts:
-            allowed = pool.allowed(part.component.labels)
+            allowed = pool.label_mask(part.component.labels)
             for held in list(part.held) if allowed is not None else ():
                 number = pool.number_of(held.machine)
                 if allowed is not None and number is not None and not allowed[number]:
                     yield execution, part, held
 
 
-def _overflowing(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[PlacedComponent]:
+def _overflow(table: ExecutionTable, placer: Placer, now_ms: int) -> Iterator[PlacedComponent]:
     """Yield the least that has to leave machines that have become smaller.
 
     Best effort goes first, then the newest: what is covered is known only after step 2.

@@ -69,7 +69,7 @@ class Moves:
         for part in execution.parts:
             over = len(part.held) - part.covered - part.granted
             if over > 0:
-                for held in reversed(_leaving(part, over)):
+                for held in reversed(_leavers(part, over)):
                     self.remove(execution, part, held, reason)
 
     def remove_all(self, execution: Execution, reason: str) -> None:
@@ -132,7 +132,7 @@ class Moves:
     ) -> bool:
         """Put what is covered on the machines of its slots; return whether all of it stands."""
         complete = True
-        for machine, count in part.lacking(places).items():
+        for machine, count in part.shortage_by_machine(places).items():
             for _ in range(count):
                 if part.paused_until_ms > self._now_ms:
                     return False
@@ -148,7 +148,7 @@ class Moves:
         placer = self._placer
         if not placer.is_open(machine):
             return False
-        kept = placer.kept(machine)
+        kept = placer.reserve_on(machine)
         placer.keep(machine, np.maximum(kept - part.amounts, 0))
         missing = (np.array(part.amounts, dtype=np.int64) - placer.free(machine)).tolist()
         if all(amount <= 0 for amount in missing):
@@ -237,7 +237,7 @@ class Moves:
                 self._too_large.append(part.amounts)
         if not (covered or part.component.core):
             return None
-        clearing = self._clearing(execution, part, cores=covered)
+        clearing = self._machine_to_clear(execution, part, cores=covered)
         return None if clearing is None else self._clear(execution.id, clearing)
 
     def _plainer(self, execution: Execution, part: ComponentGroup, machine: str) -> Clearing | None:
@@ -250,7 +250,7 @@ class Moves:
         shape = (part.amounts, part.component.labels)
         if labels <= len(part.component.labels) or shape in self._plainest:
             return None
-        found = self._clearing(execution, part, below=labels, cores=True)
+        found = self._machine_to_clear(execution, part, below=labels, cores=True)
         if found is None:
             self._plainest.add(shape)
         return found
@@ -275,7 +275,7 @@ class Moves:
             for failed in self._too_large
         )
 
-    def _clearing(
+    def _machine_to_clear(
         self,
         execution: Execution,
         part: ComponentGroup,
@@ -331,7 +331,7 @@ class Moves:
         return elastic, cores
 
 
-def _leaving(part: ComponentGroup, over: int) -> list[HeldComponent]:
+def _leavers(part: ComponentGroup, over: int) -> list[HeldComponent]:
     """Return which of a group leave when it has too many.
 
     Without cover the last to start has least to lose; under a reservation the first to start has

@@ -107,16 +107,16 @@ class Placer:
         counts = self.pool.label_counts
         if counts[found] <= max(self._fewest, len(part.component.labels)):
             return found
-        numbers = np.flatnonzero(self._fitting(part) & (counts < counts[found]))
+        numbers = np.flatnonzero(self._machines_with_room(part) & (counts < counts[found]))
         if not numbers.size:
             return found
         over = ((self._left[numbers] - part.amounts) / self._largest).sum(axis=1)
         return int(numbers[np.lexsort((over, counts[numbers]))[0]])
 
-    def _fitting(self, part: ComponentGroup) -> NDArray[np.bool_]:
+    def _machines_with_room(self, part: ComponentGroup) -> NDArray[np.bool_]:
         """Return which open machines have room for one component, bool[machines]."""
         fits = self._open & (self._kept.of(self._left) >= part.amounts).all(axis=1)
-        allowed = self.pool.allowed(part.component.labels)
+        allowed = self.pool.label_mask(part.component.labels)
         return fits if allowed is None else fits & allowed
 
     def set_ahead(self, ahead: SlotsAhead | None, idle: Sequence[int]) -> None:
@@ -131,7 +131,7 @@ class Placer:
         self, execution: Execution, part: ComponentGroup, ahead: SlotsAhead
     ) -> NDArray[np.bool_] | None:
         """Return the machines to choose from: those of its own next slots, or needed last."""
-        fits = self._fitting(part)
+        fits = self._machines_with_room(part)
         reservation = execution.application.reservation
         if reservation is not None:
             own = np.zeros(len(fits), dtype=np.bool_)
@@ -140,7 +140,7 @@ class Placer:
                 return own & fits
         return needed_last(fits, self._until)
 
-    def kept(self, machine: str) -> NDArray[np.int64]:
+    def reserve_on(self, machine: str) -> NDArray[np.int64]:
         """Return what is kept for slots on a machine, int64[resources]."""
         number = self.pool.number_of(machine)
         assert number is not None
@@ -155,10 +155,10 @@ class Placer:
             self._freed.add(number)
         before = self._kept.job(number)
         if before is not None:
-            self._strategy.ended(number, before)
+            self._strategy.count_end(number, before)
         after = self._kept.set(number, amounts, self._plain_job)
         if after is not None:
-            self._strategy.started(number, after)
+            self._strategy.count_start(number, after)
 
     def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
         """Keep room on machines by number, and none on any other."""
@@ -187,7 +187,7 @@ class Placer:
         number = self.pool.number_of(held.machine)
         if number is not None:
             self._left[number] -= part.amounts
-            self._strategy.started(number, self._job(execution, part))
+            self._strategy.count_start(number, self._job(execution, part))
 
     def release(self, execution: Execution, part: ComponentGroup, held: HeldComponent) -> None:
         """Give back what a component took."""
@@ -195,7 +195,7 @@ class Placer:
         if number is not None:
             self._freed.add(number)
             self._left[number] += part.amounts
-            self._strategy.ended(number, self._job(execution, part))
+            self._strategy.count_end(number, self._job(execution, part))
 
     @property
     def has_freed(self) -> bool:
@@ -235,7 +235,7 @@ class Placer:
         Those with the fewest labels come first, among them those with most room.
         """
         fits = self._open & (self.pool.capacity >= part.amounts).all(axis=1)
-        allowed = self.pool.allowed(part.component.labels)
+        allowed = self.pool.label_mask(part.component.labels)
         if allowed is not None:
             fits &= allowed
         numbers = np.flatnonzero(fits)
@@ -264,7 +264,7 @@ class Placer:
                 request,
                 self._class_of(request, application.job_class),
                 hours,
-                allowed=self.pool.allowed(component.labels),
+                allowed=self.pool.label_mask(component.labels),
             )
             self._jobs[shape] = job
         return job

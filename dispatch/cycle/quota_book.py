@@ -54,7 +54,7 @@ class _QuotaAccount:
         """Return whether amounts fit where nothing else counts."""
         return all(amounts[kind] <= most for kind, most in self.whole.items() if amounts[kind])
 
-    def most(self, amounts: Vector, wanted: int) -> int:
+    def count_room(self, amounts: Vector, wanted: int) -> int:
         """Return how many of `wanted` equal components fit."""
         for kind, left in self.left.items():
             if amounts[kind] > 0:
@@ -262,7 +262,7 @@ def _allow(accounts: Sequence[_QuotaAccount], execution: Execution) -> bool:
         asked = part.wanted - part.covered
         allowed, policy = asked, ""
         for account in accounts:
-            most = account.most(part.amounts, allowed)
+            most = account.count_room(part.amounts, allowed)
             policy = f"policy {account.quota.name!r}" if most < allowed else policy
             allowed = most
         for account in accounts:

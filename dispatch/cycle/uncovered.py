@@ -71,11 +71,11 @@ class UncoveredLine:
         """Return all that stand here, served or not."""
         return [execution for execution, _ in self._by_name.values()]
 
-    def serving(self) -> Iterable[Execution]:
+    def service_order(self) -> Iterable[Execution]:
         """Return the executions whose cores may run."""
         return self._serving.values()
 
-    def reserved(self) -> Iterable[tuple[Execution, Tier]]:
+    def reservation_holders(self) -> Iterable[tuple[Execution, Tier]]:
         """Return those served that name a reservation which is not over."""
         return self._reserved.values()
 
@@ -329,7 +329,7 @@ class Uncovered:
         excess = [-amount for amount in self.line.free()]
         if any(amount > 0 for amount in excess):
             now_ms, soon = scratch.directive.at_ms, self._book.is_soon_covered
-            order = victims_first(self.line.serving(), now_ms, soon)
+            order = victims_first(self.line.service_order(), now_ms, soon)
             victims = choose_victims(order, excess, self._helps())
             for execution in victims:
                 moves.remove_all(execution, "the Plan needs its room")
@@ -338,7 +338,7 @@ class Uncovered:
 
     def _helps(self) -> Callable[[Execution], bool]:
         """Return whether stopping one frees a machine that covered work in need could use."""
-        masks = [self._pool.allowed(labels) for labels in self._book.labels_in_need()]
+        masks = [self._pool.label_mask(labels) for labels in self._book.labels_in_need()]
         if not masks or any(mask is None for mask in masks):
             return lambda _: True
         wanted = np.any([mask for mask in masks if mask is not None], axis=0)
@@ -380,7 +380,7 @@ class Uncovered:
         numbers = {e.reservation: e.number for e in scratch.directive.entitlements}
         for reservation, counts in self._book.counts.items():
             reserved += [((1, numbers[reservation], one.order), one) for one in counts]
-        for execution, tier in self.line.reserved():
+        for execution, tier in self.line.reservation_holders():
             number = numbers.get(str(execution.application.reservation), 0)
             reserved.append(((int(tier), number, execution.order), execution))
         if reserved:

@@ -28,7 +28,7 @@ class MachineLeft:
                 for slot in share.slots or ():
                     self.take(slot.machine, share.bundle, slot.bundles)
 
-    def most(self, machine: str | None, bundle: Resources) -> int:
+    def count_room(self, machine: str | None, bundle: Resources) -> int:
         """Return how many bundles a machine has room for."""
         left = self._left.get(machine or "", {})
         return max(0, min((left.get(kind, 0) // n for kind, n in bundle.items()), default=0))
@@ -59,7 +59,7 @@ def with_early_slots(
         path, bundle, label = atoms[atom]
         for slot in early:
             fits = min((room.get(kind, 0) // n for kind, n in bundle.items()), default=0)
-            count = min(slot.bundles, left.most(slot.machine, bundle), max(fits, 0))
+            count = min(slot.bundles, left.count_room(slot.machine, bundle), max(fits, 0))
             if count:
                 before = shares.get(path, AtomShare(path, 0, bundle, label, ()))
                 slots = (*(before.slots or ()), slot._replace(bundles=count))

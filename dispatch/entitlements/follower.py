@@ -89,8 +89,8 @@ class PlanFollower:
         step, soon_step = now_ms // step_ms, (now_ms + self._grace_ms) // step_ms
         if plan.version != self._version:
             self._read_version(step)
-        planned = self._entitled(step)
-        later = planned if soon_step == step else self._entitled(soon_step)
+        planned = self._entitlements_at(step)
+        later = planned if soon_step == step else self._entitlements_at(soon_step)
         self._at_step = {step: planned, soon_step: later}
         away = self._away(now_ms)
         here, soon = planned, later
@@ -175,7 +175,7 @@ class PlanFollower:
             for index in outage.indices
         )
 
-    def _entitled(self, step: int) -> tuple[Entitlement, ...]:
+    def _entitlements_at(self, step: int) -> tuple[Entitlement, ...]:
         """Return the entitlements at a step, in order of acceptance."""
         known = self._at_step.get(step)
         if known is not None:

@@ -95,7 +95,9 @@ class ComponentGroup:
         """Count what the machines of `pool` can hold."""
         self.amounts = pool.vector(self.component.resources)
         self.limit = pool.why_not_more(self.component) or ""
-        self._most = self.component.count if self.component.core else pool.most(self.component)
+        self._most = (
+            self.component.count if self.component.core else pool.count_room(self.component)
+        )
         self._count_wanted()
 
     def count_exit(self) -> None:
@@ -129,7 +131,7 @@ class ComponentGroup:
             left[held.machine] = here - 1
         return flags[::-1]
 
-    def lacking(self, places: Mapping[str, int]) -> dict[str, int]:
+    def shortage_by_machine(self, places: Mapping[str, int]) -> dict[str, int]:
         """Return how many are still to be put on each machine so that those of `places` stand.
 
         Those that run elsewhere are not moved: they count as if they stood there.

@@ -94,7 +94,7 @@ class MachinePool:
         """Return amounts in the order of `resources`; what no machine offers is left out."""
         return tuple(amounts.get(kind, 0) for kind in self.resources)
 
-    def allowed(self, labels: frozenset[str]) -> NDArray[np.bool_] | None:
+    def label_mask(self, labels: frozenset[str]) -> NDArray[np.bool_] | None:
         """Return which machines carry all of `labels`, bool[machines]; None when all do."""
         if labels not in self._allowed:
             fitting = np.array([labels <= have for have in self._labels], dtype=np.bool_)
@@ -117,7 +117,7 @@ class MachinePool:
             return f"{component.name!r} asks for {asked}: no machine{where} is that large"
         return None
 
-    def most(self, component: Component) -> int:
+    def count_room(self, component: Component) -> int:
         """Return how many such components all machines hold if nothing else runs."""
         asked = component.resources.items()
         return sum(
@@ -128,7 +128,7 @@ class MachinePool:
 
     def why_not_more(self, component: Component) -> str | None:
         """Return why not all of `count` can ever run here at once, or None."""
-        why, most = self.why_never(component), self.most(component)
+        why, most = self.why_never(component), self.count_room(component)
         if why is None and most < component.count:
             return f"all machines together hold {most:,} of {component.count:,} {component.name!r}"
         return why

@@ -103,7 +103,7 @@ class ClaimRows:
         """Return the row of a claim; KeyError where there is none."""
         return self._row_by_name[name]
 
-    def granted(self, name: str) -> tuple[int, ...]:
+    def grants_of(self, name: str) -> tuple[int, ...]:
         """Return how many components of each elastic part a claim holds."""
         row = self._row_by_name[name]
         return tuple(self.rows.granted[row, : self._parts[row]].tolist())

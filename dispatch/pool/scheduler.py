@@ -99,7 +99,7 @@ class ElasticScheduler:
         ValueError
             If it is not in service.
         """
-        if name not in self.serving():
+        if name not in self.service_order():
             raise ValueError(f"{name!r} is not in service")
         claims = self._claims
         row = claims.row_of(name)
@@ -127,18 +127,18 @@ class ElasticScheduler:
         changed = self._kernels.settle(claims.pool, claims.rows, self._rules, float(now_s))
         return claims.grants(changed)
 
-    def waiting(self) -> tuple[str, ...]:
+    def queue(self) -> tuple[str, ...]:
         """Return those that wait: first those that may preempt, then the line as last ordered."""
         kernels = self._kernels
         return self._claims.line(kernels.URGENT) + self._claims.line(kernels.WAITING)
 
-    def serving(self) -> tuple[str, ...]:
+    def service_order(self) -> tuple[str, ...]:
         """Return those in service, in the order in which elastic components are granted."""
         return self._claims.line(self._kernels.SERVING)
 
-    def granted(self, name: str) -> tuple[int, ...]:
+    def grants_of(self, name: str) -> tuple[int, ...]:
         """Return how many components of each elastic part an execution holds."""
-        return self._claims.granted(name)
+        return self._claims.grants_of(name)
 
     def free(self) -> dict[str, int]:
         """Return what no claim in service holds; negative where cores exceed a smaller total."""

@@ -97,7 +97,7 @@ def _group(outcomes: tuple[SubmissionOutcome, ...]) -> GroupMetrics:
         len(ended),
         len(outcomes) - len(ended),
         Spread.of(np.array([float(one.turnaround) for one in ended])),
-        Spread.of(np.array([float(one.queued) for one in ended])),
+        Spread.of(np.array([float(one.queuing_time) for one in ended])),
         Spread.of(np.array([one.slowdown for one in ended])),
         Spread.of(np.array([float(one.submission.run) for one in ended])),
     )

@@ -102,7 +102,7 @@ def _record(outcome: SubmissionOutcome, workload: str) -> JobRecord:
         starting_time=started,
         execution_time=ended - started if started is not None and ended is not None else None,
         finish_time=ended,
-        waiting_time=float(outcome.queued) if ran else None,
+        waiting_time=float(outcome.queuing_time) if ran else None,
         turnaround_time=turnaround,
         stretch=None if turnaround is None else turnaround / float(submission.run),
         # The simulated pool is one: which machine held what is not its matter.

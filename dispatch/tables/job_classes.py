@@ -102,7 +102,8 @@ def instance_of_work(cluster: Cluster, work: JobSample, rng: np.random.Generator
         raise NoWorkError("there is no work to make job classes of")
     unit = _units(cluster, work.resources)
     fitted = {
-        label: fit_job_classes(_scaled(sample, unit), rng) for label, sample in work.samples.items()
+        label: fit_job_classes(_divide_requests(sample, unit), rng)
+        for label, sample in work.samples.items()
     }
     largest = max(fitted, key=lambda label: work.samples[label].jobs)
     names = [
@@ -208,7 +209,7 @@ def work_of_jobs(
     return JobSample(resources, samples, start_h, end_h)
 
 
-def _scaled(sample: ArrivalSample, unit: NDArray[np.float64]) -> ArrivalSample:
+def _divide_requests(sample: ArrivalSample, unit: NDArray[np.float64]) -> ArrivalSample:
     return ArrivalSample.of(sample.arrival_h, sample.request / unit, sample.time_h, sample.weight)
 
 

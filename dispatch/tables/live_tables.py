@@ -140,7 +140,7 @@ class LiveTables:
         current = latest.machines == plan.cluster.machines
         return (latest.table, latest.version) if current else (None, 0)
 
-    def arrived(self, application: Application, at_ms: int) -> None:
+    def count_arrival(self, application: Application, at_ms: int) -> None:
         """Count the components of a best-effort application into the sample."""
         if application.reservation is not None:
             return
@@ -167,7 +167,7 @@ class LiveTables:
         self._forget_before(now_ms - SPAN_MS)
         self._solved = (now_ms, plan.cluster.machines, live)
         self._seen_version = plan.version
-        held, recent = tuple(_held(plan, now_ms)), tuple(self._recent(plan.cluster))
+        held, recent = tuple(_holdings_today(plan, now_ms)), tuple(self._recent_jobs(plan.cluster))
         return TableJob(now_ms, plan.version, plan.cluster, held, recent)
 
     def solve(self, job: TableJob) -> None:
@@ -198,7 +198,7 @@ class LiveTables:
         while self._arrivals and self._arrivals[0].at_ms < at_ms:
             self._arrivals.popleft()
 
-    def _recent(self, cluster: Cluster) -> Iterator[JobGroup]:
+    def _recent_jobs(self, cluster: Cluster) -> Iterator[JobGroup]:
         """Yield the jobs of the best-effort components of the last day that machines could run."""
         for one in self._arrivals:
             if any(_holds(group, one) for group in cluster.machines):
@@ -208,7 +208,7 @@ class LiveTables:
                 )
 
 
-def _held(plan: Plan, now_ms: int) -> Iterator[_Held]:
+def _holdings_today(plan: Plan, now_ms: int) -> Iterator[_Held]:
     """Yield what the atoms hold of reservations that hold something in the next day."""
     step_ms = plan.grid.step_ms
     first, last = now_ms // step_ms, (now_ms + SPAN_MS) // step_ms

@@ -88,7 +88,9 @@ def allocate(
     first = _optimal(solve(model, limits, solver=solver))
     solutions = [first]
     if canonical:
-        solutions.append(_optimal(solve(problem.ranked(first.objective), limits, solver=solver)))
+        solutions.append(
+            _optimal(solve(problem.with_fixed_rate(first.objective), limits, solver=solver))
+        )
     per_machine = np.zeros(instance.rate.shape)
     per_machine[problem.pair_j, problem.pair_k] = np.maximum(solutions[-1].block("jobs"), 0.0)
     rate = first.objective * instance.configurations.machines
@@ -101,7 +103,7 @@ class _Problem:
 
     def __init__(self, instance: LotesInstance) -> None:
         self.instance = instance
-        self.unserved = instance.unserved()
+        self.unserved = instance.classes_without_machine()
         asks = (instance.classes.request > 0).any(axis=1)
         served = instance.usable.any(axis=0)
         # A fluid model: a class that fits somewhere may also flow where a whole job would not fit.
@@ -124,7 +126,7 @@ class _Problem:
         self._add_rows(model, 0.0)
         return model
 
-    def ranked(self, rate: float) -> LinearModel:
+    def with_fixed_rate(self, rate: float) -> LinearModel:
         """The same rows with lambda fixed; prefers pairs in row-major order."""
         model = LinearModel("LoTES allocation, canonical vertex")
         # Solvers return about eight digits; the optimum itself bounds the rate from above.

@@ -113,7 +113,7 @@ def assignment_model(
         ),
         lower=0.0,
     )
-    total = configurations.count.astype(np.float64) if whole else _present(configurations.count)
+    total = configurations.count.astype(np.float64) if whole else _presence(configurations.count)
     having = np.bincount(bins.configuration, minlength=total.size) > 0
     model.add_rows(  # (9)
         "machines",
@@ -125,7 +125,7 @@ def assignment_model(
     return model, used
 
 
-def _present(count: NDArray[np.int64]) -> FloatArray:
+def _presence(count: NDArray[np.int64]) -> FloatArray:
     return (count > 0).astype(np.float64)
 
 
@@ -151,7 +151,7 @@ def assign(
     """
     served = served_by(instance, bins)
     if not served.any():
-        return _rounded(instance, bins, np.zeros(len(bins.jobs)), 0.0, None)
+        return _round_up(instance, bins, np.zeros(len(bins.jobs)), 0.0, None)
     model, _ = assignment_model(instance, bins, served, whole=whole)
     if solver == "highs" and not whole and len(bins.jobs) > MANY_BINS:
         limits = _without_presolve(limits or SolveLimits())
@@ -164,7 +164,7 @@ def assign(
     count = instance.configurations.count[bins.configuration]
     fractional = np.maximum(solution.block("used"), 0.0) * (1 if whole else count)
     rate = float(solution.block("rate")[0]) * instance.configurations.machines
-    return _rounded(instance, bins, fractional, rate, solution)
+    return _round_up(instance, bins, fractional, rate, solution)
 
 
 def _without_presolve(limits: SolveLimits) -> SolveLimits:
@@ -178,7 +178,7 @@ def served_by(instance: LotesInstance, bins: Bins) -> NDArray[np.bool_]:
     return np.asarray(held.any(axis=0) & (instance.classes.share > 0))
 
 
-def _rounded(
+def _round_up(
     instance: LotesInstance,
     bins: Bins,
     fractional: FloatArray,

@@ -69,7 +69,7 @@ def enumerate_bins(
             left = left - most[:, None] * need
             break
         _check_limit(int((most + 1).sum()), fitting.size, limit)
-        bins, left = _branched(bins, left, most, int(place), need)
+        bins, left = _branch(bins, left, most, int(place), need)
     maximal = np.ones(len(bins), dtype=np.bool_)
     for index in fitting:
         maximal &= how_many_rows(left, scaled[index]) == 0
@@ -98,7 +98,7 @@ def how_many_rows(left: FloatArray, scaled: FloatArray) -> NDArray[np.int64]:
     return np.asarray(np.floor(count + FIT_TOLERANCE), dtype=np.int64)
 
 
-def _branched(
+def _branch(
     bins: Counts, left: FloatArray, most: NDArray[np.int64], place: int, need: FloatArray
 ) -> tuple[Counts, FloatArray]:
     """Every partial bin with 0 to `most` jobs of one class more."""

@@ -53,21 +53,23 @@ class MachineConfigurations:
             If shapes disagree, a count is negative or not whole, a capacity is negative, or there
             is no machine at all.
         """
-        counts = _frozen(np.asarray(count, dtype=np.float64))
-        capacities = _frozen(np.asarray(capacity, dtype=np.float64))
+        counts = _read_only_copy(np.asarray(count, dtype=np.float64))
+        capacities = _read_only_copy(np.asarray(capacity, dtype=np.float64))
         if capacities.ndim != 2 or capacities.shape != (counts.size, len(resources)):
             raise ValueError(
                 f"capacity has shape {capacities.shape}: expected one row for each of "
                 f"{counts.size} configurations and one column for each of {list(resources)}"
             )
-        labels = tuple(names) if names is not None else _numbered("configuration", counts.size)
+        labels = (
+            tuple(names) if names is not None else _numbered_names("configuration", counts.size)
+        )
         if len(labels) != counts.size:
             raise ValueError(f"{len(labels)} names for {counts.size} configurations")
         _check_numbers(counts, "count", labels)
         _check_numbers(capacities, "capacity", labels)
         if (counts != np.round(counts)).any() or counts.sum() == 0:
             raise ValueError(f"count is {counts.tolist()}: expected whole numbers, not all zero")
-        return cls(labels, tuple(resources), _frozen(counts.astype(np.int64)), capacities)
+        return cls(labels, tuple(resources), _read_only_copy(counts.astype(np.int64)), capacities)
 
     @property
     def machines(self) -> int:
@@ -79,7 +81,7 @@ class MachineConfigurations:
         """Configuration of each machine, shape (machines,): machines are numbered in order."""
         return np.repeat(np.arange(self.count.size, dtype=np.int32), self.count)
 
-    def scaled(self, share: float) -> MachineConfigurations:
+    def with_share(self, share: float) -> MachineConfigurations:
         """The same proportions with `share` of the machines, at least one of each configuration.
 
         Raises
@@ -136,8 +138,8 @@ class JobClasses:
             are zero.
         """
         shares = np.asarray(share, dtype=np.float64)
-        requests = _frozen(np.asarray(request, dtype=np.float64))
-        times = _frozen(np.asarray(time_h, dtype=np.float64))
+        requests = _read_only_copy(np.asarray(request, dtype=np.float64))
+        times = _read_only_copy(np.asarray(time_h, dtype=np.float64))
         if shares.ndim != 1 or requests.ndim != 2 or times.shape != shares.shape:
             raise ValueError(
                 f"shapes {shares.shape}, {requests.shape}, {times.shape} of share, request and "
@@ -145,7 +147,7 @@ class JobClasses:
             )
         if requests.shape[0] != shares.size:
             raise ValueError(f"{requests.shape[0]} rows of requests for {shares.size} shares")
-        labels = tuple(names) if names is not None else _numbered("class", shares.size)
+        labels = tuple(names) if names is not None else _numbered_names("class", shares.size)
         if len(labels) != shares.size:
             raise ValueError(f"{len(labels)} names for {shares.size} classes")
         for values, what in ((shares, "share"), (requests, "request"), (times, "time_h")):
@@ -155,7 +157,9 @@ class JobClasses:
         if shares.sum() <= 0:
             raise ValueError("every share is 0: expected at least one class that arrives")
         units = np.ones(requests.shape[1]) if scale is None else np.array(scale, dtype=np.float64)
-        return cls(labels, _frozen(shares / shares.sum()), requests, times, _frozen(units))
+        return cls(
+            labels, _read_only_copy(shares / shares.sum()), requests, times, _read_only_copy(units)
+        )
 
     def nearest(self, request: ArrayLike) -> NDArray[np.int64]:
         """Class whose mean request is nearest, in units of `scale`; shape (n,) for (n, L)."""
@@ -227,7 +231,7 @@ class LotesInstance:
         except ValueError:
             raise ValueError(f"speed has shape {np.shape(speed)}: expected {shape}") from None
         _check_numbers(speeds, "speed", configurations.names)
-        return cls(configurations, classes, _frozen(speeds / classes.time_h))
+        return cls(configurations, classes, _read_only_copy(speeds / classes.time_h))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -251,7 +255,7 @@ class LotesInstance:
         """Pairs with machines, a positive rate, and room for one mean job, shape (J, K)."""
         return (self.rate > 0) & self.fits & (self.configurations.count[:, None] > 0)
 
-    def unserved(self) -> tuple[Unserved, ...]:
+    def classes_without_machine(self) -> tuple[Unserved, ...]:
         """Classes without a usable pair, each with the reason and the nearest configuration."""
         usable, fill = self.usable, self.fill()
         present = self.configurations.count > 0
@@ -270,11 +274,11 @@ class LotesInstance:
         return tuple(found)
 
 
-def _numbered(kind: str, count: int) -> tuple[str, ...]:
+def _numbered_names(kind: str, count: int) -> tuple[str, ...]:
     return tuple(f"{kind}-{index + 1}" for index in range(count))
 
 
-def _frozen(array: NDArray[_Number]) -> NDArray[_Number]:
+def _read_only_copy(array: NDArray[_Number]) -> NDArray[_Number]:
     copy = np.array(array)
     copy.flags.writeable = False
     return copy

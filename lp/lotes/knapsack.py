@@ -62,7 +62,7 @@ def surrogate_weights(values: Floats, scaled: Floats) -> Floats:
 
 
 @njit(cache=True)
-def _most(left: Floats, need: Floats, tolerance: float) -> int:
+def _count_fit(left: Floats, need: Floats, tolerance: float) -> int:
     """How many jobs of one class fit in what is left."""
     count = np.inf
     for res in range(need.size):
@@ -148,7 +148,7 @@ def best_bin(
                 value[classes] = 0.0
                 depth = classes
                 continue
-            counts[depth] = _most(left[depth], scaled[order[depth]], tolerance)
+            counts[depth] = _count_fit(left[depth], scaled[order[depth]], tolerance)
         k = order[depth]
         left[depth + 1] = left[depth] - counts[depth] * scaled[k]
         value[depth + 1] = value[depth] + counts[depth] * values[k]
@@ -166,7 +166,7 @@ def topped_up(
         if jobs[k] > 0:
             left -= jobs[k] * scaled[k]
     for k in order:
-        more = max(_most(left, scaled[k], tolerance), 0)
+        more = max(_count_fit(left, scaled[k], tolerance), 0)
         if more > 0:
             full[k] += more
             left -= more * scaled[k]

@@ -62,7 +62,7 @@ class LotesResult:
         return self.assignment.arrival_rate
 
     @property
-    def unserved(self) -> tuple[Unserved, ...]:
+    def classes_without_machine(self) -> tuple[Unserved, ...]:
         """Classes that no machine can serve; their own rate is zero."""
         return self.allocation.unserved
 
@@ -96,7 +96,7 @@ class LotesResult:
         lines += [
             f"class {left.name!r} gets nothing: {left.reason} (nearest: {left.nearest}, "
             f"{left.shortfall:.2f} of it)"
-            for left in self.unserved
+            for left in self.classes_without_machine
         ]
         return lines
 
@@ -128,7 +128,7 @@ class LotesResult:
                     "nearest": left.nearest,
                     "shortfall": left.shortfall if np.isfinite(left.shortfall) else None,
                 }
-                for left in self.unserved
+                for left in self.classes_without_machine
             ],
             "free": list(self.allocation.free),
             "solves": [solution.to_json() for solution in self.allocation.solutions],

@@ -82,9 +82,9 @@ def price_bins(
     rates: list[float] = []
     basis: Basis | None = None
     most = min(_ROUNDS, max(_CLASS_ROUNDS // instance.shape[1], _FEWEST_ROUNDS))
-    while columns.served.any() and len(rates) < most and not _stalled(rates):
+    while columns.served.any() and len(rates) < most and not _has_stalled(rates):
         bins = columns.bins()
-        solution = _solved(instance, bins, columns.served, limits, basis)
+        solution = _solve_master(instance, bins, columns.served, limits, basis)
         basis = solution.basis
         proven, found = columns.price(-solution.duals("serve"), steps)
         bound = min(bound, proven)
@@ -102,7 +102,7 @@ def price_bins(
     return PricedBins(bins, proven_rate, len(rates))
 
 
-def _stalled(rates: list[float]) -> bool:
+def _has_stalled(rates: list[float]) -> bool:
     """Column generation ends in a long tail: with hundreds of classes it buys little."""
     if len(rates) <= _PATIENCE:
         return False
@@ -119,7 +119,7 @@ def _check_size(instance: LotesInstance) -> None:
         )
 
 
-def _solved(
+def _solve_master(
     instance: LotesInstance,
     bins: Bins,
     served: NDArray[np.bool_],
@@ -127,13 +127,13 @@ def _solved(
     basis: Basis | None,
 ) -> Solution:
     model, _ = assignment_model(instance, bins, served)
-    solution = solve(model, limits, start=WarmStart(basis=_extended(basis, model.column_count)))
+    solution = solve(model, limits, start=WarmStart(basis=_extend_basis(basis, model.column_count)))
     if solution.status is not SolveStatus.OPTIMAL:
         raise RuntimeError(f"the LP over priced bins ended {solution.status.value}")
     return solution
 
 
-def _extended(basis: Basis | None, columns: int) -> Basis | None:
+def _extend_basis(basis: Basis | None, columns: int) -> Basis | None:
     """The last basis with new columns, which come last, at their lower bound."""
     if basis is None:
         return None

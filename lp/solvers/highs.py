@@ -103,7 +103,7 @@ def write_model(model: ModelArrays, path: Path) -> None:
     part = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
     try:
         part.touch()  # HiGHS crashes where it cannot open a file, and says nothing of a full disk
-        outcome = _named(model).writeModel(str(part))
+        outcome = _solver_with_names(model).writeModel(str(part))
         with part.open("rb") as written:
             written.seek(-min(part.stat().st_size, 16), os.SEEK_END)
             whole = written.read().rstrip().endswith(_LAST_LINE[path.suffix].encode())
@@ -116,7 +116,7 @@ def write_model(model: ModelArrays, path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _named(model: ModelArrays) -> highspy.Highs:
+def _solver_with_names(model: ModelArrays) -> highspy.Highs:
     """Return a solver that holds a model, every column and row named after its block."""
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
@@ -288,7 +288,7 @@ def _bound(info: highspy.HighsInfo, model: ModelArrays, status: SolveStatus) -> 
         return float(info.mip_dual_bound)
     if status is SolveStatus.OPTIMAL:
         return float(info.objective_function_value)
-    return model.unproven
+    return model.no_bound
 
 
 def _read_basis(highs: highspy.Highs) -> Basis | None:

@@ -92,7 +92,7 @@ class OrToolsBackend:
             stop=stop,
             solver=self.name,
             objective=objective,
-            bound=objective if optimal else model.unproven,
+            bound=objective if optimal else model.no_bound,
             values=values,
             row_duals=np.array(solver.dual_values()) if optimal else np.empty(0),
             reduced_costs=np.array(solver.reduced_costs()) if optimal else np.empty(0),

@@ -49,7 +49,7 @@ class PulpBackend:
             for variable, value in zip(variables, start.values, strict=True):
                 if math.isfinite(value):
                     variable.setInitialValue(value)
-        solver = self._configured(model, limits, warm)
+        solver = self._make_solver(model, limits, warm)
         built = clock()
         try:
             problem.solve(solver)
@@ -61,7 +61,7 @@ class PulpBackend:
         seconds = built - began, solved - built
         return self._read(model, problem, (variables, sides), seconds)
 
-    def _configured(self, model: ModelArrays, limits: SolveLimits, warm: bool) -> pulp.LpSolver:
+    def _make_solver(self, model: ModelArrays, limits: SolveLimits, warm: bool) -> pulp.LpSolver:
         arguments: dict[str, object] = {"msg": False}
         if math.isfinite(limits.solver_time_s):
             arguments["timeLimit"] = limits.solver_time_s
@@ -101,7 +101,7 @@ class PulpBackend:
             stop=stop,
             solver=self.name,
             objective=objective,
-            bound=objective if optimal else model.unproven,
+            bound=objective if optimal else model.no_bound,
             values=values,
             row_duals=_duals(model, sides) if dual else np.empty(0),
             build_s=seconds[0],

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from planner.adaptation.recurring import holds_more, regained, runs_told, salvage, ways_back
+from planner.adaptation.recurring import holds_more, regain, runs_told, salvage, ways_back
 from planner.adaptation.relocation import (
     Relocator,
     has_lost_slots,
@@ -89,7 +89,7 @@ def adapt(
     _find_machines(plan, base)
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
-    waiting = [one for one in _degraded(plan) if one.number not in done.moved]
+    waiting = [one for one in _degraded_by_value(plan) if one.number not in done.moved]
     return _Answer(repair, done, used).adaptation(waiting)
 
 
@@ -110,7 +110,7 @@ def _find_machines(plan: Plan, draft: DraftPlan) -> None:
     draft.machines.shared.shown.update(found.held)
 
 
-def _degraded(plan: Plan) -> Iterator[Commitment]:
+def _degraded_by_value(plan: Plan) -> Iterator[Commitment]:
     """Yield what is degraded, most valuable first."""
     numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
     commitments = [commitment_of(plan, number) for number in numbers.tolist()]
@@ -129,9 +129,9 @@ class _Answer:
     def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
         """Return the whole answer; `waiting` are degraded and may come back."""
         cost = self.repair.cost(self.draft)
-        lost = [(one, self._with_slots(one, salvage(self.draft, one))) for one in self._dropped()]
+        lost = [(one, self._with_slots(one, salvage(self.draft, one))) for one in self._losers()]
         cut = {commitment.number for commitment, _ in lost}
-        for commitment in self._restored([one for one in waiting if one.number not in cut]):
+        for commitment in self._restore([one for one in waiting if one.number not in cut]):
             self._settle(commitment)
         self._note_moves()
         search = self._search()
@@ -154,7 +154,7 @@ class _Answer:
         changes, affected = tuple(self.changes), tuple(self.affected)
         return Adaptation(changes, affected, cost, self.plan.version, short, relocated)
 
-    def _dropped(self) -> list[Commitment]:
+    def _losers(self) -> list[Commitment]:
         """Return what found no place and holds something it must lose, most valuable first."""
         found = [
             one
@@ -210,7 +210,7 @@ class _Answer:
                 self._note(change, self.repair.commitment(number), Effect.RELOCATED, 0.0)
         return total
 
-    def _restored(self, waiting: list[Commitment]) -> list[Commitment]:
+    def _restore(self, waiting: list[Commitment]) -> list[Commitment]:
         """Bring back what has a place; return the rest. Who moves for one may make room for two."""
         while waiting:
             left = [one for one in waiting if not self._bring_back(one)]
@@ -232,7 +232,7 @@ class _Answer:
 
     def _settle(self, commitment: Commitment) -> None:
         """Give a commitment that stays degraded more of its runs, or give it up, or let it wait."""
-        more = regained(self.draft, commitment)
+        more = regain(self.draft, commitment)
         if more is not None:
             known = self.plan.table.degradations.get(commitment.number)
             reason = "" if known is None else known.reason
@@ -273,7 +273,7 @@ class _Answer:
                         missing = format_amount(named.resource, -int(part.min()))
                         label = f" with {named.label}" if named.label else ""
                         return (
-                            f"machines{label} were lost: from {_when(at, self.plan)} on, up to "
+                            f"machines{label} were lost: from {_time_at(at, self.plan)} on, up to "
                             f"{missing} too little is left, and no other place is free"
                         )
             if exceeds_machines(ledger, [taking]):
@@ -291,7 +291,7 @@ class _Answer:
         machines = None
         if self.draft.machines is not None:
             first = max(self.plan.now, self.plan.ledger.first)
-            room, packed = self.draft.machines.room(), self.plan.packed.copy()
+            room, packed = self.draft.machines.room(), self.plan.packing.copy()
             machines = TrialMachines(room, cluster, first, packed)
         return OfferSearch(view, cluster, machines=machines)
 
@@ -311,9 +311,9 @@ class _Answer:
             named, free = ledger.book.rows[row], ledger.free[row]
             at = int((free < 0).argmax()) + ledger.first
             amount = format_amount(named.resource, -int(free.min()))
-            return f"{amount} too little from {_when(at, self.plan)} on"
+            return f"{amount} too little from {_time_at(at, self.plan)} on"
         return ""
 
 
-def _when(step: int, plan: Plan) -> str:
+def _time_at(step: int, plan: Plan) -> str:
     return time_text(step, plan.grid)

@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.adaptation.lost_slots import outage_intervals
 from planner.adaptation.relocation import promises_machines, slots_on
-from planner.adaptation.repair import standing
+from planner.adaptation.repair import present_holders
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import takings_of
 from planner.capacity.profile import FreeProfile
@@ -85,7 +85,7 @@ def drained_from(plan: Plan, cluster: Cluster, outage: Outage) -> int:
     start, end = grid.floor(outage.start_ms), min(grid.ceil(outage.end_ms), grid.horizon)
     away = replace(cluster, outages=(*cluster.outages, outage))
     ledger = FreeProfile(CapacityRows(away), grid, plan.ledger.first)
-    for number in standing(plan).tolist():
+    for number in present_holders(plan).tolist():
         commitment = commitment_of(plan, number)
         if commitment.started:
             takings = takings_of(

@@ -23,7 +23,7 @@ def lost_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: int) 
     """
     slots = held.slots
     later = slots[:, 1] > now
-    crowded = _crowded(held, cluster, grid, now)
+    crowded = _overfull_slots(held, cluster, grid, now)
     hit = np.zeros(len(slots), dtype=bool)
     if len(crowded):
         named = np.flatnonzero(later & np.isin(slots[:, 3], crowded[:, 0]))
@@ -47,7 +47,7 @@ def _overlap(slots: I64, intervals: I64, now: int) -> NDArray[np.bool_]:
     return hit
 
 
-def _crowded(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: int) -> I64:
+def _overfull_slots(held: StandingSlots, cluster: Cluster, grid: TimeGrid, now: int) -> I64:
     """Return int64[n, 3]: (machine, start, end) where slots take more than a machine has.
 
     A sweep over starts and ends, machine by machine; an outage takes all that a machine has.

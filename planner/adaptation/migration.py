@@ -85,7 +85,9 @@ def lay_plan(plan: Plan, budget: int = EJECTIONS) -> Migration:
     ]
     laid = [number for number in holdings if number not in homeless]
     changes += [
-        relocate_change(plan, number, _laid(relocator, plan.now, number, holdings[number]), LAID)
+        relocate_change(
+            plan, number, _with_slots(relocator, plan.now, number, holdings[number]), LAID
+        )
         for number in laid
     ]
     stay = [plan.table.id_of(number) for number in holdings if number in homeless]
@@ -137,7 +139,7 @@ def _to_come(pieces: Slots, now: int) -> list[tuple[int, int, int]]:
     return [(start, end, bundles) for (start, end), bundles in found.items()]
 
 
-def _laid(relocator: Relocator, now: int, number: int, holding: Holding) -> Holding:
+def _with_slots(relocator: Relocator, now: int, number: int, holding: Holding) -> Holding:
     """Return a holding with the slots that were found; its past stands nowhere."""
     slots: list[Slots] = []
     for place, atom in enumerate(holding.atoms):
@@ -145,6 +147,6 @@ def _laid(relocator: Relocator, now: int, number: int, holding: Holding) -> Hold
         past = [
             [start, min(end, now), n, NOWHERE] for start, end, n in pieces.tolist() if start < now
         ]
-        new = relocator.found(number, place)[0]
+        new = relocator.result_of(number, place)[0]
         slots.append(sort_slots(np.concatenate([slots_of(past), new])))
     return with_slots(holding, slots)

@@ -29,9 +29,9 @@ def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
     Occurrences are commitments of their own, so that one lost night does not cost the others. Each
     atom is taken back as it was; the occurrence holds all of its atoms or none.
     """
-    if not within(draft.held(commitment), commitment.before):
+    if not within(draft.holding_of(commitment), commitment.before):
         draft.strip(commitment)  # to end its leases it would need more than it had
-    held = draft.held(commitment)
+    held = draft.holding_of(commitment)
     groups: dict[str, list[AtomAllocation]] = {}
     known = {atom.path for atom in held.atoms}
     for atom, path, rows in commitment.occurrences():
@@ -42,22 +42,22 @@ def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
         more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
         if draft.hold_beside(commitment, atoms):
             held = more
-    return _spanning(held, commitment)
+    return _set_span(held, commitment)
 
 
-def _spanning(held: Holding, commitment: Commitment) -> Holding:
+def _set_span(held: Holding, commitment: Commitment) -> Holding:
     """Return a holding that says when it begins and is over."""
     finish = max((int(atom.rows[-1, 1]) for atom in held.atoms), default=held.finish)
     return Holding(held.atoms, min(commitment.before.begin, finish), finish)
 
 
-def regained(draft: DraftPlan, commitment: Commitment) -> Holding | None:
+def regain(draft: DraftPlan, commitment: Commitment) -> Holding | None:
     """Return what a degraded recurrence holds with the occurrences that fit again, or None.
 
     Its past is broken, so it stays degraded; what is still to come, and what a later horizon brings
     in, is held nevertheless. The offset is that of any occurrence it holds.
     """
-    held = draft.held(commitment)
+    held = draft.holding_of(commitment)
     there = {path for _, path, _ in commitment.occurrences()}
     groups: dict[str, list[AtomAllocation]] = {}
     for path, atom, rows in _pattern(commitment):
@@ -68,7 +68,7 @@ def regained(draft: DraftPlan, commitment: Commitment) -> Holding | None:
     for atoms in groups.values():
         if draft.hold_beside(commitment, atoms):
             more = Holding(more.atoms + tuple(atoms), more.begin, more.finish)
-    return None if more is held else _spanning(more, commitment)
+    return None if more is held else _set_span(more, commitment)
 
 
 def _pattern(commitment: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows]]:
@@ -86,7 +86,7 @@ def _pattern(commitment: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows
             continue
         atom, rows = held[paths[known]]
         for path, shift in zip(paths, shifts, strict=True):
-            yield path, atom, _moved(rows, shift - shifts[known])
+            yield path, atom, _shift_rows(rows, shift - shifts[known])
 
 
 def holds_more(plan: Plan, commitment: Commitment) -> bool:
@@ -128,7 +128,7 @@ def runs_told(plan: Plan, commitment: Commitment) -> str:
 
 def ways_back(plan: Plan, commitment: Commitment) -> Iterator[Move]:
     """Yield the moves that make a degraded commitment whole, that which disturbs least first."""
-    whole = refilled(plan, commitment)
+    whole = refill(plan, commitment)
     if whole is not None:
         yield whole
     keep = {
@@ -142,7 +142,7 @@ def ways_back(plan: Plan, commitment: Commitment) -> Iterator[Move]:
             yield move
 
 
-def refilled(plan: Plan, commitment: Commitment) -> Move | None:
+def refill(plan: Plan, commitment: Commitment) -> Move | None:
     """Return a recurrence with one offset made whole again, or None where that is no way.
 
     The offset is that of any occurrence it still holds; none that it lacks may have begun.
@@ -157,7 +157,8 @@ def refilled(plan: Plan, commitment: Commitment) -> Move | None:
         shifts = shifts_of(graph, vertex).tolist()
         paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
         base = next(
-            (_moved(held[p], -s) for p, s in zip(paths, shifts, strict=True) if p in held), None
+            (_shift_rows(held[p], -s) for p, s in zip(paths, shifts, strict=True) if p in held),
+            None,
         )
         if base is None or len(shifts) < 2:
             return None
@@ -171,6 +172,6 @@ def refilled(plan: Plan, commitment: Commitment) -> Move | None:
     return Move(commitment, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
 
 
-def _moved(rows: Rows, shift: int) -> Rows:
+def _shift_rows(rows: Rows, shift: int) -> Rows:
     moved: Rows = rows + np.array([shift, shift, 0])
     return moved

@@ -151,7 +151,7 @@ class Relocator:
     def run(self, budget: int = EJECTIONS) -> Relocation:
         """Return the new slots; `budget` is how many others may be moved for them."""
         lost = lost_slots(self.held, self.cluster, self.plan.grid, self.plan.now)
-        return self.lay(self._lifted(lost), budget) if len(lost) else Relocation()
+        return self.lay(self._lift(lost), budget) if len(lost) else Relocation()
 
     def lay(self, pieces: Iterable[Piece], budget: int = EJECTIONS) -> Relocation:
         """Return the slots that there are for pieces, and what finds none."""
@@ -171,7 +171,7 @@ class Relocator:
         if missed:
             self._eject(missed, budget)
 
-    def found(self, number: int, atom: int) -> tuple[Slots, Slots]:
+    def result_of(self, number: int, atom: int) -> tuple[Slots, Slots]:
         """Return the new slots of an atom, and those that found no machine."""
         key = number, atom
         return slots_of(self._new.get(key, [])), slots_of(self._nowhere.get(key, []))
@@ -187,7 +187,7 @@ class Relocator:
         self._kinds[piece.number, piece.atom] = piece.kind
         where.setdefault((piece.number, piece.atom), []).extend(slots)
 
-    def _lifted(self, lost: NDArray[np.int64]) -> list[Piece]:
+    def _lift(self, lost: NDArray[np.int64]) -> list[Piece]:
         """Give lost slots back, put back what can stay, and return the rest as pieces."""
         held, room, now = self.held, self.room, self.plan.now
         for kind in np.unique(held.kind[lost]).tolist():
@@ -247,13 +247,13 @@ class Relocator:
                 self._note(self._nowhere, piece, [[piece.start, piece.end, left, NOWHERE]])
         ejection.close()
 
-    def standing(self) -> Iterator[tuple[int, tuple[int, int], list[int]]]:
+    def new_slots(self) -> Iterator[tuple[int, tuple[int, int], list[int]]]:
         """Yield (kind, atom as (number, place), slot) of every new slot."""
         for key, slots in self._new.items():
             for slot in slots:
                 yield self._kinds[key], key, slot
 
-    def kept(self) -> NDArray[np.int64]:
+    def slots_in_place(self) -> NDArray[np.int64]:
         """Return the places of slots that still stand, in `slots`."""
         return np.flatnonzero(~self._gone & (self._slots[:, 1] > self.plan.now))
 
@@ -295,8 +295,8 @@ class _Ejection:
         self._of = relocator
         plan, held = relocator.plan, relocator.held
         self.found = False
-        places = relocator.kept()
-        new = list(relocator.standing())
+        places = relocator.slots_in_place()
+        new = list(relocator.new_slots())
         #: (kind, atom, slot as a list) or (place in `slots`) by number on the board.
         self._new = new
         self._places = places
@@ -329,7 +329,7 @@ class _Ejection:
     def insert(self, piece: Piece, budget: int) -> int:
         """Find one bundle a machine; return how many slots were moved to find out."""
         rule: MachineRule = self._of.held.kinds[piece.kind][2]
-        own = self._allowed(piece) if rule.spread else None
+        own = self._rule_mask(piece) if rule.spread else None
         one = (piece.start, piece.end, 1)
         moves, count = self._board.insert(one, self._kind_number[piece.kind], own, budget)
         self.found = bool(moves)
@@ -340,7 +340,7 @@ class _Ejection:
             self._left -= 1
         return count
 
-    def _allowed(self, piece: Piece) -> NDArray[np.bool_]:
+    def _rule_mask(self, piece: Piece) -> NDArray[np.bool_]:
         """Return bool[machine]: where the rule of an atom lets one more bundle stand."""
         _, label, rule = self._of.held.kinds[piece.kind]
         allowed = self._board.with_label(label)

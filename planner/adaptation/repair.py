@@ -83,7 +83,7 @@ class Repair:
         self.shortage = shortage_of(draft.ledger)
         self.moves = CommitmentMoves(plan, self.shortage)
         self.nominal = draft.ledger.book.cluster.nominal
-        numbers = standing(plan)
+        numbers = present_holders(plan)
         self._standing = numbers[~np.isin(numbers, list(pinned))] if pinned else numbers
         self._commitments: dict[int, Commitment] = {}
         self.hit = self._hit()
@@ -114,7 +114,7 @@ class Repair:
 
     def cost(self, draft: DraftPlan) -> Cost:
         """Return what a draft does to commitments."""
-        dropped = sum(self._lost(one) for one in draft.lifted.values())
+        dropped = sum(self._loss_of(one) for one in draft.lifted.values())
         moved = sum(
             work_moved(one.before, holding, self.plan.now, self.nominal)
             for one, _, holding in draft.moved.values()
@@ -122,7 +122,7 @@ class Repair:
         return Cost(round(dropped, 6), round(moved, 6))
 
     @staticmethod
-    def _lost(commitment: Commitment) -> float:
+    def _loss_of(commitment: Commitment) -> float:
         """Return what dropping a commitment costs: nothing where it is not kept anyway."""
         return 0.0 if commitment.state is State.DEGRADED else commitment.value
 
@@ -139,7 +139,7 @@ class Repair:
             if deadline.is_over():
                 break
         assert best is not None
-        return self._improved(*best, used.seed, deadline)
+        return self._improve(*best, used.seed, deadline)
 
     def _orders(self) -> list[list[Commitment]]:
         """Return the orders in which commitments are lifted."""
@@ -188,7 +188,7 @@ class Repair:
                 continue
             any(draft.place(move, self.agent) for move in self.moves.of(draft, commitment))
 
-    def _improved(self, cost: Cost, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
+    def _improve(self, cost: Cost, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
         """Lift a few commitments around one that found no place, as long as that helps."""
         if not draft.lifted or cost.dropped <= 0:
             return draft
@@ -250,7 +250,7 @@ class Repair:
         return [self.commitment(near[i]) for i in chosen]
 
 
-def standing(plan: Plan) -> NDArray[np.int64]:
+def present_holders(plan: Plan) -> NDArray[np.int64]:
     """Return the numbers of those that hold something from now on, in order of admission."""
     meta = plan.table.meta
     live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])

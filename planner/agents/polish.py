@@ -143,7 +143,7 @@ def _cheap_views(request: Request, beside: PlanView) -> list[PlanView]:
     levels = np.unique(factors[max(0, first - beside.first) : last - beside.first])[:-1]
     if len(levels) > _LEVELS:
         levels = levels[np.linspace(0, len(levels) - 1, _LEVELS).astype(np.int64)]
-    return [beside.closed(factors > level) for level in levels]
+    return [beside.without_steps(factors > level) for level in levels]
 
 
 def _rank(request: Request, result: PlacementResult, view: PlanView) -> Rank:

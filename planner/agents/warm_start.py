@@ -34,7 +34,7 @@ def warm_start(
     """
     if must_keep is None:
         return list(agent.plan(requests, view, limits))
-    results = list(_standing(must_keep, requests, view))
+    results = list(_kept_results(must_keep, requests, view))
     turns: tuple[Callable[[int], bool], ...] = (
         must_keep.requests.__contains__,
         lambda index: True,
@@ -51,7 +51,7 @@ def warm_start(
     return results
 
 
-def _standing(
+def _kept_results(
     must_keep: MustKeep, requests: Sequence[Request], view: PlanView
 ) -> Sequence[PlacementResult]:
     """Return what stands, a refusal where nothing does.

@@ -238,7 +238,7 @@ def limit_of(row: CapacityRow, calendar: Calendar, grid: TimeGrid, first: int) -
 
 def _quota_row(policy: Quota, resource: str, grid: TimeGrid, first: int) -> NDArray[np.int64]:
     limit = dict(policy.limit)[resource]
-    if not policy.timed:
+    if not policy.needs_origin:
         return np.full(grid.horizon - first, limit, dtype=np.int64)
     values = np.full(grid.horizon - first, UNLIMITED, dtype=np.int64)
     if grid.origin is None:

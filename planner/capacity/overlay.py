@@ -137,7 +137,9 @@ class Overlay:
                 room = np.minimum(room, np.maximum(left, 0) // amount)
         return room
 
-    def added(self, takings: Sequence[Taking]) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
+    def additions(
+        self, takings: Sequence[Taking]
+    ) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
         """Return what takings add to each row of the profile, and to each window average."""
         return self._changes(merge_takings(takings)), self._average_changes(takings)
 
@@ -297,7 +299,7 @@ class Overlay:
         ledger = self.ledger
         window = ledger.book.averages[number].window
         before = ledger.first - ledger.book.longest_window
-        rows = _scaled(takings, number)
+        rows = _rows_in_amounts(takings, number)
         columns = ledger.averages.slack.shape[1]
         low = max(int(rows[:, 0].min(initial=0x7FFFFFFF)) - window + 1 - before, 0)
         high = min(int(rows[:, 1].max(initial=0)) - before, columns)
@@ -308,7 +310,7 @@ class Overlay:
         return RowChange(low, high, area[window:] - area[: high - low])
 
 
-def _scaled(takings: Sequence[Taking], number: int) -> Rows:
+def _rows_in_amounts(takings: Sequence[Taking], number: int) -> Rows:
     """Return the rows that count against an average, in amounts instead of bundles."""
     found = [np.empty((0, 3), dtype=np.int64)]
     for taking in takings:

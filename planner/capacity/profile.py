@@ -73,7 +73,7 @@ class Cells:
             self.slack_low[: self.averages] = block_minima(self.slack[: self.averages])
 
 
-def grown(array: NDArray[np.int64], filled: int, wanted: int) -> NDArray[np.int64]:
+def with_spare_rows(array: NDArray[np.int64], filled: int, wanted: int) -> NDArray[np.int64]:
     """Return a copy with room for half as many rows again."""
     grown = np.empty((wanted + wanted // 2, array.shape[1]), dtype=np.int64)
     grown[:filled] = array[:filled]
@@ -151,7 +151,7 @@ class FreeProfile:
         self._add_rows()
         self._add_averages()
 
-    def rolled(self, grid: TimeGrid, first: int) -> FreeProfile:
+    def roll(self, grid: TimeGrid, first: int) -> FreeProfile:
         """Return the ledger of a later [first, horizon): columns move, nothing is rebuilt."""
         later = FreeProfile(self.book, grid, first)
         self.fill()
@@ -295,8 +295,8 @@ class FreeProfile:
         if cells.rows >= wanted:
             return
         if wanted > len(cells.free):
-            cells.free = grown(cells.free, cells.rows, wanted)
-            cells.low = grown(cells.low, cells.rows, wanted)
+            cells.free = with_spare_rows(cells.free, cells.rows, wanted)
+            cells.low = with_spare_rows(cells.low, cells.rows, wanted)
         for number in range(cells.rows, wanted):
             row = self.book.rows[number]
             cells.free[number] = limit_of(row, self.calendar, self.grid, self.first)
@@ -315,8 +315,8 @@ class FreeProfile:
         if cells.averages >= wanted:
             return
         if wanted > len(cells.slack):
-            cells.slack = grown(cells.slack, cells.averages, wanted)
-            cells.slack_low = grown(cells.slack_low, cells.averages, wanted)
+            cells.slack = with_spare_rows(cells.slack, cells.averages, wanted)
+            cells.slack_low = with_spare_rows(cells.slack_low, cells.averages, wanted)
         for number in range(cells.averages, wanted):
             limit = self.book.averages[number].limit
             cells.slack[number] = cells.slack_low[number] = limit

@@ -38,15 +38,15 @@ class PlanSnapshot:
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int
     ) -> PlanSnapshot:
         """Return the view of `version`, in which `placed` has been committed besides."""
-        return self._changed(placed, version, 1)
+        return self._with_results(placed, version, 1)
 
     def without(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int
     ) -> PlanSnapshot:
         """Return the view of `version`, in which `placed`, which stood in this one, does not."""
-        return self._changed(placed, version, -1)
+        return self._with_results(placed, version, -1)
 
-    def closed(self, steps: NDArray[np.bool_]) -> PlanSnapshot:
+    def without_steps(self, steps: NDArray[np.bool_]) -> PlanSnapshot:
         """Return a view of its own in which no machine is free at some steps."""
         ledger = self._ledger.copy()
         ledger.close(steps)
@@ -62,7 +62,7 @@ class PlanSnapshot:
 
         return Overlay(self._ledger)
 
-    def _changed(
+    def _with_results(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
     ) -> PlanSnapshot:
         from planner.reservations.holding import holding_of

@@ -201,7 +201,7 @@ class Cluster:
         ClusterError
             If a quota holds at times of day and there is no origin to say when a day starts.
         """
-        timed = [p.name for p in self.policies if isinstance(p, Quota) and p.timed]
+        timed = [p.name for p in self.policies if isinstance(p, Quota) and p.needs_origin]
         if timed and self.origin is None:
             raise ClusterError(
                 f"policy {timed[0]!r} holds at times of day; give the cluster an origin"

@@ -212,8 +212,8 @@ def _profile(cluster: Cluster, first: int, end: int) -> Part:
     cells = rows.count * steps
     by_memory = MOST_BYTES / (8 * (2 * rows.count + work))
     most = int(min(by_memory, MOST_ADVANCE_S / _CELL_S / max(1, rows.count)))
-    made = f"{_counted(rows.resources, 'resource')}, {_counted(rows.labels, 'label')} that some"
-    made += f" machines carry, {_counted(rows.limits, 'limit')} of policies"
+    made = f"{_count_of(rows.resources, 'resource')}, {_count_of(rows.labels, 'label')} that some"
+    made += f" machines carry, {_count_of(rows.limits, 'limit')} of policies"
     what = f"{steps:,} steps x {rows.count:,} rows of the profile ({made})"
     longest = duration_text(most * cluster.step_ms)
     fix = f"with these rows {most:,} steps are right, a horizon of {longest}"
@@ -235,7 +235,7 @@ def _machines(cluster: Cluster, _first: int, _end: int) -> Part:
     memory = machines * (_MACHINE_BYTES + _AMOUNT_BYTES * resources)
     fix = "give fewer machines, or fewer resources"
     return Part(
-        f"{_counted(machines, 'machine')} x {_counted(resources, 'resource')}",
+        f"{_count_of(machines, 'machine')} x {_count_of(resources, 'resource')}",
         "/machines",
         fix,
         memory,
@@ -268,7 +268,7 @@ def _outages(cluster: Cluster, first: int, end: int) -> Part:
 
 
 def _quotas(cluster: Cluster, first: int, end: int) -> Part:
-    timed = [p for p in cluster.policies if isinstance(p, Quota) and p.timed]
+    timed = [p for p in cluster.policies if isinstance(p, Quota) and p.needs_origin]
     days = (end - first) * cluster.step_ms // DAY_MS + 1
     rows = sum(
         len(one.limit) * (len(cluster.queues) if one.scope.queue == EACH else 1) for one in timed
@@ -287,5 +287,5 @@ def _prices(cluster: Cluster, first: int, end: int) -> Part:
     return Part(what, "/prices", fix, advance_s=steps * _PRICE_S)
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

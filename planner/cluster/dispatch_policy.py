@@ -107,7 +107,7 @@ class DispatchPolicy:
             raise DispatchPolicyError("reclaim", message, "write false, or leave it out")
 
 
-def completed(words: Mapping[str, Any]) -> dict[str, Any]:
+def complete_words(words: Mapping[str, Any]) -> dict[str, Any]:
     """Return words of a policy, and those left out that follow from them."""
     follows: dict[str, Any] = {}
     order = str(words.get("order", ""))

@@ -99,7 +99,7 @@ class Quota:
     zone: str = "UTC"
 
     @property
-    def timed(self) -> bool:
+    def needs_origin(self) -> bool:
         """Whether it holds only at some times, so that the plan needs an origin."""
         return self.start is not None or bool(self.days)
 

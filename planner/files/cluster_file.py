@@ -22,7 +22,7 @@ from planner.cluster.cluster import (
     Queue,
 )
 from planner.cluster.cost import MOST_NAMED, excesses
-from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, completed
+from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, complete_words
 from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import DAYS
 from planner.files.calendar_files import with_calendar_files
@@ -151,7 +151,7 @@ def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPoli
         raise FileError(path, tuple(problems))
     assert isinstance(document, Mapping)
     try:
-        return DispatchPolicy(**completed(document))
+        return DispatchPolicy(**complete_words(document))
     except DispatchPolicyError as error:
         problem = FileProblem(error.message, f"/{error.key}", fix=error.fix)
         raise FileError(path, (problem,)) from error
@@ -216,7 +216,7 @@ class _ClusterReader:
 
     def _dispatch(self) -> DispatchPolicy:
         try:
-            return DispatchPolicy(**completed(self._document.get("dispatch", {})))
+            return DispatchPolicy(**complete_words(self._document.get("dispatch", {})))
         except DispatchPolicyError as error:
             self._values.note(f"/dispatch/{error.key}", error.message, error.fix)
             return DispatchPolicy()

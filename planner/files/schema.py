@@ -67,7 +67,9 @@ def _check(value: object, schema: Json, root: Json, at: str, found: list[FilePro
         _check_one_of(value, schema, root, at, found)
         return
     if not _has_type(value, schema.get("type")):
-        found.append(FileProblem(f"expected {_expected(schema)}, not {_shown(value)}", at or "/"))
+        found.append(
+            FileProblem(f"expected {_type_words(schema)}, not {_brief_json(value)}", at or "/")
+        )
         return
     if "enum" in schema and value not in schema["enum"]:
         found.append(_not_in(value, [str(one) for one in schema["enum"]], at))
@@ -133,7 +135,7 @@ def _check_scalar(value: object, schema: Json, at: str, found: list[FileProblem]
             found.append(FileProblem("the text is empty", at))
         pattern = schema.get("pattern")
         if pattern is not None and not re.search(pattern, value):
-            found.append(FileProblem(f"{value!r} has another form", at, fix=_described(schema)))
+            found.append(FileProblem(f"{value!r} has another form", at, fix=_advice(schema)))
     elif isinstance(value, float) and not isfinite(value):
         found.append(FileProblem(f"expected a finite number, not {value}", at))
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -151,7 +153,7 @@ def _check_one_of(
     value: object, schema: Json, root: Json, at: str, found: list[FileProblem]
 ) -> None:
     """Accept the first form that fits; else report the form that was plainly meant, or all."""
-    options = [_resolved(option, root) for option in schema["oneOf"]]
+    options = [_resolve(option, root) for option in schema["oneOf"]]
     tag = schema.get("x-tag")
     if tag is not None and isinstance(value, Mapping):
         _check_tagged(value, options, tag, root, at, found)
@@ -167,9 +169,9 @@ def _check_one_of(
     if len(attempts) == 1:
         found.extend(attempts[0])
         return
-    wanted = " or ".join(dict.fromkeys(_expected(option) for option in options))
-    fix = _described(schema)
-    found.append(FileProblem(f"expected {wanted}, not {_shown(value)}", at or "/", fix=fix))
+    wanted = " or ".join(dict.fromkeys(_type_words(option) for option in options))
+    fix = _advice(schema)
+    found.append(FileProblem(f"expected {wanted}, not {_brief_json(value)}", at or "/", fix=fix))
 
 
 def _check_tagged(
@@ -192,7 +194,7 @@ def _check_tagged(
         _check_object(value, known[chosen], root, at, found)
 
 
-def _resolved(schema: Json, root: Json) -> Json:
+def _resolve(schema: Json, root: Json) -> Json:
     reference = schema.get("$ref")
     if reference is None:
         return schema
@@ -223,7 +225,7 @@ def _has_type(value: object, wanted: str | list[str] | None) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _expected(schema: Json) -> str:
+def _type_words(schema: Json) -> str:
     wanted = schema.get("type", "something else")
     names = [wanted] if isinstance(wanted, str) else list(wanted)
     words = " or ".join(_WORDS.get(name, name) for name in names)
@@ -231,7 +233,7 @@ def _expected(schema: Json) -> str:
     return f"{words} ({described})" if described and names != ["object"] else words
 
 
-def _described(schema: Json) -> str | None:
+def _advice(schema: Json) -> str | None:
     described = schema.get("description")
     return None if described is None else f"write {described}"
 
@@ -248,7 +250,7 @@ def _unknown_key(key: str, known: list[str], at: str) -> FileProblem:
     return FileProblem(f"unknown key {key!r}", at, fix=fix)
 
 
-def _shown(value: object) -> str:
+def _brief_json(value: object) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -117,7 +117,7 @@ def lines_of(
         if not raw.strip():
             continue
         try:
-            line = read_line(_parsed(raw), number, origin)
+            line = read_line(_parse_line(raw), number, origin)
         except LineError as error:
             for one in error.problems:
                 report(FileProblem(one.message, one.pointer, number, one.fix))
@@ -156,7 +156,7 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
     )
 
 
-def _parsed(raw: bytes | str) -> object:
+def _parse_line(raw: bytes | str) -> object:
     try:
         return read_json(raw)
     except JsonTextError as error:

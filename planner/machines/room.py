@@ -132,7 +132,7 @@ class MachineRoom:
     def advance(self, grid: TimeGrid, first: int) -> None:
         """Move on to [first, grid.horizon), neither before what it is; new steps are empty."""
         old = self._ring
-        self._ring = old.moved(first, grid.horizon)
+        self._ring = old.roll(first, grid.horizon)
         if self._ring.size != old.size:
             self._rebuild(old)
         self._numbers = self._ring.numbers()
@@ -155,7 +155,7 @@ class MachineRoom:
             kernels = _tree_kernels()
             kernels.set_columns(self._table(), stripes.capacity, stripes.outages, start, end)
 
-    def left(self, step: int) -> I64:
+    def free_at(self, step: int) -> I64:
         """Return int64[machines, resources]: what each has left at a step, in counted units."""
         size = self._ring.size
         row = self._tree[:, size + (step // self._ring.width) % size]

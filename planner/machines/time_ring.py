@@ -30,15 +30,15 @@ class TimeRing:
         most = ROOM_BYTES * _SPARE // (_SPARE + 1)
         width = max(1, -(-steps * column_bytes // max(1, most)))
         ring = cls(width, 1, first // width, _columns(max(first, horizon), width))
-        return ring.grown()
+        return ring.grow()
 
-    def moved(self, first: int, horizon: int) -> TimeRing:
+    def roll(self, first: int, horizon: int) -> TimeRing:
         """Return the ring of [first, horizon) in columns of the same width."""
         end = max(self.end, _columns(horizon, self.width))
         ring = replace(self, first=min(max(self.first, first // self.width), end), end=end)
-        return ring if ring.end - ring.first <= ring.size else ring.grown()
+        return ring if ring.end - ring.first <= ring.size else ring.grow()
 
-    def grown(self) -> TimeRing:
+    def grow(self) -> TimeRing:
         """Return the same columns on a ring with room to grow."""
         columns = max(1, self.end - self.first)
         return replace(self, size=columns + max(2, columns // _SPARE))

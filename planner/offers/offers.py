@@ -21,7 +21,7 @@ from planner.offers.variants import (
     deadline_ms,
     option_name,
     part_left,
-    resized,
+    resize,
     single_options,
     start_ms,
     with_deadline,
@@ -166,7 +166,7 @@ class Seeker:
 
     def trial(self, expression: Expression, agent: Agent | None = None) -> int | None:
         """Return the step at which a variant would end, or None where it is refused."""
-        placed = self._placed(expression, agent or self.agent)
+        placed = self._place(expression, agent or self.agent)
         if placed is None:
             return None
         request, result = placed
@@ -178,14 +178,14 @@ class Seeker:
 
     def begin(self, expression: Expression) -> int | None:
         """Return the step at which a variant would start, or None where it is refused."""
-        placed = self._placed(expression, self.agent)
+        placed = self._place(expression, self.agent)
         if placed is None:
             return None
         request, result = placed
         starts = [int(rows[0, 0]) for _, rows in result.atoms()]
         return min(starts, default=request.graph.submitted)
 
-    def _placed(
+    def _place(
         self, expression: Expression, agent: Agent
     ) -> tuple[Request, PlacementResult] | None:
         if self.stop():
@@ -367,7 +367,7 @@ def _smaller(seeker: Seeker) -> Iterator[Offer]:
     kept: Expression | None = None
     while fails - fits > 1:
         middle = (fits + fails) // 2
-        variant = resized(seeker.expression, middle, SIZE_PARTS)
+        variant = resize(seeker.expression, middle, SIZE_PARTS)
         if variant is not None and seeker.trial(variant) is not None:
             fits, kept = middle, variant
         else:

@@ -46,7 +46,7 @@ class TrialMachines:
     def of(cls, plan: PlanState) -> TrialMachines:
         """Copy what the machines of a Plan have left; only its writer may ask."""
         first = max(plan.now, plan.ledger.first)
-        return cls(plan.room.copy(), plan.cluster, first, plan.packed.copy())
+        return cls(plan.room.copy(), plan.cluster, first, plan.packing.copy())
 
     def take(self, admitted: Iterable[Admitted]) -> None:
         """Take what more reservations are promised for good."""

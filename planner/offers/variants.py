@@ -25,7 +25,7 @@ from rdl.expressions import (
 from rdl.resources import Resources
 
 
-def _moved(instant: Instant, ms: int, context: CompileContext) -> Instant:
+def _shift_instant(instant: Instant, ms: int, context: CompileContext) -> Instant:
     """Return `ms` from the origin: a date where there is a calendar and offsets were not asked.
 
     It means the same time whenever it is sent back, so no offer counts from a submission.
@@ -54,23 +54,23 @@ def _bounds(expression: Expression, context: CompileContext) -> tuple[int | None
 def with_deadline(expression: Expression, ms: int, context: CompileContext) -> Expression:
     """Return the request with another end of its outermost window."""
     assert isinstance(expression, Window)
-    return replace(expression, end=_moved(expression.end, ms, context))
+    return replace(expression, end=_shift_instant(expression.end, ms, context))
 
 
 def with_start(expression: Expression, ms: int, context: CompileContext) -> Expression:
     """Return the request with another start of its outermost window, and the same end."""
     assert isinstance(expression, Window)
     assert expression.start is not None
-    start = _moved(expression.start, ms, context)
+    start = _shift_instant(expression.start, ms, context)
     if not isinstance(expression.end, TimeOfDay):
         return replace(expression, start=start)
     # A time of day is the first after the start: another start could mean another day.
     last = deadline_ms(expression, context)
     assert last is not None
-    return replace(expression, start=start, end=_moved(expression.end, last, context))
+    return replace(expression, start=start, end=_shift_instant(expression.end, last, context))
 
 
-def resized(expression: Expression, part: int, parts: int) -> Expression | None:
+def resize(expression: Expression, part: int, parts: int) -> Expression | None:
     """Return the request with `part` of `parts` of each atom, or None where an atom vanishes.
 
     A malleable atom does less work at the heights it asked for; a gang runs as long with fewer
@@ -82,7 +82,7 @@ def resized(expression: Expression, part: int, parts: int) -> Expression | None:
         case Void():
             return expression
         case Window() | Every():
-            of = resized(expression.of, part, parts)
+            of = resize(expression.of, part, parts)
             return None if of is None else replace(expression, of=of)
         case AnyOf():
             options = _resized_all(expression.options, part, parts)
@@ -95,7 +95,7 @@ def resized(expression: Expression, part: int, parts: int) -> Expression | None:
 def _resized_all(
     expressions: tuple[Expression, ...], part: int, parts: int
 ) -> tuple[Expression, ...] | None:
-    sized = tuple(resized(expression, part, parts) for expression in expressions)
+    sized = tuple(resize(expression, part, parts) for expression in expressions)
     return None if None in sized else tuple(one for one in sized if one is not None)
 
 
@@ -114,7 +114,7 @@ def _resized_atom(atom: Atom, part: int, parts: int) -> Atom | None:
 
 
 def part_left(smaller: Expression, asked: Expression, nominal: Resources) -> float:
-    """Return how much of the work of `asked` is left in `smaller`, which `resized` made of it.
+    """Return how much of the work of `asked` is left in `smaller`, which `resize` made of it.
 
     Work counts by its dominant share of `nominal`, each atom once. Gangs lose whole bundles and
     leases stay whole, so it is mostly less than the part that was tried.

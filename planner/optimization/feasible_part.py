@@ -71,7 +71,7 @@ def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
     while True:
         rest = [index for index in range(len(changes)) if index not in without]
         part = _pooled_part(plan, [changes[index] for index in rest])
-        lacking = _lacking(plan, part.kept)
+        lacking = _machine_conflicts(plan, part.kept)
         if not lacking:
             left = [replace(one, index=rest[one.index]) for one in part.left_out]
             return FeasiblePart(part.kept, tuple(sorted([*left, *without.values()], key=_index_of)))
@@ -92,7 +92,7 @@ def _index_of(conflict: Conflict) -> int:
     return conflict.index
 
 
-def _lacking(plan: Plan, changes: Sequence[Change]) -> list[Conflict]:
+def _machine_conflicts(plan: Plan, changes: Sequence[Change]) -> list[Conflict]:
     """Return the conflicts of changes that machines do not hold together, though the pool does."""
     if not changes:
         return []
@@ -213,7 +213,7 @@ class _Pool:
         losses = any(isinstance(one, Degrade) for one in changes)
         no_loss_needed = losses and not is_short(plan, changes)
         added = {
-            index: _added(overlay, one)
+            index: _additions(overlay, one)
             for index, one in takings.items()
             if not (no_loss_needed and isinstance(changes[index], Degrade))
             and not overlay.fit_shortage(one)
@@ -223,9 +223,9 @@ class _Pool:
         return cls(plan, changes, values, invalid, limited, takings, added, useless)
 
 
-def _added(overlay: Overlay, takings: Sequence[Taking]) -> dict[_Row, RowChange]:
+def _additions(overlay: Overlay, takings: Sequence[Taking]) -> dict[_Row, RowChange]:
     """Return what takings add to each row of the profile and of the window averages."""
-    rows, averages = overlay.added(takings)
+    rows, averages = overlay.additions(takings)
     found = {("free", number): one for number, one in rows.items()}
     return found | {("slack", number): one for number, one in averages.items()}
 

@@ -55,12 +55,14 @@ def _without_place(draft: DraftPlan, commitment: Commitment, agent: Agent) -> Le
     assert commitment.request is not None
     found = agent.plan([commitment.request], draft.view(), Limits())[0]
     if found.code is None:
-        found = _missed(draft, commitment, found) or PlacementResult(Code.TIME_LIMIT, _NOT_TRIED)
+        found = _why_no_machines(draft, commitment, found) or PlacementResult(
+            Code.TIME_LIMIT, _NOT_TRIED
+        )
     assert found.code is not None
     return LeftOut(commitment.id, found.code, found.detail)
 
 
-def _missed(
+def _why_no_machines(
     draft: DraftPlan, commitment: Commitment, result: PlacementResult
 ) -> PlacementResult | None:
     """Return why machines do not hold a request where totals have room for it, or None."""

@@ -82,7 +82,7 @@ class NeighbourhoodSearch:
 
     def _cost(self, draft: DraftPlan, commitment: Commitment) -> PlanCost:
         waits = commitment.number in draft.lifted
-        held = None if waits else draft.held(commitment)
+        held = None if waits else draft.holding_of(commitment)
         return self.cost_model.cost_of(commitment, held, self.value(draft, commitment))
 
     def value(self, draft: DraftPlan, commitment: Commitment) -> float:
@@ -168,13 +168,13 @@ class NeighbourhoodSearch:
     def _trial(self, best: Candidate) -> Candidate | None:
         """Lift a few commitments, place them again; None where one that was kept has no place."""
         draft = best.draft.copy()
-        chosen = self._chosen(draft)
+        chosen = self._choose(draft)
         owed = [one for one in chosen if one.number not in draft.lifted]
         touched = sum((self._cost(draft, one) for one in chosen), PlanCost())
         for one in owed:
             draft.lift(one)
         agent = self.placers[int(self.draw.integers(len(self.placers)))]
-        for one in self._ordered(chosen):
+        for one in self._order(chosen):
             placed = self._place(draft, one, agent)
             if not placed and one in owed:
                 return None
@@ -182,7 +182,7 @@ class NeighbourhoodSearch:
         cost = best.cost - touched + later
         return Candidate(draft, cost, self.objective.score(cost, self.scale), "search")
 
-    def _chosen(self, draft: DraftPlan) -> list[Commitment]:
+    def _choose(self, draft: DraftPlan) -> list[Commitment]:
         """Return a waiting commitment and some around it, or some that stand near each other."""
         waiting = [one for one in self.commitments if one.number in draft.lifted]
         moved = [one for one in self.commitments if one.number in draft.moved]
@@ -196,14 +196,14 @@ class NeighbourhoodSearch:
             for one in self.commitments
             if one.number != seed.number
             and one.number not in draft.lifted
-            and draft.held(one).finish > low
-            and draft.held(one).begin < high
+            and draft.holding_of(one).finish > low
+            and draft.holding_of(one).begin < high
         ]
         count = min(len(near), int(draw.integers(0, _MOST_LIFTED)))
         picked = draw.choice(len(near), size=count, replace=False).tolist() if count else []
         return [seed, *(near[index] for index in picked)]
 
-    def _ordered(self, chosen: Sequence[Commitment]) -> list[Commitment]:
+    def _order(self, chosen: Sequence[Commitment]) -> list[Commitment]:
         """Return an order to place them in: as chosen, the most valuable first, or any."""
         kind = int(self.draw.integers(3))
         if kind == 0:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from planner.adaptation.recurring import salvage
-from planner.adaptation.repair import Repair, standing
+from planner.adaptation.repair import Repair, present_holders
 from planner.agent import BoundError
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
@@ -90,7 +90,7 @@ class _Optimization:
         self.plan.advance_to(scope.frozen_until)
         self.standing = {
             one.id: one
-            for one in (commitment_of(self.plan, n) for n in standing(self.plan).tolist())
+            for one in (commitment_of(self.plan, n) for n in present_holders(self.plan).tolist())
         }
         for id_ in scope.pins:
             if id_ not in self.standing:
@@ -114,12 +114,12 @@ class _Optimization:
         self.requested = sum(search.cost_model.requested_value(one) for one in self.everything)
         self.bound = self.requested - search.fixed.rejected
         start = search.evaluate(draft, "plan")
-        best = self._solved(search, self._resumed(search, start))
-        if not self._proven(best):
+        best = self._solve(search, self._resumed(search, start))
+        if not self._is_proven(best):
             best, self.trials = search.improve(best, self._is_over, self._tell)
         return self._answer(search, start, self._within_counts(search, best))
 
-    def _proven(self, best: Candidate) -> bool:
+    def _is_proven(self, best: Candidate) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
 
         Where nothing moved, preemption and cost are those of the plan itself; only an objective
@@ -206,7 +206,7 @@ class _Optimization:
     def _value(self, best: Candidate) -> float:
         return self.requested - best.cost.rejected
 
-    def _solved(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
+    def _solve(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
         """Ask a solver for a bound, and for a plan that keeps all reservations."""
         name = self._solver(search)
         self._tell(start)
@@ -276,7 +276,7 @@ class _Optimization:
         stop = self.effort.limits.stop
         value = self._value(best)
         stopped = stop is not None and stop()
-        status = "optimal" if self._proven(best) else "stopped" if stopped else "feasible"
+        status = "optimal" if self._is_proven(best) else "stopped" if stopped else "feasible"
         return Optimized(
             tuple(changes),
             self.origin.version,

@@ -114,7 +114,7 @@ def _rows(
     """Yield the limits of instants: machines, labels, quotas."""
     free = ledger.free
     for number, row in enumerate(ledger.book.rows):
-        use = np.array([_taken(ledger, mine, number) for mine in takings])
+        use = np.array([_use_of(ledger, mine, number) for mine in takings])
         use = use.reshape(-1, free.shape[1])
 
         def describe(uses: _Uses, column: int, row: Any = row) -> str:
@@ -128,7 +128,7 @@ def _rows(
         yield _Uses(ids, use, free[number]), describe
 
 
-def _taken(ledger: FreeProfile, takings: Iterable[Taking], row: int) -> NDArray[np.int64]:
+def _use_of(ledger: FreeProfile, takings: Iterable[Taking], row: int) -> NDArray[np.int64]:
     total = np.zeros(ledger.free.shape[1], dtype=np.int64)
     for taking in takings:
         if row in taking.demand.rows:

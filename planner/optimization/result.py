@@ -119,7 +119,7 @@ class Optimized:
     held_work: float = 0.0
 
     @property
-    def missing(self) -> float:
+    def gap_value(self) -> float:
         """Most value that a still better plan could hold beside this."""
         return self.bound - self.value
 

@@ -89,10 +89,10 @@ class SolverStep:
         if not question.moves:
             self.bound = min(self.bound, question.aside)
             return None
-        results = self._solved(question)
-        return self._completed(start, question, results)
+        results = self._solve(question)
+        return self._complete(start, question, results)
 
-    def _solved(self, question: _Question) -> Sequence[PlacementResult]:
+    def _solve(self, question: _Question) -> Sequence[PlacementResult]:
         """Return where the solver places what it is asked about, and lower the bound."""
         agent = agent_named(self._name)
         if not isinstance(agent, SolverAgent):
@@ -136,7 +136,7 @@ class SolverStep:
                 elif kept:
                     found.aside += self._search.value(start, one)
                 continue
-            standing = _standing(start, move) if kept else _REFUSED
+            standing = _rest_placement(start, move) if kept else _REFUSED
             if kept:
                 draft.lift(one)
             if standing is None:
@@ -145,7 +145,7 @@ class SolverStep:
             if kept:
                 found.kept.append(len(found.moves))
             found.moves.append(move)
-            found.rests.append(self._weighted(move))
+            found.rests.append(self._weigh(move))
             found.standing.append(standing)
         return self._without_unsound(found)
 
@@ -168,7 +168,7 @@ class SolverStep:
             left.standing.append(checked[index])
         return left
 
-    def _weighted(self, move: Move) -> Request:
+    def _weigh(self, move: Move) -> Request:
         """Return what is left of a commitment, worth what the whole of it is.
 
         Options that are taken for good are not in what is left, so their preference counts here.
@@ -179,7 +179,7 @@ class SolverStep:
         value = cost_model.requested_value(move.commitment) * _worth_taken(move)
         return replace(rest, weight=value / size if size else 0.0)
 
-    def _completed(
+    def _complete(
         self, start: DraftPlan, question: _Question, results: Iterable[PlacementResult]
     ) -> Candidate | None:
         """Return what a solver placed, with whom it left out placed beside; None if one is not."""
@@ -194,7 +194,7 @@ class SolverStep:
         for one in search.commitments:
             if one.number not in draft.lifted or one.number in start.lifted:
                 continue
-            if not self._returned(draft, one):
+            if not self._return_somebody(draft, one):
                 return None
         if draft.machines is not None:
             for one in sorted(search.commitments, key=lambda other: -other.value):
@@ -208,7 +208,7 @@ class SolverStep:
         """Return less for what is worth more."""
         return -self._search.cost_model.requested_value(question.moves[index].commitment)
 
-    def _returned(self, draft: DraftPlan, commitment: Commitment) -> bool:
+    def _return_somebody(self, draft: DraftPlan, commitment: Commitment) -> bool:
         """Give somebody who was kept a place; on machines, newcomers make way, the least first."""
         search = self._search
         if draft.put_back(commitment) or search.place(draft, commitment, search.placers[0]):
@@ -218,7 +218,7 @@ class SolverStep:
         before = commitment.before
         newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
         for other in sorted(newcomers, key=lambda one: one.value):
-            held = draft.held(other)
+            held = draft.holding_of(other)
             if held.begin < before.finish and held.finish > before.begin:
                 draft.lift(other)
                 if draft.put_back(commitment):
@@ -226,12 +226,12 @@ class SolverStep:
         return False
 
 
-def _standing(start: DraftPlan, move: Move) -> PlacementResult | None:
+def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:
     """Return where the rest of a commitment stands, as a placement of it; None if it is none."""
     rest = move.remainder.request
     assert rest is not None
     held: dict[str, Rows] = {}
-    for atom in start.held(move.commitment).atoms:
+    for atom in start.holding_of(move.commitment).atoms:
         held.update(atom.occurrences())
     vertices, rows = [], []
     for vertex in rest.graph.atoms.tolist():

@@ -23,7 +23,7 @@ from planner.files.cluster_writer import cluster_to_json
 from planner.plan.plan import Plan
 from planner.plan.records.holds import Hold
 from planner.plan.records.reservation_records import Refused
-from planner.plan.table.details import Kept, packed
+from planner.plan.table.details import Kept, pack
 from planner.plan.table.growing_columns import Column, IdIndex
 from planner.plan.table.table import ReservationTable
 from planner.promise import PromiseLevel
@@ -61,7 +61,7 @@ class Checkpoint:
             **self.head,
             "columns": [[column.dtype.descr, column.tobytes()] for column in self.columns],
             **self.words,
-            "details": [packed(one) for one in self.details],
+            "details": [pack(one) for one in self.details],
             "history": [
                 [number, [[e.at_ms, e.version, e.what, e.detail] for e in entries]]
                 for number, entries in self.history.items()

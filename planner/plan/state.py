@@ -132,7 +132,7 @@ class PlanState:
         return self._room
 
     @property
-    def packed(self) -> PackedBundles:
+    def packing(self) -> PackedBundles:
         """What packable reservations hold; written by the Plan's one writer, as the room is."""
         known = self._packed
         if known is None or known[0] != self.version:
@@ -357,7 +357,7 @@ class PlanState:
         first = max(change.now_step, self.ledger.first)
         if first != self.ledger.first or change.horizon != self.grid.horizon:
             self.grid = self.grid.with_horizon(change.horizon)
-            self.ledger = self.ledger.rolled(self.grid, first)
+            self.ledger = self.ledger.roll(self.grid, first)
             if self._room is not None:
                 self._room.advance(self.grid, first)
         self.now = max(self.now, change.now_step)
@@ -405,7 +405,7 @@ class PlanState:
 
     def take_all(self) -> None:
         """Take everything held from a ledger that is new; a million reservations in seconds."""
-        for held in self.table.held():
+        for held in self.table.rows_by_taker():
             demand = self.ledger.demand(held.bundle, held.label, held.tenant, held.queue)
             self.ledger.take([(demand, held.rows, 1)])
 

@@ -88,10 +88,10 @@ class Commitment:
 
     def past(self, now: int) -> Holding:
         """Return what is left when nothing of the future is held."""
-        return _unreleased(without_after(self.before, now))
+        return _mark_as_lost(without_after(self.before, now))
 
 
-def _unreleased(holding: Holding) -> Holding:
+def _mark_as_lost(holding: Holding) -> Holding:
     """Return a holding whose cut-off rows are not given back by their owner, but lost."""
     atoms = tuple(
         AtomAllocation(one.path, one.bundle, one.label, one.rows)
@@ -113,7 +113,7 @@ def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Co
     meta, details, before = table.meta[number], table.details.get(number), table.holding(number)
     tenant, queue = table.scope(number)
     choices = dict(details.choices)
-    source = LazyRequest(lambda: _compiled(plan, number, cluster))
+    source = LazyRequest(lambda: _compile(plan, number, cluster))
     state = table.state(number)
     started = any(
         int(atom.rows[0, 0]) + atom.shifts[0] < plan.now for atom in before.atoms if len(atom.rows)
@@ -133,7 +133,7 @@ def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Co
     )
 
 
-def _compiled(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request | None, str]:
+def _compile(plan: Plan, number: int, cluster: Cluster | None) -> tuple[Request | None, str]:
     """Compile what reservation `number` was asked with; None and why where no plan can hold it."""
     table = plan.table
     details = table.details.get(number)

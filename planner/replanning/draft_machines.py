@@ -109,7 +109,7 @@ class DraftMachines:
             return number in self.newcomers
         return self.shared.plan.table.promise(number) is PromiseLevel.PLACED
 
-    def lacking(self, number: int) -> frozenset[str]:
+    def paths_without_machine(self, number: int) -> frozenset[str]:
         """Return the paths of occurrences that have no machine for something from now on."""
         now = self.shared.plan.now
         return frozenset(

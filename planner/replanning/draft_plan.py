@@ -119,7 +119,7 @@ class DraftPlan:
         if cluster is None:
             return cls(plan, plan.ledger.copy())
         ledger = FreeProfile(CapacityRows(cluster), plan.grid, plan.ledger.first)
-        for held in plan.table.held():
+        for held in plan.table.rows_by_taker():
             demand = ledger.demand(held.bundle, held.label, held.tenant, held.queue)
             ledger.take([(demand, held.rows, 1)])
         return cls(plan, ledger)
@@ -148,7 +148,7 @@ class DraftPlan:
             known = self._anchors[commitment.number] = anchor_of(self.plan, commitment)
         return known
 
-    def held(self, commitment: Commitment) -> Holding:
+    def holding_of(self, commitment: Commitment) -> Holding:
         """Return what a commitment holds in this draft."""
         if commitment.number in self.moved:
             return self.moved[commitment.number][2]
@@ -158,7 +158,7 @@ class DraftPlan:
 
     def fits(self, commitment: Commitment, holding: Holding) -> bool:
         """Return whether a commitment could hold that instead of what it holds."""
-        takings = self.takings(commitment, self.held(commitment), -1) + self.takings(
+        takings = self.takings(commitment, self.holding_of(commitment), -1) + self.takings(
             commitment, holding
         )
         return Overlay(self.ledger).shortage(takings) is None
@@ -176,7 +176,7 @@ class DraftPlan:
 
     def put_back(self, commitment: Commitment) -> bool:
         """Give a lifted commitment the rows it had, if they fit; return whether they did."""
-        if not self.fits(commitment, commitment.before) or self._missed(
+        if not self.fits(commitment, commitment.before) or self._move_machines(
             commitment, commitment.before
         ):
             return False
@@ -192,19 +192,19 @@ class DraftPlan:
         """
         caps: list[MachineShortage] = []
         for _ in range(_ROUNDS):
-            held, fixed = self.held(move.commitment), move.holding()
+            held, fixed = self.holding_of(move.commitment), move.holding()
             self._change(move.commitment, held, fixed)
-            result = move.place(self._capped(caps), agent)
+            result = move.place(self._cap_machines(caps), agent)
             self._change(move.commitment, fixed, held)
             if not result.placed:
                 return False
-            missed = self._taken(move.commitment, result)
+            missed = self._take(move.commitment, result)
             if not isinstance(missed, MachineShortage):
                 return missed
             caps.append(missed)
         return False
 
-    def _capped(self, caps: Sequence[MachineShortage]) -> PlanView:
+    def _cap_machines(self, caps: Sequence[MachineShortage]) -> PlanView:
         """Return a view in which machines hold no more of some bundles than were found."""
         if not caps:
             return self.view()
@@ -215,15 +215,15 @@ class DraftPlan:
 
     def take(self, commitment: Commitment, result: PlacementResult) -> bool:
         """Give a commitment another whole allocation, if it fits; return whether it did."""
-        return self._taken(commitment, result) is True
+        return self._take(commitment, result) is True
 
-    def _taken(self, commitment: Commitment, result: PlacementResult) -> bool | MachineShortage:
+    def _take(self, commitment: Commitment, result: PlacementResult) -> bool | MachineShortage:
         """Take an allocation; return whether it fits, or what finds no machine."""
         assert commitment.request is not None
         holding = holding_of(commitment.request, result)
         if not self.fits(commitment, holding):
             return False
-        missed = self._missed(commitment, holding, leases_of(commitment.request.graph))
+        missed = self._move_machines(commitment, holding, leases_of(commitment.request.graph))
         if missed is not None:
             return missed
         self._swap(commitment, holding)
@@ -232,7 +232,7 @@ class DraftPlan:
         self.moved[commitment.number] = (commitment, result, holding)
         return True
 
-    def _missed(
+    def _move_machines(
         self, commitment: Commitment, holding: Holding, leases: Mapping[str, int] | None = None
     ) -> MachineShortage | None:
         """Give a commitment the machines of another holding; return what finds none."""
@@ -244,7 +244,7 @@ class DraftPlan:
         """Return the paths of occurrences of a commitment that have no machine for something."""
         if self.machines is None:
             return frozenset()
-        return self.machines.lacking(commitment.number)
+        return self.machines.paths_without_machine(commitment.number)
 
     def is_homeless(self, commitment: Commitment) -> bool:
         """Return whether some slots of a commitment found no machine at their times."""
@@ -266,7 +266,7 @@ class DraftPlan:
             self.machines.cut(commitment.number, kept)
 
     def _swap(self, commitment: Commitment, holding: Holding) -> None:
-        self._change(commitment, self.held(commitment), holding)
+        self._change(commitment, self.holding_of(commitment), holding)
 
     def _change(self, commitment: Commitment, before: Holding, after: Holding) -> None:
         self.ledger.take(

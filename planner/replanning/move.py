@@ -86,7 +86,7 @@ def move_of(
     if request is None:
         return PlacementResult(Code.UNSATISFIABLE, commitment.why)
     try:
-        fixed = _begun(plan, commitment, request) | dict(keep or {})
+        fixed = _part_begun(plan, commitment, request) | dict(keep or {})
         recurs = any("@*" in atom.path for atom in commitment.before.atoms)
         if recurs and fixed:
             raise PastChangedError("the recurrence has begun and keeps its rows")
@@ -119,7 +119,7 @@ def occurrence_of(path: str) -> str:
     return f"{head}@{tail.partition('.')[0]}" if mark else path
 
 
-def _begun(plan: Plan, commitment: Commitment, request: Request) -> dict[str, FixedAtom]:
+def _part_begun(plan: Plan, commitment: Commitment, request: Request) -> dict[str, FixedAtom]:
     """Return what has begun; an occurrence that has keeps all of its rows."""
     found: dict[str, FixedAtom] = {}
     numbers = _numbers(request.graph)

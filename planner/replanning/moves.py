@@ -32,7 +32,7 @@ class CommitmentMoves:
 
     def of(self, draft: DraftPlan, commitment: Commitment) -> Iterator[Move]:
         """Yield the moves of a lifted commitment, that which disturbs least first."""
-        trimmed = self._trimmed(draft, commitment)
+        trimmed = self._trim(draft, commitment)
         if trimmed is not None:
             yield trimmed
         yield from self.plain(draft, commitment)
@@ -65,7 +65,7 @@ class CommitmentMoves:
                 keep[path] = FixedAtom.whole(atom, rows)
         return keep if hit else {}
 
-    def _trimmed(self, draft: DraftPlan, commitment: Commitment) -> Move | None:
+    def _trim(self, draft: DraftPlan, commitment: Commitment) -> Move | None:
         """Return the move of no more than what finds no room, or None where that is no way.
 
         Each atom keeps of its rows what fits now; the rest is to be held beside them.

@@ -219,10 +219,10 @@ def release_rows(
         given.append(replace(atom, rows=less, released=None, slots=back))
         rows, gone = subtract(atom.rows, less), add_up(np.concatenate([before, less]))
         kept.append(replace(atom, rows=rows, released=gone, slots=stays))
-    return _bounded(kept, now), _bounded(given, now)
+    return _holding_within(kept, now), _holding_within(given, now)
 
 
-def _bounded(atoms: Sequence[AtomAllocation], now: int) -> Holding:
+def _holding_within(atoms: Sequence[AtomAllocation], now: int) -> Holding:
     """Return the holding of atoms; recurrences never come here with rows to give back."""
     held = [atom for atom in atoms if len(atom.rows)]
     finish = max((int(atom.rows[-1, 1]) + max(atom.shifts) for atom in held), default=now)

@@ -98,7 +98,7 @@ def capacity_violations(
             used = used_by(mine, resource, grid.horizon)
             limit = machines.capacity(resource, label)
             found += [
-                exceeded(where, "capacity", resource, run, (used, limit))
+                excess_violation(where, "capacity", resource, run, (used, limit))
                 for run in excesses(used, limit)
             ]
     return found
@@ -126,7 +126,7 @@ def fit_violations(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> li
     return found
 
 
-def exceeded(
+def excess_violation(
     where: str, rule: str, resource: str, run: tuple[int, int, int], amounts: tuple[Steps, Steps]
 ) -> PlanViolation:
     """Return one run of `excesses` as a violation; `amounts` are use and limit."""

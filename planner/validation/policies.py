@@ -19,7 +19,7 @@ from planner.cluster.policy import (
     Quota,
     RequestLimits,
 )
-from planner.validation.capacity import Steps, exceeded, excesses, used_by
+from planner.validation.capacity import Steps, excess_violation, excesses, used_by
 from planner.validation.document import Held, PlanViolation
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
@@ -84,7 +84,7 @@ def _over_time(
             most = Fraction(policy.instant) * nominal
             limit = np.full(grid.horizon, most.numerator // most.denominator)
             for run in excesses(used, limit):
-                yield exceeded(where, "policy", resource, run, (used, limit))
+                yield excess_violation(where, "policy", resource, run, (used, limit))
         if policy.average is None or policy.window_ms is None:
             continue
         integral, start = largest_integral(used, policy.window_ms, grid.step_ms)
@@ -149,7 +149,7 @@ def _quota(
         used = _use(held, resource, grid)
         limit = np.where(holds, amount, _FAR)
         for run in excesses(used, limit):
-            yield exceeded(where, "policy", resource, run, (used, limit))
+            yield excess_violation(where, "policy", resource, run, (used, limit))
 
 
 def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[tuple[int, int]]:

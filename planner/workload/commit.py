@@ -80,8 +80,8 @@ def commit_workload(
             final[outcome.id] = outcome.result
     if prepared.record is None:
         return [final[request.id] for request in workload.requests]
-    if committing.solved and any(map(lacks_machines, final.values())):
-        changes = committing.filled(prepared.record, final)
+    if committing.chooses_by_value and any(map(lacks_machines, final.values())):
+        changes = committing.fill(prepared.record, final)
         record = committing.in_lines(replace(prepared.record, changes=tuple(changes)))
         takings = None
     else:
@@ -104,20 +104,20 @@ class _Committing:
     agent: Agent
 
     @property
-    def solved(self) -> bool:
+    def chooses_by_value(self) -> bool:
         """Whether requests choose machines by value, and what is left is filled."""
         return isinstance(self.agent, SolverAgent)
 
     @property
     def planner(self) -> Agent:
         """The agent that is asked once more."""
-        return agent_named(DEFAULT_AGENT) if self.solved else self.agent
+        return agent_named(DEFAULT_AGENT) if self.chooses_by_value else self.agent
 
     def prepare(self, results: Mapping[str, PlacementResult]) -> Prepared:
         """Return what the answers come to."""
         workload = self.workload
         pairs = list(zip(workload.requests, workload.positions, strict=True))
-        if self.solved and any(map(self._wants_machines, workload.requests)):
+        if self.chooses_by_value and any(map(self._wants_machines, workload.requests)):
             pairs.sort(key=lambda pair: self._rank(pair[0]))
         changes: list[tuple[int, Change]] = [
             (position, change_of(request, results[request.id], self.agent.name, self.planner))
@@ -127,11 +127,11 @@ class _Committing:
             (one.position, Refuse(one.request, one.code, str(one.error)))
             for one in workload.refusals
         ]
-        if not self.solved:
+        if not self.chooses_by_value:
             changes.sort(key=lambda entry: entry[0])
         return self.plan.prepare([change for _, change in changes], self.plan.version)
 
-    def filled(self, record: CommitRecord, final: _Answers) -> list[RecordedChange]:
+    def fill(self, record: CommitRecord, final: _Answers) -> list[RecordedChange]:
         """Return the changes of a record, with admissions of what the planner still finds room for.
 
         `final` learns where they stand.

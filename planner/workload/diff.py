@@ -136,8 +136,8 @@ def difference_of(
         plan does not know it.
     """
     moved = work_moved(_atoms(old), _atoms(new))
-    relocated = _relocated(old, new, moved)
-    before, after = _standing(old), _standing(new)
+    relocated = _moved_machines(old, new, moved)
+    before, after = _state_of(old), _state_of(new)
     fate = _fate(old, new, moved > 0 or work_moved(_atoms(new), _atoms(old)) > 0)
     if relocated > 0 and fate in (None, ChangeKind.CHANGED):
         fate = ChangeKind.RELOCATED
@@ -148,7 +148,9 @@ def difference_of(
     return RequestDiff(id_, fate, before, after, starts, ends, moved, relocated)
 
 
-def _relocated(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: float) -> float:
+def _moved_machines(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any] | None, moved: float
+) -> float:
     """Return the bundle-seconds on other machines, without those that were not held before."""
     before, after = _by_machine(old), _by_machine(new)
     return max(0.0, work_moved(before, after) - moved) if before and after else 0.0
@@ -170,16 +172,16 @@ def _fate(
         return ChangeKind.ADDED if old is None else ChangeKind.GONE
     if ("code" in old) != ("code" in new):
         return ChangeKind.GAINED if "code" in old else ChangeKind.LOST
-    kept = None if "code" in old else _kept(old["state"], new["state"])
+    kept = None if "code" in old else _promise_change(old["state"], new["state"])
     if kept is not None:
         return kept
     if moved:
         return ChangeKind.MOVED
-    same = _standing(old) == _standing(new) and old.get("choices") == new.get("choices")
+    same = _state_of(old) == _state_of(new) and old.get("choices") == new.get("choices")
     return None if same else ChangeKind.CHANGED
 
 
-def _kept(old: str | None, new: str | None) -> ChangeKind | None:
+def _promise_change(old: str | None, new: str | None) -> ChangeKind | None:
     """Return what became of a promise, from one state to another; None where it stands as it did.
 
     That comes before where its rows are: who loses part of a promise is not one of many that moved.
@@ -193,7 +195,7 @@ def _kept(old: str | None, new: str | None) -> ChangeKind | None:
     return ChangeKind.RESTORED if old == State.DEGRADED and new in _WHOLE else None
 
 
-def _standing(entry: Mapping[str, Any] | None) -> str | None:
+def _state_of(entry: Mapping[str, Any] | None) -> str | None:
     if entry is None:
         return None
     standing: str = entry["code"] if "code" in entry else entry["state"]
@@ -217,10 +219,10 @@ def work_moved(
     old: Mapping[str, Sequence[Sequence[float]]], new: Mapping[str, Sequence[Sequence[float]]]
 ) -> float:
     """Return the bundle-seconds of `new` that `old` does not hold at the same time."""
-    return sum(_gained(old.get(path, ()), rows) for path, rows in new.items())
+    return sum(_gain(old.get(path, ()), rows) for path, rows in new.items())
 
 
-def _gained(old: Sequence[Sequence[float]], new: Sequence[Sequence[float]]) -> float:
+def _gain(old: Sequence[Sequence[float]], new: Sequence[Sequence[float]]) -> float:
     changes = sorted(
         [(start, 1, n) for start, _, n in new]
         + [(end, 1, -n) for _, end, n in new]

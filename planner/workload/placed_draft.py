@@ -92,7 +92,7 @@ class PlacedDraft:
         self.origin, self.requests = origin, requests
         self.nominal = origin.cluster.nominal
         self._ledger, self._first = trial.ledger, max(trial.now, trial.ledger.first)
-        self._batch = SlotBatch(trial.room, self.nominal, trial.now, trial.packed)
+        self._batch = SlotBatch(trial.room, self.nominal, trial.now, trial.packing)
         self._version = trial.version
         self.held = {index: self._place_of(index, *place) for index, place in held.items()}
         self.value = sum(place.value for place in self.held.values())
@@ -131,9 +131,9 @@ class PlacedDraft:
         mark = self._batch.mark()
         found = None
         if agent is not None:
-            found = self._asked(request, agent)
+            found = self._ask(request, agent)
         if found is None:
-            found = self._alone(request)
+            found = self._search_alone(request)
         if found is None:
             return False
         self._note(_Step(index, self._place_of(index, *found), 1), mark)
@@ -167,7 +167,7 @@ class PlacedDraft:
                 return False
             self._batch.change(((atom.slots, atom.bundle),), 1)
         short = Overlay(self._ledger).shortage(place.takings)
-        if short is not None or self._batch.unpacked(place.holding) is not None:
+        if short is not None or self._batch.packing_fault(place.holding) is not None:
             self._batch.undo(mark)
             return False
         self._note(_Step(index, place, 1), mark)
@@ -210,7 +210,7 @@ class PlacedDraft:
         request = self.requests[index]
         self._added[request.tenant, request.queue] += sign
 
-    def _alone(self, request: Request) -> tuple[PlacementResult, Holding] | None:
+    def _search_alone(self, request: Request) -> tuple[PlacementResult, Holding] | None:
         mark = self._batch.mark()
         overlay = Overlay(self._ledger)
         found = search_alone(self._batch, overlay, request, self._first)
@@ -235,9 +235,9 @@ class PlacedDraft:
 
     def _stands(self, request: Request, holding: Holding, overlay: Overlay) -> bool:
         takings = takings_of(holding, self._ledger, request.tenant, request.queue)
-        return overlay.shortage(takings) is None and self._batch.unpacked(holding) is None
+        return overlay.shortage(takings) is None and self._batch.packing_fault(holding) is None
 
-    def _asked(self, request: Request, agent: Agent) -> tuple[PlacementResult, Holding] | None:
+    def _ask(self, request: Request, agent: Agent) -> tuple[PlacementResult, Holding] | None:
         view: PlanView = PlanSnapshot(self._ledger, self._version)
         for turn in range(_ROUNDS):
             result = agent.plan([request], view, Limits())[0]

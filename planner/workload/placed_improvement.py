@@ -139,7 +139,7 @@ class PlacedImprovement:
         search.run(is_over, lambda value: self._tell(deadline, value))
         if draft.value <= start:
             return None
-        return self._recorded(plan, draft, standing, final)
+        return self._record_of(plan, draft, standing, final)
 
     def _may_move(
         self, plan: Plan, request: Request, final: MutableMapping[str, PlacementResult]
@@ -177,7 +177,7 @@ class PlacedImprovement:
             told = SolveProgress(deadline.elapsed_s, value, self.bound, "machines", "totals")
             news(told)
 
-    def _recorded(
+    def _record_of(
         self,
         plan: Plan,
         draft: PlacedDraft,

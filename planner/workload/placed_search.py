@@ -141,11 +141,11 @@ class PlacedSearch:
         share = np.sqrt(self._worth[waiting])
         seed = int(draw.choice(waiting, p=share / share.sum()))
         out = self._near(seed)
-        others = self._others(waiting, seed)
+        others = self._rivals(waiting, seed)
         mark, before, held = draft.mark(), draft.value, {one: draft.held[one] for one in out}
         for one in out:
             draft.take_out(one)
-        order = [*self._ordered(seed, out), *others]
+        order = [*self._order(seed, out), *others]
         self._recreate(order, held, before * (1 - _SAME))
         if self._is_no_worse(order, held, before):
             draft.keep()
@@ -169,14 +169,14 @@ class PlacedSearch:
             count = int(np.exp(draw.uniform(0.5, np.log(_MOST_OUT + 1))))
         return [int(one) for one in near[: min(count, _MOST_OUT)]]
 
-    def _others(self, waiting: I64, seed: int) -> list[int]:
+    def _rivals(self, waiting: I64, seed: int) -> list[int]:
         """Return some others that wait and ask for times in the same window."""
         low, high = self._windows[seed].tolist()
         starts, ends = self._windows[waiting].T
         same = waiting[(starts < high) & (ends > low) & (waiting != seed)]
         return [int(one) for one in self._draw.permutation(same)[:_OTHERS]]
 
-    def _ordered(self, seed: int, out: Sequence[int]) -> list[int]:
+    def _order(self, seed: int, out: Sequence[int]) -> list[int]:
         """Return an order to put them in: the seed first, or by worth, or the nearest first."""
         kind = int(self._draw.integers(3))
         if kind == 0:

@@ -58,7 +58,7 @@ def plan_of_document(document: PlanDocument, path: str = "plan") -> Plan:
     changes: list[RecordedChange] = []
     for index, entry in enumerate(document.reservations):
         try:
-            changes.append(_admitted(entry, cluster, grid))
+            changes.append(_admission_of(entry, cluster, grid))
         except (RdlError, ValueError) as error:
             where = f"/reservations/{index}"
             raise FileError(path, (FileProblem(str(error), where),)) from error
@@ -76,7 +76,7 @@ def plan_of_document(document: PlanDocument, path: str = "plan") -> Plan:
     return plan
 
 
-def _admitted(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Admitted:
+def _admission_of(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Admitted:
     submitted_ms = round(entry["submitted"] * 1000)
     details = RequestDetails(
         entry["expression"],
@@ -93,12 +93,12 @@ def _admitted(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) -> Adm
         entry["priority"],
         entry["agent"],
         details,
-        _with_slots(entry, _holding(entry, submitted_ms, cluster, grid), cluster, grid),
+        _with_slots(entry, _holding_of_entry(entry, submitted_ms, cluster, grid), cluster, grid),
         asked_level(entry) or PromiseLevel.POOLED,
     )
 
 
-def _holding(
+def _holding_of_entry(
     entry: Mapping[str, Any], submitted_ms: int, cluster: Cluster, grid: TimeGrid
 ) -> Holding:
     """Return what an entry holds: as a pattern of occurrences where it is one, else one by one."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from rdl.codecs.json_reader import JsonReader
-from rdl.codecs.json_values import escaped
+from rdl.codecs.json_values import escape
 from rdl.durations import instant_text, seconds_text
 from rdl.errors import RdlError, TooManyProblemsError
 from rdl.expressions import (
@@ -120,7 +120,7 @@ def _child_pointer(expression: Expression, index: int) -> str:
         case Order():
             return f"/order/{index}"
         case Graph(names=names):
-            return f"/graph/nodes/{escaped(names[index])}"
+            return f"/graph/nodes/{escape(names[index])}"
         case Window(start=start):
             return "/deadline/of" if start is None else "/window/of"
         case _:

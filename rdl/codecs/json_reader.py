@@ -8,14 +8,14 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from rdl.codecs.json_values import (
     READERS,
-    escaped,
+    escape,
     kind_of,
     read_amount,
     read_gap,
     read_name,
     read_weight,
 )
-from rdl.errors import MALFORMED, Problem, TooManyProblemsError, did_you_mean, quoted
+from rdl.errors import MALFORMED, Problem, TooManyProblemsError, did_you_mean, quote
 from rdl.expressions import Edge, Expression, Gap, Graph
 from rdl.limits import MOST_PROBLEMS, SourceLimits
 from rdl.operators import (
@@ -70,7 +70,7 @@ class JsonReader:
             return None
         name = None
         if NAME in value:
-            name = self._checked(read_name, value[NAME], f"{pointer}/{NAME}")
+            name = self._check(read_name, value[NAME], f"{pointer}/{NAME}")
             value = {key: raw for key, raw in value.items() if key != NAME}
         operator = self._operator(value, pointer)
         if operator is None:
@@ -81,12 +81,12 @@ class JsonReader:
         inside = f"{pointer}/{operator}"
         if operator in VARIADIC:
             result = self._variadic(operator, value, pointer)
-        elif not self._alone(operator, value, pointer):
+        elif not self._is_one_key(operator, value, pointer):
             result = None
         elif operator == "graph":
             result = self._graph(value["graph"], inside)
         else:
-            result = self._fixed(operator, value[operator], inside)
+            result = self._named_arguments(operator, value[operator], inside)
         self._depth -= 1
         return result if name is None or result is None else replace(result, name=name)
 
@@ -102,22 +102,22 @@ class JsonReader:
             return str(found[0])
         for key in value:
             fix = did_you_mean(str(key), ARGUMENTS)
-            self._report(f"{pointer}/{escaped(key)}", f"unknown operator {quoted(str(key))}", fix)
+            self._report(f"{pointer}/{escape(key)}", f"unknown operator {quote(str(key))}", fix)
             return None
         self._report(pointer, "the object is empty", f"write one of {', '.join(ARGUMENTS)}")
         return None
 
-    def _alone(self, operator: str, value: Mapping[Any, Any], pointer: str) -> bool:
+    def _is_one_key(self, operator: str, value: Mapping[Any, Any], pointer: str) -> bool:
         """Return whether an operator is the one key of its object; report every other."""
         for key in value:
             if key != operator:
-                where = f"{pointer}/{escaped(key)}"
-                message = f"unknown key {quoted(str(key))} beside {operator}"
+                where = f"{pointer}/{escape(key)}"
+                message = f"unknown key {quote(str(key))} beside {operator}"
                 fix = f"{operator} stands alone; its keys go inside it"
                 self._report(where, message, fix)
         return len(value) == 1
 
-    def _fixed(self, operator: str, body: object, pointer: str) -> Expression | None:
+    def _named_arguments(self, operator: str, body: object, pointer: str) -> Expression | None:
         """Read ``{"min": 1, ...}``, the value of an operator with named arguments."""
         if not isinstance(body, Mapping):
             keys = ", ".join(ARGUMENTS[operator])
@@ -190,8 +190,8 @@ class JsonReader:
             reads = known.get(key) if isinstance(key, str) else None
             if reads is None:
                 fix = did_you_mean(str(key), known) if known else f"{operator} stands alone"
-                where = f"{pointer}/{escaped(key)}"
-                self._report(where, f"{operator} has no key {quoted(str(key))}", fix)
+                where = f"{pointer}/{escape(key)}"
+                self._report(where, f"{operator} has no key {quote(str(key))}", fix)
                 clear = False
             else:
                 given[key] = self._value(reads, raw, f"{pointer}/{key}")
@@ -206,9 +206,9 @@ class JsonReader:
             case Reads.WEIGHTS:
                 return self._weights(raw, pointer)
             case _:
-                return self._checked(READERS[reads], raw, pointer)
+                return self._check(READERS[reads], raw, pointer)
 
-    def _checked(self, read: Callable[[_T], Any], raw: _T, pointer: str) -> Any:
+    def _check(self, read: Callable[[_T], Any], raw: _T, pointer: str) -> Any:
         """Return what `read` makes of `raw`, or None where it refuses, with its reason reported."""
         try:
             return read(raw)
@@ -227,8 +227,8 @@ class JsonReader:
         amounts: dict[str, int] = {}
         broken = False
         for key, value in raw.items():
-            where = f"{pointer}/{escaped(key)}"
-            read = self._checked(read_amount, (key, value), where)
+            where = f"{pointer}/{escape(key)}"
+            read = self._check(read_amount, (key, value), where)
             if read is None:
                 broken = True
             elif read[0] in amounts:
@@ -238,7 +238,7 @@ class JsonReader:
                 amounts[read[0]] = read[1]
         if broken:
             return None
-        bundle: Resources | None = self._checked(check_bundle, Resources.of(amounts), pointer)
+        bundle: Resources | None = self._check(check_bundle, Resources.of(amounts), pointer)
         return bundle
 
     def _weights(self, raw: object, pointer: str) -> tuple[float, ...] | None:
@@ -248,8 +248,7 @@ class JsonReader:
         if len(raw) > self._limits.max_options:
             self._stop(pointer, f"prefer has more than {self._limits.max_options} values")
         weights = [
-            self._checked(read_weight, value, f"{pointer}/{index}")
-            for index, value in enumerate(raw)
+            self._check(read_weight, value, f"{pointer}/{index}") for index, value in enumerate(raw)
         ]
         return None if None in weights else tuple(weights)
 
@@ -264,15 +263,15 @@ class JsonReader:
         for key in body:
             if key not in ("nodes", "edges"):
                 fix = did_you_mean(str(key), ("nodes", "edges"))
-                where = f"{pointer}/{escaped(key)}"
-                self._report(where, f"graph has no key {quoted(str(key))}", fix)
+                where = f"{pointer}/{escape(key)}"
+                self._report(where, f"graph has no key {quote(str(key))}", fix)
         children = self._graph_children(body.get("nodes"), f"{pointer}/nodes")
         edges = self._graph_edges(body.get("edges", []), children, f"{pointer}/edges")
         if not children:
             self._count_leaf(pointer)
         good = tuple(child for child in children.values() if child is not None)
         if len(self.problems) > before:
-            named = {escaped(name): child for name, child in children.items()}
+            named = {escape(name): child for name, child in children.items()}
             self._leave(named, f"{pointer}/nodes")
             return None
         return Graph(tuple(children), good, tuple(edges))
@@ -284,8 +283,8 @@ class JsonReader:
             self._report(pointer, f"nodes is an object, not {kind_of(raw)}", fix)
             return children
         for key, child in raw.items():
-            where = f"{pointer}/{escaped(key)}"
-            name = self._checked(read_name, key, where)
+            where = f"{pointer}/{escape(key)}"
+            name = self._check(read_name, key, where)
             children[str(key) if name is None else name] = self.expression(child, where)
         return children
 
@@ -316,7 +315,7 @@ class JsonReader:
             if isinstance(name, str) and name in index_of:
                 ends.append(index_of[name])
                 continue
-            shown = quoted(name) if isinstance(name, str) else kind_of(name)
+            shown = quote(name) if isinstance(name, str) else kind_of(name)
             fix = did_you_mean(shown.strip("'"), index_of)
             message = f"no expression of the graph is named {shown}"
             self._report(f"{pointer}/{place}", message, fix)
@@ -329,7 +328,7 @@ class JsonReader:
             return None
         if not raw:
             return None
-        gap: Gap | None = self._checked(read_gap, raw["gap"], f"{pointer}/gap")
+        gap: Gap | None = self._check(read_gap, raw["gap"], f"{pointer}/gap")
         return gap
 
     def _report(self, pointer: str, message: str, fix: str | None = None) -> None:

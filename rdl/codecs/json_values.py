@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any, Final
 
 from rdl.durations import MAX_WORK_MS, read_bound, read_duration
-from rdl.errors import quoted
+from rdl.errors import quote
 from rdl.expressions import Gap
 from rdl.operators import (
     ArgumentError,
@@ -26,7 +26,7 @@ from rdl.resources import MAX_AMOUNT, Resources
 _LONGEST_AMOUNT: Final = 60
 
 
-def escaped(key: object) -> str:
+def escape(key: object) -> str:
     """Return a key as one step of a JSON pointer (RFC 6901)."""
     return str(key).replace("~", "~0").replace("/", "~1")
 
@@ -39,9 +39,9 @@ def read_amount(entry: tuple[object, object]) -> tuple[str, int]:
     too_long = isinstance(value, str) and len(value) > _LONGEST_AMOUNT
     too_large = isinstance(value, int) and abs(value) > MAX_AMOUNT
     if too_long or too_large:
-        raise ArgumentError(f"the amount of {quoted(key)} is not plausible", "write such as 4")
+        raise ArgumentError(f"the amount of {quote(key)} is not plausible", "write such as 4")
     if isinstance(value, list | tuple | Mapping):
-        message = f"{quoted(key)} is a number or a text with a unit, not {kind_of(value)}"
+        message = f"{quote(key)} is a number or a text with a unit, not {kind_of(value)}"
         raise ArgumentError(message, 'write such as 4 or "16 GiB"')
     read = Resources.from_json({check_resource(key): value})
     for name, amount in read.items():
@@ -162,7 +162,7 @@ def kind_of(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return quoted(value)
+            return quote(value)
         case int():
             return str(value) if abs(value) < 10**20 else "a very large number"
         case float():

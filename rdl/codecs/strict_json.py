@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Final, NoReturn
 
-from rdl.errors import quoted
+from rdl.errors import quote
 from rdl.read_error import ReadError
 
 #: An escape of half of a character: a fast test, before every text is looked at.
@@ -66,9 +66,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise JsonTextError(
-                    f"not JSON: the key {quoted(name)} is given twice in one object"
-                )
+                raise JsonTextError(f"not JSON: the key {quote(name)} is given twice in one object")
             seen.add(name)
     return read
 
@@ -90,6 +88,6 @@ def _check_whole(value: object) -> None:
             try:
                 here.encode()
             except UnicodeEncodeError as error:
-                half = quoted(here[error.start])
-                message = f"not JSON: {quoted(here)} has {half}, which is half of a character"
+                half = quote(here[error.start])
+                message = f"not JSON: {quote(here)} has {half}, which is half of a character"
                 raise JsonTextError(message) from error

@@ -3,7 +3,7 @@
 Each stage is a gang of `min-concurrency` containers that may run several times over, so it is an
 atom with g = multiple = min-concurrency, h = num-containers, l = duration and
 w = num-containers x duration. Under ORDER_NO_GAP a stage of several gangs is one rectangle: see
-`_unbroken`. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin. A definition
+`_gapless_forms`. Times are ms from 1970-01-01T00:00:00Z, so a cluster needs an origin. A definition
 cannot say labels of machines, a spread over machines or domains, or hand-overs: its atoms have
 none, but for the default of hand-overs.
 """
@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Any, Final
 
-from rdl.codecs.json_values import escaped, kind_of
+from rdl.codecs.json_values import escape, kind_of
 from rdl.durations import MAX_TIME_MS, MAX_WORK_MS, TimeTextError, instant_of_epoch_ms
-from rdl.errors import MALFORMED, Problem, RdlError, TooManyProblemsError, did_you_mean, quoted
+from rdl.errors import MALFORMED, Problem, RdlError, TooManyProblemsError, did_you_mean, quote
 from rdl.expressions import (
     Absolute,
     AllOf,
@@ -119,7 +119,7 @@ class _YarnReader:
         return self.definition(value, "")
 
     def definition(self, value: object, pointer: str) -> YarnReservation | None:
-        body = self.mapping(value, pointer, _DEFINITION_KEYS)
+        body = self.read_object(value, pointer, _DEFINITION_KEYS)
         arrival = self.whole(body, "arrival", pointer, MAX_TIME_MS)
         deadline = self.whole(body, "deadline", pointer, MAX_TIME_MS)
         period = self.whole(body, "recurrence-expression", pointer, MAX_TIME_MS)
@@ -136,7 +136,7 @@ class _YarnReader:
         stages = self.requests(body.get(REQUESTS), window, f"{pointer}/{REQUESTS}")
         if self.problems or stages is None:
             return None
-        expression = self.timed(stages, arrival, deadline, period)
+        expression = self.with_times(stages, arrival, deadline, period)
         if name and len(name) <= LONGEST_NAME:
             expression = replace(expression, name=name)
         return YarnReservation(expression, str(name), priority, arrival, deadline)
@@ -149,7 +149,9 @@ class _YarnReader:
             fix = "write an earlier deadline or a longer recurrence"
             self.report(pointer, message.format(*lengths), fix)
 
-    def timed(self, stages: Expression, arrival: int, deadline: int, period: int) -> Expression:
+    def with_times(
+        self, stages: Expression, arrival: int, deadline: int, period: int
+    ) -> Expression:
         """Put the stages into their window, and the window into its recurrence."""
         try:
             start, end = instant_of_epoch_ms(arrival), instant_of_epoch_ms(deadline)
@@ -167,7 +169,7 @@ class _YarnReader:
             fix = "write at least one reservation-request"
             self.report(pointer, "the definition has no reservation-requests", fix)
             return None
-        body = self.mapping(value, pointer, (_INTERPRETER, _STAGE))
+        body = self.read_object(value, pointer, (_INTERPRETER, _STAGE))
         kind = self.whole(body, _INTERPRETER, pointer, MAX_COUNT)
         if kind > 3:
             fix = "write 0 (any), 1 (all), 2 (order) or 3 (order without gaps)"
@@ -184,7 +186,7 @@ class _YarnReader:
             for index, stage in enumerate(listed)
         ]
         good = tuple(atom for atom in atoms if atom is not None)
-        return None if self.problems else _joined(kind, good, window)
+        return None if self.problems else _join(kind, good, window)
 
     def within(self, kind: int, count: int, pointer: str) -> None:
         """Stop if there are more stages than the limits allow."""
@@ -195,7 +197,7 @@ class _YarnReader:
 
     def stage(self, value: object, pointer: str) -> Atom | None:
         before = len(self.problems)
-        body = self.mapping(value, pointer, _STAGE_KEYS)
+        body = self.read_object(value, pointer, _STAGE_KEYS)
         duration = self.positive(body, "duration", pointer, MAX_TIME_MS)
         containers = self.positive(body, "num-containers", pointer, MAX_COUNT)
         gang = self.positive(body, "min-concurrency", pointer, MAX_COUNT)
@@ -215,14 +217,14 @@ class _YarnReader:
 
     def capability(self, value: object, pointer: str) -> Resources:
         before = len(self.problems)
-        body = self.mapping(value, pointer, ("memory", "vCores"))
+        body = self.read_object(value, pointer, ("memory", "vCores"))
         memory = self.whole(body, "memory", pointer, MAX_AMOUNT)
         cores = self.whole(body, "vCores", pointer, MAX_AMOUNT // 1000)
         if memory == cores == 0 and len(self.problems) == before:
             self.report(pointer, "the capability is empty", 'write {"memory": 1024, "vCores": 1}')
         return Resources.of({"memory": memory, "cpu": cores * 1000})
 
-    def mapping(self, value: object, pointer: str, known: tuple[str, ...]) -> Mapping[Any, Any]:
+    def read_object(self, value: object, pointer: str, known: tuple[str, ...]) -> Mapping[Any, Any]:
         """Return an object whose keys are known; an empty one where a problem was reported."""
         if isinstance(value, Mapping):
             self.known_keys(value, known, pointer)
@@ -235,7 +237,7 @@ class _YarnReader:
         for key in value:
             if key not in known:
                 fix = did_you_mean(str(key), known)
-                self.report(f"{pointer}/{escaped(key)}", f"unknown key {quoted(str(key))}", fix)
+                self.report(f"{pointer}/{escape(key)}", f"unknown key {quote(str(key))}", fix)
 
     def positive(self, body: Mapping[Any, Any], key: str, pointer: str, most: int) -> int:
         """Return a whole number from 1."""
@@ -262,7 +264,7 @@ class _YarnReader:
             raise TooManyProblemsError
 
 
-def _joined(kind: int, atoms: tuple[Atom, ...], window: int) -> Expression:
+def _join(kind: int, atoms: tuple[Atom, ...], window: int) -> Expression:
     """Put stages together as an interpreter asks; `window` is from arrival to deadline, ms."""
     match kind:
         case 0:
@@ -272,10 +274,10 @@ def _joined(kind: int, atoms: tuple[Atom, ...], window: int) -> Expression:
         case 2:
             return Order(atoms)
         case _:
-            return Order(tuple(_unbroken(atom, window) for atom in atoms), Gap(0, 0))
+            return Order(tuple(_gapless_forms(atom, window) for atom in atoms), Gap(0, 0))
 
 
-def _unbroken(stage: Atom, window: int) -> Expression:
+def _gapless_forms(stage: Atom, window: int) -> Expression:
     """Return what a stage may look like where nothing may interrupt it.
 
     YARN's agents accept a stage of ORDER_NO_GAP only if its intervals touch. Of such shapes those

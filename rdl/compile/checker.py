@@ -96,7 +96,7 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
             wrong = _operator(here, limits, inside_every=inside_every)
         troubles.extend(_at(here, place, said) for said in wrong)
         if type(here) is AnyOf:
-            notes.extend(_rising(here, _path(place)))
+            notes.extend(_note_rise(here, _path(place)))
         children = children_of(here)
         written += most_characters(here)
         atoms += not children
@@ -187,7 +187,7 @@ def _operator(here: Expression, limits: SourceLimits, *, inside_every: bool) -> 
             yield from _void(here)
         case AnyOf(options=options):
             yield from _any(here, limits.max_options)
-            yield from _misplaced(options, "any")
+            yield from _misplaced_child(options, "any")
         case AllOf(children=children):
             if not children:
                 yield "all of nothing", "write at least one expression"
@@ -195,16 +195,16 @@ def _operator(here: Expression, limits: SourceLimits, *, inside_every: bool) -> 
             if not children:
                 yield "order of nothing", "write at least one expression"
             yield from _gap(gap)
-            yield from _misplaced(children, "order")
+            yield from _misplaced_child(children, "order")
         case Graph(children=children):
             yield from _graph(here)
-            yield from _misplaced(children, "graph")
+            yield from _misplaced_child(children, "graph")
         case Window(of=of):
             yield from _window(here)
-            yield from _misplaced((of,), "window")
+            yield from _misplaced_child((of,), "window")
         case Every(of=of):
             yield from _every(here, inside_every)
-            yield from _misplaced((of,), "every")
+            yield from _misplaced_child((of,), "every")
 
 
 def _void(void: Void) -> Iterator[_Said]:
@@ -226,7 +226,7 @@ def is_void(expression: Expression) -> bool:
     return True
 
 
-def _misplaced(children: tuple[Expression, ...], operator: str) -> Iterator[_Said]:
+def _misplaced_child(children: tuple[Expression, ...], operator: str) -> Iterator[_Said]:
     if any(not isinstance(child, Atom) and is_void(child) for child in children):
         message = f"a void cannot stand in {operator}: nothing is guaranteed to it"
         yield message, "write it as the whole request, or inside all"
@@ -245,7 +245,7 @@ def _any(choice: AnyOf, most: int) -> Iterator[_Said]:
             yield "each value of prefer lies in (0, 1]", None
 
 
-def _rising(choice: AnyOf, path: str) -> Iterator[str]:
+def _note_rise(choice: AnyOf, path: str) -> Iterator[str]:
     """Note a later option that is worth more than one written before it."""
     worths = choice.prefer or ()
     for index, (before, after) in enumerate(pairwise(worths)):

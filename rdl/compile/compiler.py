@@ -175,15 +175,15 @@ class _Emission:
             expression=expression,
             grid=context.grid,
             submitted=context.submitted,
-            vertices=_frozen(rows),
+            vertices=_read_only(rows),
             paths=tuple(self._paths),
-            children=_frozen(np.array(self._children, dtype=np.int64)),
-            edges=_frozen(np.array(self._edges, dtype=np.int64).reshape(-1, 4)),
-            shifts=_frozen(np.array(shifts, dtype=np.int64)),
+            children=_read_only(np.array(self._children, dtype=np.int64)),
+            edges=_read_only(np.array(self._edges, dtype=np.int64).reshape(-1, 4)),
+            shifts=_read_only(np.array(shifts, dtype=np.int64)),
             bundles=tuple(self._bundles),
             labels=tuple(self._labels),
-            prefer=_frozen(np.array(self._prefer, dtype=np.float64)),
-            root_effort=_frozen(np.array(self._efforts, dtype=np.float64)),
+            prefer=_read_only(np.array(self._prefer, dtype=np.float64)),
+            root_effort=_read_only(np.array(self._efforts, dtype=np.float64)),
             endless=self._normalizer.endless,
             void=root is None,
             notes=tuple(dict.fromkeys(self._notes)),
@@ -263,6 +263,6 @@ class _Emission:
         return sum(map(sqrt, squares))
 
 
-def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
+def _read_only(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
     array.setflags(write=False)
     return array

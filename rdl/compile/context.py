@@ -70,6 +70,6 @@ class CompileContext:
         return max(self.submitted, 0)
 
     @property
-    def beginning(self) -> str:
+    def begin_words(self) -> str:
         """What `first` is, in words that follow "before"."""
         return "the submission" if self.submitted_ms >= 0 else "the plan begins"

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 
 from rdl.compile.context import CompileContext
 from rdl.compile.parts import Finding
-from rdl.errors import MALFORMED, did_you_mean, quoted
+from rdl.errors import MALFORMED, did_you_mean, quote
 from rdl.expressions import (
     AllOf,
     AnyOf,
@@ -69,7 +69,7 @@ class _Writer:
             return every
         dates = self._calendars.get(every.holidays)
         if dates is None:
-            message = f"the cluster has no calendar {quoted(every.holidays)}"
+            message = f"the cluster has no calendar {quote(every.holidays)}"
             fix = "name it under [calendars] of the cluster file"
             if self._calendars:
                 fix = did_you_mean(every.holidays, self._calendars)

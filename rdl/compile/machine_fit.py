@@ -78,7 +78,9 @@ class MachineFit:
             where = f"in {count} value{'s' * (count != 1)} of {atom.domain}"
         most = self.most_bundles(atom)
         bundles = f"{most} bundle{'s' * (most != 1)}"
-        return f"spread={atom.spread} {where}{_carrying(atom.on)} leaves at most {bundles} at once"
+        return (
+            f"spread={atom.spread} {where}{_label_words(atom.on)} leaves at most {bundles} at once"
+        )
 
     def _why_not_spread(self, atom: Atom) -> _Said | None:
         known = sorted({name for machine in self._machines for name, _ in machine.domains})
@@ -121,7 +123,7 @@ class MachineFit:
                 return f"no machine carries the label {label!r}", did_you_mean(label, labels)
         if any(_bundles_in(machine.resources, bundle) for machine in machines):
             return None
-        carries = _carrying(label)
+        carries = _label_words(label)
         for name, amount in bundle.items_:
             most = max(machine.resources.get(name, 0) for machine in machines)
             if not most:
@@ -133,7 +135,7 @@ class MachineFit:
         return f"no one machine{carries} has all of <{bundle}> together", None
 
 
-def _carrying(label: str | None) -> str:
+def _label_words(label: str | None) -> str:
     return "" if label is None else f" with the label {label!r}"
 
 

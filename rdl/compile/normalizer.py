@@ -258,7 +258,7 @@ class Normalizer:
                 continue
             if part.children[last].endless:
                 message = "nothing can come after an endless every"
-                self._malformed(here, path, message, "write times= or until=")
+                self._report(here, path, message, "write times= or until=")
             part.edges.append((last, first, low, high))
         if isinstance(here, Order):
             part.edges.sort()
@@ -274,7 +274,7 @@ class Normalizer:
         try:
             return gap_steps(gap, self._grid)
         except TimeGridError as error:
-            self._malformed(here, path, error.message, "write a wider gap")
+            self._report(here, path, error.message, "write a wider gap")
             return 0, -1
 
     def _stands_for(self, child: VertexDraft, group: VertexDraft) -> VertexDraft:
@@ -289,7 +289,7 @@ class Normalizer:
         try:
             first, last = self._pulled_back(window, layout)
         except TimeGridError as error:
-            self._malformed(window, path, error.message, error.fix)
+            self._report(window, path, error.message, error.fix)
             return self._opaque(window, path)
         limit = last if scope.limit is None else min(scope.limit, last)
         beyond = grid.horizon <= first < limit
@@ -356,15 +356,15 @@ class Normalizer:
         except RecurrenceError as error:
             return self._not_laid(every, path, error)
         except TimeGridError as error:
-            self._malformed(every, path, error.message, error.fix)
+            self._report(every, path, error.message, error.fix)
             return self._opaque(every, path)
         self._occurrences += laid.occurrences
         if self._occurrences > limits.max_occurrences:
             self._stop(every, path, f"more than {limits.max_occurrences} occurrences")
         if every.same_offset:
-            part = self._shifted(every, path, scope, laid)
+            part = self._shift_pattern(every, path, scope, laid)
         else:
-            part = self._unrolled(every, path, scope, laid.copies)
+            part = self._unroll(every, path, scope, laid.copies)
         if part is not None and laid.endless:
             part.endless = True
             self.endless = lcm(self.endless or 1, laid.endless)
@@ -385,7 +385,7 @@ class Normalizer:
             self._fit(part, inside, every.of, path)
         return part
 
-    def _shifted(
+    def _shift_pattern(
         self, every: Every, path: str, scope: Enclosure, laid: Recurrence
     ) -> VertexDraft | None:
         own = laid.own_shifts
@@ -400,7 +400,7 @@ class Normalizer:
         settle(part)
         return part
 
-    def _unrolled(
+    def _unroll(
         self, every: Every, path: str, scope: Enclosure, copies: tuple[Copy, ...]
     ) -> VertexDraft | None:
         part = VertexDraft(ALL, every, path, scope.start, scope.end, form="all")
@@ -429,11 +429,11 @@ class Normalizer:
         blame(part, Finding(every, path, error.code, error.message, error.fix))
         return part
 
-    def _malformed(self, here: Expression, path: str, message: str, fix: str | None) -> None:
+    def _report(self, here: Expression, path: str, message: str, fix: str | None) -> None:
         self.malformed.append(Finding(here, path, MALFORMED, message, fix))
 
     def _stop(self, here: Expression, path: str, limit: str) -> NoReturn:
-        self._malformed(here, path, f"the request has {limit}", "ask for less")
+        self._report(here, path, f"the request has {limit}", "ask for less")
         raise TooLargeError
 
 

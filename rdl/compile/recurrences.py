@@ -259,7 +259,7 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
 
 
 def _over_before(context: CompileContext) -> RecurrenceError:
-    message = f"its first period is over before {context.beginning}"
+    message = f"its first period is over before {context.begin_words}"
     return RecurrenceError(UNSATISFIABLE, message, "give a later anchor=")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rdl.compile.parts import FAR, Numbers
-from rdl.compile.shapes import greatest_reachable, heights_of, rounded
+from rdl.compile.shapes import greatest_reachable, heights_of, round_up
 from rdl.expressions import Atom, Gap
 from rdl.time_grid import TimeGrid, seconds_of
 
@@ -41,10 +41,10 @@ def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Num
     """
     asked = grid.lease_and_work(atom.lease_ms, atom.work_ms)
     lease, multiple, g, h = asked.lease, atom.multiple, atom.minimum, atom.maximum
-    work, shortest = rounded((g, h, multiple), lease, asked.work)
+    work, shortest = round_up((g, h, multiple), lease, asked.work)
     if most is not None and most < h:
         h = most
-        reached, shortest = rounded((g, h, multiple), lease, work)
+        reached, shortest = round_up((g, h, multiple), lease, work)
         if reached != work:
             below = greatest_reachable(g, h, multiple, lease, work)
             raise WorkBeyondSpreadError([*([] if below is None else [below]), reached])

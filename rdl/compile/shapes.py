@@ -39,7 +39,7 @@ def least_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> int
     ValueError
         If the numbers describe no atom.
     """
-    low, high = _checked(g, h, multiple, lease)
+    low, high = _check(g, h, multiple, lease)
     return multiple * _least(low, high, lease, max(1, -(-work // multiple)))
 
 
@@ -48,7 +48,7 @@ def greatest_reachable(g: int, h: int, multiple: int, lease: int, work: int) -> 
 
     Parameters and errors are those of `least_reachable`.
     """
-    low, high = _checked(g, h, multiple, lease)
+    low, high = _check(g, h, multiple, lease)
     wanted = work // multiple
     if wanted < low * lease:
         return None
@@ -115,18 +115,18 @@ def shape(g: int, h: int, multiple: int, lease: int, work: int) -> list[int]:
 
 
 @lru_cache(maxsize=65_536)
-def rounded(numbers: tuple[int, int, int], lease: int, work: int) -> tuple[int, int]:
+def round_up(numbers: tuple[int, int, int], lease: int, work: int) -> tuple[int, int]:
     """Return (least reachable work, its shortest length) for `numbers` = (g, h, multiple).
 
     The compiler's one call an atom; remembered, because requests repeat their shapes.
     """
     g, h, multiple = numbers
-    low, high = _checked(g, h, multiple, lease)
+    low, high = _check(g, h, multiple, lease)
     least = _least(low, high, lease, max(1, -(-work // multiple)))
     return multiple * least, _shortest(low, high, lease, least)[0]
 
 
-def _checked(g: int, h: int, multiple: int, lease: int) -> tuple[int, int]:
+def _check(g: int, h: int, multiple: int, lease: int) -> tuple[int, int]:
     if g < 1 or multiple < 1 or lease < 1:
         raise ValueError(f"g, multiple and lease are at least 1, not {g}, {multiple}, {lease}")
     low, high = heights_of(g, h, multiple)
@@ -136,7 +136,7 @@ def _checked(g: int, h: int, multiple: int, lease: int) -> tuple[int, int]:
 
 
 def _reachable(g: int, h: int, multiple: int, lease: int, work: int) -> tuple[int, int]:
-    low, high = _checked(g, h, multiple, lease)
+    low, high = _check(g, h, multiple, lease)
     if not is_reachable(g, h, multiple, lease, work):
         raise ValueError(f"atom(b, {g}, {h}, {lease}, {work}) cannot hold exactly {work}")
     return low, high

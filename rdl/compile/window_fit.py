@@ -56,7 +56,7 @@ def _no_room(room: TimeSpan, context: CompileContext) -> tuple[str, str, str | N
     if room.start >= grid.horizon and (room.limit is None or room.start < room.limit):
         return BEYOND_HORIZON, "it lies past the plan's horizon", "reserve it later"
     if max(room.start, room.end) <= context.first:
-        message = f"the window is over before {context.beginning}"
+        message = f"the window is over before {context.begin_words}"
         return UNSATISFIABLE, message, "write a later end"
     step = duration_text(grid.step_ms)
     return UNSATISFIABLE, f"no whole step of {step} lies in what the windows around it leave", None

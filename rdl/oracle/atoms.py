@@ -56,11 +56,13 @@ def lease_and_work(atom: Atom, step_ms: int) -> tuple[int, int | None]:
     the least that can be reached exactly.
     """
     numbers = (atom.minimum, atom.maximum, atom.multiple, atom.lease_ms, atom.work_ms)
-    return _rounded(numbers, step_ms)
+    return _round_to_steps(numbers, step_ms)
 
 
 @lru_cache(maxsize=65_536)
-def _rounded(numbers: tuple[int, int, int, int, int], step_ms: int) -> tuple[int, int | None]:
+def _round_to_steps(
+    numbers: tuple[int, int, int, int, int], step_ms: int
+) -> tuple[int, int | None]:
     minimum, maximum, multiple, lease_ms, work_ms = numbers
     lease = max(1, -(-lease_ms // step_ms))
     if lease_ms >= step_ms and work_ms % lease_ms == 0:

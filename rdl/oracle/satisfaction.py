@@ -178,42 +178,46 @@ class _Judge:
         met = {path for path, _ in self.held}
         for path, rows in self.allocation.items():
             if path not in met and len(rows):
-                _broken(path, "path", "rows for what is no atom of an option taken")
+                _violation(path, "path", "rows for what is no atom of an option taken")
         for path in self.choices:
             if path not in self.chosen:
-                _broken(path, "choice", "a choice for what is no any of an option taken")
+                _violation(path, "choice", "a choice for what is no any of an option taken")
 
     def _atom(self, atom: Atom, path: str, scope: _Scope) -> tuple[int, int]:
         rows = self.allocation.get(path, ())
         lease, work = lease_and_work(atom, self.grid.step_ms)
         if work is None:
-            _broken(path, "multiple", f"no height from min to max is divisible by {atom.multiple}")
+            _violation(
+                path, "multiple", f"no height from min to max is divisible by {atom.multiple}"
+            )
         spread = self._most_spread(atom)
         total = 0
         last = None
         for start, end, bundles in rows:
             if end <= start or bundles <= 0 or (last is not None and start < last):
-                _broken(path, "rows", f"row [{start}, {end}) x {bundles} is empty or out of order")
+                _violation(
+                    path, "rows", f"row [{start}, {end}) x {bundles} is empty or out of order"
+                )
             if not atom.minimum <= bundles <= atom.maximum:
                 heights = f"{atom.minimum}..{atom.maximum}"
-                _broken(path, "height", f"{bundles} bundles at step {start}, not {heights}")
+                _violation(path, "height", f"{bundles} bundles at step {start}, not {heights}")
             if spread is not None and bundles > spread:
                 where = f"a {atom.domain}" if atom.domain is not None else "a machine"
                 detail = f"at step {start}, not {spread}: {atom.spread} on {where} at most"
-                _broken(path, "spread", f"{bundles} bundles {detail}")
+                _violation(path, "spread", f"{bundles} bundles {detail}")
             if bundles % atom.multiple:
-                _broken(path, "multiple", f"{bundles} at step {start}, not {atom.multiple} n")
+                _violation(path, "multiple", f"{bundles} at step {start}, not {atom.multiple} n")
             total += (end - start) * bundles
             last = end
         if last is None or total != work:
-            _broken(path, "work", f"{total} bundle-steps, not {work}")
+            _violation(path, "work", f"{total} bundle-steps, not {work}")
         first = rows[0][0]
         if first < scope.first or last > scope.end:
             inside = f"[{scope.first}, {scope.end})"
-            _broken(path, "window", f"steps [{first}, {last}) are not inside {inside}")
+            _violation(path, "window", f"steps [{first}, {last}) are not inside {inside}")
         shortest = shortest_lease(rows)
         if shortest < lease:
-            _broken(path, "lease", f"a bundle is kept for {shortest} steps, not {lease} or more")
+            _violation(path, "lease", f"a bundle is kept for {shortest} steps, not {lease} or more")
         self.held.append((path, rows))
         return first, last
 
@@ -245,13 +249,13 @@ class _Judge:
             return
         between = after[0] - before[1]
         if between < 0:
-            _broken(path, "order", f"starts at step {after[0]}, before {before[1]}")
+            _violation(path, "order", f"starts at step {after[0]}, before {before[1]}")
         if gap is None:
             return
         most = None if gap.maximum_ms is None else self.grid.floor(gap.maximum_ms)
         least = self.grid.ceil(gap.minimum_ms)
         if between < least or (most is not None and between > most):
-            _broken(path, "gap", f"{between} steps after what precedes, not {least}..{most}")
+            _violation(path, "gap", f"{between} steps after what precedes, not {least}..{most}")
 
     def _any(self, choice: AnyOf, path: str, scope: _Scope) -> _Span:
         known = path
@@ -260,9 +264,9 @@ class _Judge:
                 known = first + known[len(occurrence) :]
         taken = self.choices.get(known)
         if taken is None:
-            _broken(path, "choice", "no option is said to be taken")
+            _violation(path, "choice", "no option is said to be taken")
         if not 0 <= taken < len(choice.options):
-            _broken(path, "choice", f"there is no option {taken} among {len(choice.options)}")
+            _violation(path, "choice", f"there is no option {taken} among {len(choice.options)}")
         self.chosen.add(known)
         return self.span(choice.options[taken], _child(path, taken), scope)
 
@@ -270,7 +274,7 @@ class _Judge:
         try:
             start, end = window_of(window, scope.frame, self.grid, self.submitted_ms)
         except (PeriodError, OverflowError) as error:
-            _broken(path, "window", str(error))
+            _violation(path, "window", str(error))
         last = min(self.grid.floor(end), scope.end)
         if start is None:
             return replace(scope, end=last)
@@ -280,9 +284,9 @@ class _Judge:
         try:
             periods = self._periods(every, path, scope)
         except (PeriodError, OverflowError) as error:
-            _broken(path, "period", str(error))
+            _violation(path, "period", str(error))
         if not periods:
-            _broken(path, "period", "no whole period lies before the horizon")
+            _violation(path, "period", "no whole period lies before the horizon")
         child = _child(path, 0)
         starts = [self.grid.ceil(period.start_ms) for period in periods]
         spans: list[_Span] = []
@@ -315,8 +319,8 @@ class _Judge:
         if every.until is not None:
             until = instant_ms(every.until, scope.frame, self.grid, self.submitted_ms)
         endless = every.times is None and until is None
-        if endless and self._forbidden(every.period_ms):
-            _broken(path, "period", f"an endless period of {every.period_ms} ms is not admitted")
+        if endless and self._is_forbidden(every.period_ms):
+            _violation(path, "period", f"an endless period of {every.period_ms} ms is not admitted")
         if endless:
             until = self.grid.horizon_ms
         kept: list[Period] = []
@@ -328,7 +332,7 @@ class _Judge:
             if until is not None and period.end_ms > until:
                 break
             if period.start_ms >= self.grid.horizon_ms:
-                _broken(path, "period", f"occurrence {len(kept)} lies past the horizon")
+                _violation(path, "period", f"occurrence {len(kept)} lies past the horizon")
             kept.append(period)
         return kept[: self._last_held(_child(path, 0))] if endless and self.closed else kept
 
@@ -341,7 +345,7 @@ class _Judge:
         ]
         return max(numbers, default=0) + 1
 
-    def _forbidden(self, period_ms: int) -> bool:
+    def _is_forbidden(self, period_ms: int) -> bool:
         if period_ms > 0 and self.max_period_ms % period_ms == 0:
             return False
         return period_ms % self.max_period_ms != 0 or period_ms > self.grid.horizon_ms
@@ -351,12 +355,12 @@ class _Judge:
         known = {path.removeprefix(f"{child}@0"): rows for path, rows in model}
         moved = {path.removeprefix(f"{child}@{k}"): (path, rows) for path, rows in held}
         if known.keys() != moved.keys():
-            _broken(f"{child}@{k}", "choice", "takes other options than occurrence 0")
+            _violation(f"{child}@{k}", "choice", "takes other options than occurrence 0")
         for suffix, rows in known.items():
             path, copies = moved[suffix]
             wanted = [(start + shift, end + shift, bundles) for start, end, bundles in rows]
             if wanted != [tuple(row) for row in copies]:
-                _broken(path, "offset", f"is not occurrence 0 moved by {shift} steps")
+                _violation(path, "offset", f"is not occurrence 0 moved by {shift} steps")
 
 
 def _child(path: str, index: int) -> str:
@@ -370,5 +374,5 @@ def _hull(spans: Sequence[_Span]) -> _Span:
     return min(start for start, _ in held), max(end for _, end in held)
 
 
-def _broken(path: str, rule: str, detail: str) -> NoReturn:
+def _violation(path: str, rule: str, detail: str) -> NoReturn:
     raise _BrokenError(Violation(path, rule, detail))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from rdl.errors import MALFORMED, Problem, quoted
+from rdl.errors import MALFORMED, Problem, quote
 from rdl.operators import MAX_RESOURCES, UNITS, ArgumentError, check_bundle, check_resource
 from rdl.read_error import ReadError
 from rdl.resources import Resources, amount_of, canonical_resource
@@ -59,7 +59,7 @@ def _amount(piece: str) -> tuple[str, int]:
     """Amount = number [ unit ] resource ."""
     match = _AMOUNT.fullmatch(piece)
     if match is None or (match[2] is None and match[3] in UNITS):
-        shown = quoted(piece.strip())
+        shown = quote(piece.strip())
         if not piece.strip():
             raise ArgumentError("an amount is missing", "write such as 1 cpu or 2 GiB memory")
         if match is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from rdl.errors import MALFORMED, Problem, TooManyProblemsError, quoted
+from rdl.errors import MALFORMED, Problem, TooManyProblemsError, quote
 from rdl.expressions import Span
 from rdl.limits import MOST_PROBLEMS
 from rdl.operators import ARGUMENTS
@@ -66,9 +66,9 @@ class Cursor:
         self.keep(Problem(MALFORMED, message, span or self.tokens.span, fix=fix))
         raise TooManyProblemsError
 
-    def shown(self) -> str:
+    def token_words(self) -> str:
         """Return the current token for a message."""
-        return "the end of the text" if self.tokens.kind == END else quoted(self.tokens.text)
+        return "the end of the text" if self.tokens.kind == END else quote(self.tokens.text)
 
     def separator(self, opened: int, ends: str = ")") -> bool:
         """Step over a comma; return whether another argument follows, False at an end."""
@@ -80,14 +80,16 @@ class Cursor:
                     continue
                 if tokens.text not in ends:
                     return True
-                message = f"expected an argument before {self.shown()}"
+                message = f"expected an argument before {self.token_words()}"
                 self.report(message, tokens.span, "drop the ','")
                 return False
             if tokens.kind == END:
                 self.never_closed(opened)
             if tokens.text in ends:
                 return False
-            self.report(f"expected ',' or ')' before {self.shown()}", tokens.span, self.unit_fix())
+            self.report(
+                f"expected ',' or ')' before {self.token_words()}", tokens.span, self.unit_fix()
+            )
             if tokens.kind in STARTS_ARGUMENT or tokens.text in ARGUMENTS:
                 return True
             tokens.advance()

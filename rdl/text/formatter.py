@@ -88,7 +88,7 @@ def most_characters(expression: Expression) -> int:
 
 def _write(expression: Expression, put: Callable[[str], None], *, bare: bool = False) -> None:
     """Write an expression; `bare` leaves its own name out, which its graph has written."""
-    heads, tail = _around(expression, seconds_text)
+    heads, tail = _delimiters(expression, seconds_text)
     if expression.name is not None and not bare:
         put(f"{_name(expression.name)}: ")
     children = children_of(expression)
@@ -101,7 +101,7 @@ def _write(expression: Expression, put: Callable[[str], None], *, bare: bool = F
 
 def _lines(expression: Expression, *, bare: bool = False) -> list[str]:
     """Return lines of at most _WIDTH characters where the parts allow it, children indented."""
-    heads, tail = _around(expression, _short_duration)
+    heads, tail = _delimiters(expression, _short_duration)
     if expression.name is not None and not bare:
         heads[0] = f"{_name(expression.name)}: {heads[0]}"
     children = children_of(expression)
@@ -135,7 +135,7 @@ def _after_child(tail: str) -> str:
     return tail[0] if tail[0] in ",;" else ""
 
 
-def _around(expression: Expression, time: Callable[[int], str]) -> tuple[list[str], str]:
+def _delimiters(expression: Expression, time: Callable[[int], str]) -> tuple[list[str], str]:
     """Return what is written before each child (at least one entry) and after the last."""
     match expression:
         case Atom():

@@ -16,7 +16,7 @@ from rdl.errors import (
     TooManyProblemsError,
     did_you_mean,
     nearest,
-    quoted,
+    quote,
 )
 from rdl.expressions import Edge, Expression, Gap, Graph, Span
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
@@ -138,9 +138,9 @@ class _Parser:
         name = tokens.text
         if name in self.values.bundles or name in self.parts:
             what = "bundle " if name in self.values.bundles else ""
-            self.cursor.report(f"{what}{quoted(name)} is defined twice", tokens.span, "rename one")
+            self.cursor.report(f"{what}{quote(name)} is defined twice", tokens.span, "rename one")
         elif name in ARGUMENTS:
-            message = f"{quoted(name)} is an operator, and cannot be defined"
+            message = f"{quote(name)} is an operator, and cannot be defined"
             self.cursor.report(message, tokens.span, "choose another name")
         tokens.advance()
         tokens.advance()
@@ -156,7 +156,7 @@ class _Parser:
                 self.values.bundles[name] = self.values.bundle(name)
             if tokens.text != ";":
                 self.cursor.wrong(
-                    f"expected ';' before {self.cursor.shown()}", "end a definition with ';'"
+                    f"expected ';' before {self.cursor.token_words()}", "end a definition with ';'"
                 )
         except RuleError as wrong:
             self.cursor.keep(wrong.problem)
@@ -223,7 +223,7 @@ class _Parser:
             self.tokens.advance()
         if self.tokens.kind != END:
             self.cursor.wrong(
-                f"unexpected {self.cursor.shown()} after the expression",
+                f"unexpected {self.cursor.token_words()} after the expression",
                 "a request is one expression; join several with all(...) or order(...)",
             )
 
@@ -242,7 +242,7 @@ class _Parser:
             operator = word if word in ARGUMENTS else self.unknown_operator(word, start)
         elif word == self.defining:
             span = (start, start + len(word))
-            message = f"the definition of {quoted(word)} names itself"
+            message = f"the definition of {quote(word)} names itself"
             raise RuleError(Problem(MALFORMED, message, span, fix="write what it stands for"))
         elif word in self.parts:
             part = self.defined_part(word)
@@ -271,7 +271,8 @@ class _Parser:
         tokens = self.tokens
         if tokens.kind != WORD:
             self.cursor.wrong(
-                f"expected an expression, not {self.cursor.shown()}", "write such as atom(...)"
+                f"expected an expression, not {self.cursor.token_words()}",
+                "write such as atom(...)",
             )
         text = tokens.text
         tokens.advance()
@@ -282,7 +283,7 @@ class _Parser:
         name = self.values.name("a name")
         if self.tokens.text != ":":
             self.cursor.wrong(
-                f"expected ':' before {self.cursor.shown()}", 'write "a name": atom(...)'
+                f"expected ':' before {self.cursor.token_words()}", 'write "a name": atom(...)'
             )
         self.tokens.advance()
         return name
@@ -305,23 +306,25 @@ class _Parser:
         """Raise RuleError for a word that is neither an operator with its arguments nor defined."""
         span = (start, start + len(word))
         if word in ARGUMENTS:
-            shown = self.cursor.shown()
+            shown = self.cursor.token_words()
             self.cursor.wrong(f"expected '(' before {shown}", f"write {usage(word)}")
         if word in self.values.bundles:
-            message = f"{quoted(word)} is a bundle, not an expression"
+            message = f"{quote(word)} is a bundle, not an expression"
             raise RuleError(Problem(MALFORMED, message, span, fix=f"write atom({word}, ...)"))
         known = [*ARGUMENTS, *self.parts]
         found = nearest(word, known)
         if found is None:
             fix = f"write one of {', '.join(ARGUMENTS)}"
-            message = f"unknown operator {quoted(word)}"
+            message = f"unknown operator {quote(word)}"
             raise RuleError(Problem(MALFORMED, message, span, fix=fix))
         if found in self.parts:
-            message, fix = f"no expression is named {quoted(word)}", f"did you mean {found!r}?"
+            message, fix = f"no expression is named {quote(word)}", f"did you mean {found!r}?"
             raise RuleError(Problem(MALFORMED, message, span, fix=fix))
         fix = f"did you mean {found!r}?"
-        self.cursor.report(f"unknown operator {quoted(word)}", span, fix)
-        self.cursor.wrong(f"expected '(' before {self.cursor.shown()}", f"write {usage(found)}")
+        self.cursor.report(f"unknown operator {quote(word)}", span, fix)
+        self.cursor.wrong(
+            f"expected '(' before {self.cursor.token_words()}", f"write {usage(found)}"
+        )
 
     def unknown_operator(self, text: str, start: int) -> str:
         """Report an unknown word, and return the operator to read its arguments as."""
@@ -331,13 +334,13 @@ class _Parser:
             fix = f"write atom({text}, ...)"
             if text in self.parts:
                 what, fix = "an expression and takes no arguments", f"write {text} alone"
-            raise RuleError(Problem(MALFORMED, f"{quoted(text)} is {what}", span, fix=fix))
+            raise RuleError(Problem(MALFORMED, f"{quote(text)} is {what}", span, fix=fix))
         found = nearest(text, ARGUMENTS)
         if found is None:
             fix = f"write one of {', '.join(ARGUMENTS)}"
-            message = f"unknown operator {quoted(text)}"
+            message = f"unknown operator {quote(text)}"
             raise RuleError(Problem(MALFORMED, message, span, fix=fix))
-        self.cursor.report(f"unknown operator {quoted(text)}", span, f"did you mean {found!r}?")
+        self.cursor.report(f"unknown operator {quote(text)}", span, f"did you mean {found!r}?")
         return found
 
     def arguments(self, operator: str, start: int, opened: int) -> Expression | None:
@@ -411,7 +414,7 @@ class _Parser:
         if name not in known:
             call.unclear = True
             fix = did_you_mean(name, known) if known else "it takes expressions only"
-            self.cursor.wrong(f"{call.operator} has no argument {quoted(name)}", fix)
+            self.cursor.wrong(f"{call.operator} has no argument {quote(name)}", fix)
         if name in call.given:
             self.cursor.wrong(f"{name} is given twice", "keep the one that is meant")
         call.named = True
@@ -478,13 +481,14 @@ class _Parser:
         tokens = self.tokens
         if tokens.kind not in (WORD, STRING):
             self.cursor.wrong(
-                f"expected a name, not {self.cursor.shown()}", "write graph(a: e1, b: e2; a -> b)"
+                f"expected a name, not {self.cursor.token_words()}",
+                "write graph(a: e1, b: e2; a -> b)",
             )
         span = tokens.span
         name = self.values.name("a name")
         if name in graph.index_of:
             graph.broken = True
-            self.cursor.report(f"the name {quoted(name)} is used twice", span, "rename one")
+            self.cursor.report(f"the name {quote(name)} is used twice", span, "rename one")
         graph.index_of.setdefault(name, len(graph.index_of))
         if tokens.text == ":":
             tokens.advance()
@@ -493,7 +497,8 @@ class _Parser:
             child = self.defined_part(name)
         else:
             self.cursor.wrong(
-                f"expected ':' before {self.cursor.shown()}", "write graph(a: e1, b: e2; a -> b)"
+                f"expected ':' before {self.cursor.token_words()}",
+                "write graph(a: e1, b: e2; a -> b)",
             )
         if child is None:
             graph.broken = True
@@ -505,14 +510,14 @@ class _Parser:
         tokens = self.tokens
         before = self.graph_end(graph)
         if tokens.text != "->":
-            self.cursor.wrong(f"expected '->' before {self.cursor.shown()}", "write a -> b")
+            self.cursor.wrong(f"expected '->' before {self.cursor.token_words()}", "write a -> b")
         tokens.advance()
         after = self.graph_end(graph)
         gap: Gap | None = None
         if tokens.kind == KEY:
             if tokens.text != "gap":
                 fix = did_you_mean(tokens.text, ("gap",))
-                self.cursor.wrong(f"an arrow has no argument {quoted(tokens.text)}", fix)
+                self.cursor.wrong(f"an arrow has no argument {quote(tokens.text)}", fix)
             tokens.advance()
             tokens.advance()
             gap = self.values.gap("gap")
@@ -530,13 +535,13 @@ class _Parser:
                 tokens.advance()
                 return known
         elif tokens.kind != STRING:
-            self.cursor.wrong(f"expected a name, not {self.cursor.shown()}", "write a -> b")
+            self.cursor.wrong(f"expected a name, not {self.cursor.token_words()}", "write a -> b")
         span = tokens.span
         name = self.values.name("a name")
         index = graph.index_of.get(name)
         if index is None:
             graph.broken = True
             fix = did_you_mean(name, graph.index_of)
-            self.cursor.report(f"no expression of the graph is named {quoted(name)}", span, fix)
+            self.cursor.report(f"no expression of the graph is named {quote(name)}", span, fix)
             return 0
         return index

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, Final, TypeVar
 
 from rdl.durations import MAX_WORK_MS, TimeTextError, parse_bound, parse_duration
-from rdl.errors import MALFORMED, Problem, did_you_mean, quoted
+from rdl.errors import MALFORMED, Problem, did_you_mean, quote
 from rdl.expressions import AfterSubmission, Gap, Instant
 from rdl.operators import (
     ArgumentError,
@@ -62,7 +62,7 @@ class ValueReader:
             known = self.bundles.get(text)
             if known is None:
                 fix = did_you_mean(text, self.bundles) if self.bundles else "write such as <1 cpu>"
-                self._cursor.wrong(f"no bundle is named {quoted(text)}", fix)
+                self._cursor.wrong(f"no bundle is named {quote(text)}", fix)
         elif text == "<":
             problem = Problem(
                 MALFORMED,
@@ -75,7 +75,7 @@ class ValueReader:
             fix = "write such as <1 cpu>"
             if tokens.kind == QUANTITY and text.endswith("m"):
                 fix = f"{text} is a time; a part of a core is <{text} cpu>"
-            self._cursor.wrong(f"{name} is a bundle, not {self._cursor.shown()}", fix)
+            self._cursor.wrong(f"{name} is a bundle, not {self._cursor.token_words()}", fix)
         tokens.advance()
         return known
 
@@ -84,7 +84,7 @@ class ValueReader:
         tokens = self._tokens
         text = tokens.text
         if tokens.kind != QUANTITY or not text.isdecimal():
-            self._cursor.wrong(f"{name} is a whole number, not {self._cursor.shown()}")
+            self._cursor.wrong(f"{name} is a whole number, not {self._cursor.token_words()}")
         try:
             value = check_count(int(text[:20]))
         except ArgumentError as error:
@@ -96,7 +96,8 @@ class ValueReader:
         """Duration = number | number unit { number unit } ."""
         if self._tokens.kind != QUANTITY:
             self._cursor.wrong(
-                f"{name} is a duration, not {self._cursor.shown()}", "write such as 90 or 1h30m"
+                f"{name} is a duration, not {self._cursor.token_words()}",
+                "write such as 90 or 1h30m",
             )
         return self._time(parse_duration)
 
@@ -104,7 +105,8 @@ class ValueReader:
         """Work = duration ; bundle-time: bundles times how long they are held."""
         if self._tokens.kind != QUANTITY:
             self._cursor.wrong(
-                f"{name} is bundle-time, not {self._cursor.shown()}", "write such as 2400 or 40m"
+                f"{name} is bundle-time, not {self._cursor.token_words()}",
+                "write such as 2400 or 40m",
             )
         return self._time(_parse_work)
 
@@ -116,7 +118,7 @@ class ValueReader:
             return AfterSubmission(self.duration(name))
         if tokens.kind not in (QUANTITY, INSTANT, CLOCK):
             fix = "write such as 90, 2h, +2h, 06:00 or 2026-01-05T09:00:00Z"
-            self._cursor.wrong(f"{name} is a time, not {self._cursor.shown()}", fix)
+            self._cursor.wrong(f"{name} is a time, not {self._cursor.token_words()}", fix)
         return self._time(parse_bound)
 
     def _time(self, read: Callable[[str], _T]) -> _T:
@@ -148,7 +150,8 @@ class ValueReader:
         tokens = self._tokens
         if tokens.text != "[":
             self._cursor.wrong(
-                f"{name} is a list, not {self._cursor.shown()}", "write such as prefer=[1, 0.5]"
+                f"{name} is a list, not {self._cursor.token_words()}",
+                "write such as prefer=[1, 0.5]",
             )
         values: list[float] = []
         while not values or tokens.text == ",":
@@ -157,7 +160,7 @@ class ValueReader:
             if len(values) > self._most_options:
                 self._cursor.stop(f"{name} has more than {self._most_options} values")
         if tokens.text != "]":
-            self._cursor.wrong(f"expected ',' or ']' before {self._cursor.shown()}")
+            self._cursor.wrong(f"expected ',' or ']' before {self._cursor.token_words()}")
         tokens.advance()
         return tuple(values)
 
@@ -168,7 +171,7 @@ class ValueReader:
             self._cursor.wrong(error.message, error.fix)
         except ValueError:
             self._cursor.wrong(
-                f"{name} has {self._cursor.shown()} for a number", "write such as [1, 0.5]"
+                f"{name} has {self._cursor.token_words()} for a number", "write such as [1, 0.5]"
             )
         self._tokens.advance()
         return weight
@@ -188,16 +191,16 @@ class ValueReader:
         tokens = self._tokens
         opened = tokens.start
         if tokens.text != "[":
-            self._cursor.wrong(f"{name} is a list, not {self._cursor.shown()}", fix)
+            self._cursor.wrong(f"{name} is a list, not {self._cursor.token_words()}", fix)
         words: list[str] = []
         while not words or tokens.text == ",":
             tokens.advance()
             if tokens.kind != kind:
-                self._cursor.wrong(f"{self._cursor.shown()} cannot stand in {name}", fix)
+                self._cursor.wrong(f"{self._cursor.token_words()} cannot stand in {name}", fix)
             words.append(tokens.text)
             tokens.advance()
         if tokens.text != "]":
-            self._cursor.wrong(f"expected ',' or ']' before {self._cursor.shown()}")
+            self._cursor.wrong(f"expected ',' or ']' before {self._cursor.token_words()}")
         try:
             found = read(words)
         except ArgumentError as error:
@@ -210,7 +213,7 @@ class ValueReader:
         """Calendar = word | string ; a calendar of the cluster."""
         if self._tokens.kind not in (WORD, STRING):
             self._cursor.wrong(
-                f"{name} is the name of a calendar, not {self._cursor.shown()}",
+                f"{name} is the name of a calendar, not {self._cursor.token_words()}",
                 f"write such as {name}=de",
             )
         return self.name("a calendar")
@@ -220,7 +223,7 @@ class ValueReader:
         if self._tokens.kind != STRING:
             fix = f'write {name}="{self._tokens.text}"' if self._tokens.kind == WORD else None
             self._cursor.wrong(
-                f"{name} is a text in double quotes, not {self._cursor.shown()}", fix
+                f"{name} is a text in double quotes, not {self._cursor.token_words()}", fix
             )
         return self.name("a label")
 
@@ -229,7 +232,7 @@ class ValueReader:
         if self._tokens.kind != STRING:
             fix = f'write {name}="Europe/Paris"'
             self._cursor.wrong(
-                f"{name} is a text in double quotes, not {self._cursor.shown()}", fix
+                f"{name} is a text in double quotes, not {self._cursor.token_words()}", fix
             )
         value = self._string()
         try:
@@ -242,7 +245,7 @@ class ValueReader:
     def flag(self, name: str) -> bool:
         """Flag = "true" | "false" ."""
         if self._tokens.text not in ("true", "false"):
-            self._cursor.wrong(f"{name} is true or false, not {self._cursor.shown()}")
+            self._cursor.wrong(f"{name} is true or false, not {self._cursor.token_words()}")
         value = self._tokens.text == "true"
         self._tokens.advance()
         return value
@@ -250,7 +253,7 @@ class ValueReader:
     def answer(self, name: str) -> bool:
         """Answer = "yes" | "no" ."""
         if self._tokens.text not in ("yes", "no"):
-            self._cursor.wrong(f"{name} is yes or no, not {self._cursor.shown()}")
+            self._cursor.wrong(f"{name} is yes or no, not {self._cursor.token_words()}")
         value = self._tokens.text == "yes"
         self._tokens.advance()
         return value
@@ -259,7 +262,8 @@ class ValueReader:
         """Domain = word | string ; a name that groups of machines have values of."""
         if self._tokens.kind not in (WORD, STRING):
             self._cursor.wrong(
-                f"{name} is the name of a domain, not {self._cursor.shown()}", f"write {name}=rack"
+                f"{name} is the name of a domain, not {self._cursor.token_words()}",
+                f"write {name}=rack",
             )
         return self.name("a domain")
 
@@ -278,7 +282,7 @@ class ValueReader:
             return str(json.loads(self._tokens.text))
         except ValueError:
             fix = "escape as in JSON, such as \\n or \\u00e9"
-            self._cursor.wrong(f"cannot read the text {self._cursor.shown()}", fix)
+            self._cursor.wrong(f"cannot read the text {self._cursor.token_words()}", fix)
 
 
 def _parse_work(text: str) -> int:

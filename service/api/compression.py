@@ -24,7 +24,7 @@ _LEVEL: Final = 1
 _GZIP: Final = 31
 
 
-def compressed(response: Response, accepted: str) -> Response:
+def compress_response(response: Response, accepted: str) -> Response:
     """Return a response as it is sent to a client that accepts these encodings.
 
     Its ETag then becomes a weak one, since the bytes are not those it was made for; If-Match and

@@ -16,7 +16,7 @@ from rdl.expressions import Moment
 from service.problems import (
     ApiError,
     FieldError,
-    malformed,
+    malformed_problem,
 )
 
 #: Default of a field that must be given.
@@ -89,7 +89,7 @@ def read_fields(
         except FieldError as error:
             errors.append(ApiError(f"{field.name}: {error}", pointer=place(field.name)))
     if errors:
-        raise malformed(errors)
+        raise malformed_problem(errors)
     return values
 
 
@@ -103,8 +103,8 @@ def read_object(fields: Sequence[Field], value: object, pointer: str) -> dict[st
     """
     if not isinstance(value, dict):
         message = f"an object is expected here, not {_kind(value)}"
-        raise malformed([ApiError(message, pointer=pointer)])
-    return read_fields(fields, value, lambda name: f"{pointer}/{_escaped(name)}")
+        raise malformed_problem([ApiError(message, pointer=pointer)])
+    return read_fields(fields, value, lambda name: f"{pointer}/{_escape(name)}")
 
 
 def read_query(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def read_query(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> d
     """
     twice = [name for name, values in given.items() if len(values) > 1]
     if twice:
-        raise malformed(
+        raise malformed_problem(
             [ApiError(f"{name!r} is given twice", pointer=f"?{name}") for name in twice]
         )
     return read_fields(fields, {k: v[0] for k, v in given.items()}, lambda name: f"?{name}")
@@ -137,13 +137,17 @@ def parse_json(raw: bytes, pointer: str) -> Any:
             read_json(raw)
         return value
     except JsonTextError as error:
-        raise malformed([ApiError(error.message, pointer=pointer, fix=error.fix)]) from error
+        raise malformed_problem(
+            [ApiError(error.message, pointer=pointer, fix=error.fix)]
+        ) from error
     except RecursionError as error:
         message = "the JSON is nested too deeply"
-        raise malformed([ApiError(message, pointer=pointer)]) from error
+        raise malformed_problem([ApiError(message, pointer=pointer)]) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         fix = "send one JSON value, whole"
-        raise malformed([ApiError(f"not JSON: {error}", pointer=pointer, fix=fix)]) from error
+        raise malformed_problem(
+            [ApiError(f"not JSON: {error}", pointer=pointer, fix=fix)]
+        ) from error
 
 
 def _says_all(raw: bytes, value: object) -> bool:
@@ -163,7 +167,7 @@ def _says_all(raw: bytes, value: object) -> bool:
     return raw.count(b'"') == 2 * quoted
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -276,7 +280,7 @@ def choice(name: str, description: str, options: Sequence[str], default: Any = R
     return Field(name, description, {"type": "string", "enum": list(options)}, read, default)
 
 
-def anything(name: str, description: str, schema: Mapping[str, Any]) -> Field:
+def any_value(name: str, description: str, schema: Mapping[str, Any]) -> Field:
     """Return a required field whose value is handed on as it is."""
     return Field(name, description, schema, lambda value: value)
 

@@ -75,7 +75,7 @@ class Gate:
         if self._open:
             return LOCAL_USER, ""
         given = environ.get("HTTP_AUTHORIZATION")
-        key = self._named(environ) if given is None else self._shown(given)
+        key = self._proxy_user_key(environ) if given is None else self._token_key(given)
         if key is None:
             error = ApiError("send Authorization: Bearer TOKEN", "unauthenticated", "Authorization")
             raise problem("unauthenticated", "this call needs a token", [error], _CHALLENGE)
@@ -93,20 +93,20 @@ class Gate:
         return user, key
 
     @staticmethod
-    def _shown(given: str) -> str:
+    def _token_key(given: str) -> str:
         """Return the key of the token that a call shows."""
         match = _BEARER.fullmatch(given)
         if match is None:
-            raise _unknown("send Authorization: Bearer TOKEN")
+            raise _no_such_token("send Authorization: Bearer TOKEN")
         return key_of_secret(match[1])
 
-    def _named(self, environ: Environ) -> str | None:
+    def _proxy_user_key(self, environ: Environ) -> str | None:
         """Return the key of the user that a trusted proxy names; None where none does."""
         if self._header is None or environ.get("REMOTE_ADDR") not in self._proxies:
             return None
         name = environ.get(self._header)
         if name is not None and len(name) > _LONGEST_NAME:
-            raise _unknown("the proxy names a user who has no token")
+            raise _no_such_token("the proxy names a user who has no token")
         return None if name is None else key_of_name(name)
 
     def _address(self, environ: Environ) -> str:
@@ -122,10 +122,10 @@ def _good(token: Token | None, now_ms: int, unknown: str) -> Token:
     fault = unknown if token is None else token.fault(now_ms)
     if token is None or fault is not None:
         assert fault is not None
-        raise _unknown(fault)
+        raise _no_such_token(fault)
     return token
 
 
-def _unknown(why: str) -> ApiProblemError:
+def _no_such_token(why: str) -> ApiProblemError:
     error = ApiError(why, "unauthenticated", pointer="Authorization")
     return problem("unauthenticated", why, [error], _BAD_TOKEN)

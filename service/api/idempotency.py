@@ -38,7 +38,7 @@ def kept_key(user: User, given: str) -> str:
     return f"user {hashlib.sha256(f'{user.name} {given}'.encode()).hexdigest()}"
 
 
-def keyed(view: KeyedView) -> Callable[[Runtime, Call], Response]:
+def with_key(view: KeyedView) -> Callable[[Runtime, Call], Response]:
     """Return the view that gives the stored answer of the call's key, or lets `view` answer."""
 
     def once(runtime: Runtime, call: Call) -> Response:

@@ -54,7 +54,7 @@ class Documented:
     Attributes
     ----------
     links
-        Calls that take something of this answer, by their name (`linked`).
+        Calls that take something of this answer, by their name (`links_from`).
     others
         Content types in which a client may ask for the same.
     """
@@ -133,7 +133,7 @@ class Route:
     open_query: bool = False
 
 
-def linked(place: str, *calls: str) -> dict[str, dict[str, Any]]:
+def links_from(place: str, *calls: str) -> dict[str, dict[str, Any]]:
     """Return links to calls whose path takes the id found at `place`, a run-time expression."""
     return {name: {"operationId": name, "parameters": {"id": place}} for name in calls}
 

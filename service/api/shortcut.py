@@ -62,7 +62,7 @@ class Shortcut:
         """Answer one request, as WSGI asks it."""
         host = environ.get("HTTP_HOST")
         if host is not None and not self._is_own(host):
-            return _sent(problem_response(foreign_host(host)), start_response)
+            return _send(problem_response(foreign_host(host)), start_response)
         answering = self._plain.get((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
         length = None if answering is None else self._length(environ)
         if answering is None or length is None:
@@ -76,7 +76,7 @@ class Shortcut:
         except Exception:
             logger.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])
             response = problem_response(FAULT)
-        return _sent(response, start_response)
+        return _send(response, start_response)
 
     def _length(self, environ: Environ) -> int | None:
         """Return the length of the body of a plain call; None for another call."""
@@ -91,7 +91,7 @@ class Shortcut:
         return int(given) if plain and int(given) <= self._max_body else None
 
 
-def _sent(response: Response, start_response: StartResponse) -> list[bytes]:
+def _send(response: Response, start_response: StartResponse) -> list[bytes]:
     """Send a response; return its body, as WSGI wants it."""
     body = response.payload()
     headers = [("Content-Type", response.media), *response.headers.items()]

@@ -164,7 +164,7 @@ def _kind_of_json(path: Path) -> str:
 
 def _warn(inputs: LotesInput, result: LotesResult) -> int:
     """Report on standard error what is not served; an error if that is everything."""
-    for left in result.unserved:
+    for left in result.classes_without_machine:
         too_large = left.shortfall > 1
         nearest = f"; nearest is {left.nearest}, one takes {left.shortfall:.2f} of it"
         message = f"class {left.name!r} gets nothing: {left.reason}{nearest if too_large else ''}"
@@ -173,7 +173,9 @@ def _warn(inputs: LotesInput, result: LotesResult) -> int:
         click.echo(f"class {name!r} asks for nothing and limits nothing", err=True)
     if not result.arrival_rate and result.assignment.relaxed_rate:
         held = (result.assignment.in_service * result.instance.rate).sum(axis=0) > 0
-        idle = int((~held & (result.instance.classes.share > 0)).sum()) - len(result.unserved)
+        idle = int((~held & (result.instance.classes.share > 0)).sum()) - len(
+            result.classes_without_machine
+        )
         click.echo(
             f"agenda: {len(result.table.classes):,} classes are too many for "
             f"{result.table.machines:,} machines: rounded to whole ones, some class has none and "

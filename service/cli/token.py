@@ -83,7 +83,7 @@ def create(
         raise CliError(f"{fault} (--tenant)")
     now_ms = SystemClock().now_ms()
     end_ms = None if end is None else _end_of(end, now_ms)
-    store = _opened(database, made=True)
+    store = _open(database, made=True)
     try:
         with acting(_operator("create")):
             made, secret = store.tokens.create(user, end_ms, now_ms)
@@ -108,7 +108,7 @@ def list_(database: str, form: str) -> int:
     from service.store.rows.tokens import shown_token
 
     now_ms = SystemClock().now_ms()
-    store = _opened(database)
+    store = _open(database)
     try:
         entries = [shown_token(one, now_ms) for one in store.tokens.all()]
     finally:
@@ -125,7 +125,7 @@ def list_(database: str, form: str) -> int:
 @reports_errors
 def revoke(id_: str, database: str) -> int:
     """Revoke the token ID; servers that run take it for no longer than a second."""
-    store = _opened(database)
+    store = _open(database)
     try:
         with acting(_operator("revoke")):
             found = store.tokens.revoke(id_, SystemClock().now_ms())
@@ -137,7 +137,7 @@ def revoke(id_: str, database: str) -> int:
     return DONE
 
 
-def _opened(database: str, *, made: bool = False) -> Store:
+def _open(database: str, *, made: bool = False) -> Store:
     """Open a database; `made`: one that is not there yet is made."""
     from service.store import Store
 

@@ -32,7 +32,7 @@ class Group:
     """
 
     def __init__(self, jobs: Sequence[QueuedChange]) -> None:
-        self.alone = len(jobs) == 1 and jobs[0].alone
+        self.alone = len(jobs) == 1 and jobs[0].needs_own_record
         command = jobs[0].command if self.alone else None
         self.atomic = isinstance(command, Admission) and command.atomic
         self.tenure = jobs[0].tenure if self.alone else None

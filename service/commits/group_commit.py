@@ -54,7 +54,7 @@ from service.commits.changes.pending import (
     PendingChange,
     open_changes,
     pending_changes_of,
-    recorded,
+    record_changes,
 )
 from service.commits.churn import CommitChurn, churn_of
 from service.commits.group import Group, spoil
@@ -63,7 +63,7 @@ from service.commits.screening.placing import place, refuse_for_machines, screen
 from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.problems import ProblemDocument
-from service.replication.cluster_trial import tried
+from service.replication.cluster_trial import try_cluster
 from service.replication.replica import Replica
 from service.store import AuditRow, CommitRow
 
@@ -135,7 +135,7 @@ class GroupCommit:
             started = time.perf_counter()
             for job in jobs:
                 self._telemetry.wait.observe(started - job.arrived)
-            fresh = [job for job in jobs if not self._recalled(job)]
+            fresh = [job for job in jobs if not self._answer_again(job)]
             self.move_to_now()
             group = Group(fresh)
             self._try_cluster(group)
@@ -219,7 +219,7 @@ class GroupCommit:
         """Return how long an agent may take: a quick one answers a whole batch."""
         return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
 
-    def _recalled(self, job: QueuedChange) -> bool:
+    def _answer_again(self, job: QueuedChange) -> bool:
         """Finish a job whose key was answered before."""
         job.response = None if job.key is None else recall(self._replica.store, job.key)
         if job.response is None:
@@ -231,7 +231,7 @@ class GroupCommit:
         """Answer a change of the cluster that a copy of the Plan cannot take."""
         for draft in group.open() if group.alone else ():
             if isinstance(draft.command, Reconfiguration):
-                draft.answer = tried(self._replica, draft.command.cluster)
+                draft.answer = try_cluster(self._replica, draft.command.cluster)
         group.finish_jobs()
 
     def _round(self, group: Group, turn: ExitStack, *, last: bool) -> None:
@@ -271,7 +271,7 @@ class GroupCommit:
                 turn.close()
                 add_offers(group.open(), search)
             for job in group.jobs_with_keys():
-                if self._recalled(job):
+                if self._answer_again(job):
                     group.forget(job)
 
     def _append_once(self, group: Group, based_on: int, *, last: bool) -> bool | OfferSearch:
@@ -291,13 +291,13 @@ class GroupCommit:
             answers = admitted_answers(prepared, pending, plan)
             grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
             churn = None if prepared.record is None else churn_of(prepared.record, plan)
-            audited = self._audited(prepared, pending, plan)
+            audited = self._audit_rows(prepared, pending, plan)
         self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
         record = prepared.record
         if record is None or (group.alone and prepared.conflicts and not last):
             return True
         # Of several drafts of one id the record carries one: that one's request is the judge.
-        asked = [draft for draft, _ in recorded(prepared, pending) if draft.ask is not None]
+        asked = [draft for draft, _ in record_changes(prepared, pending) if draft.ask is not None]
         requests = {draft.request.id: draft.request for draft in asked}
         broken = first_violation(record, requests, grid, max_period_ms)
         if broken is not None:
@@ -323,13 +323,13 @@ class GroupCommit:
         if group.atomic:
             spoil(asked)
 
-    def _audited(
+    def _audit_rows(
         self, prepared: Prepared, pending: Sequence[PendingChange], plan: Plan
     ) -> list[AuditRow]:
         """Return what the audit says of a record's changes."""
         if prepared.record is None:
             return []
-        made = ((_actor_of(draft), change) for draft, change in recorded(prepared, pending))
+        made = ((_actor_of(draft), change) for draft, change in record_changes(prepared, pending))
         return audit_rows(made, plan, prepared.record.version, self._clock.now_ms())
 
     def _commit(
@@ -384,7 +384,7 @@ def _actor_of(draft: PendingChange) -> Actor:
 
 def _are_few(jobs: Sequence[QueuedChange]) -> bool:
     """Return whether other processes may wait while these are placed."""
-    return sum(job.size for job in jobs) <= _FEW and not jobs[0].alone
+    return sum(job.size for job in jobs) <= _FEW and not jobs[0].needs_own_record
 
 
 def _changes(drafts: Sequence[PendingChange]) -> list[Change]:

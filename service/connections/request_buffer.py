@@ -124,7 +124,7 @@ class RequestBuffer:
             if codings[0].lower().endswith(b"chunked"):
                 yield from self._chunks(end)
         elif lengths[0].isdigit():
-            yield from self._counted(end, lengths[0])
+            yield from self._await_body(end, lengths[0])
 
     def _head(self) -> _Reading:
         """Return where the head ends."""
@@ -141,7 +141,7 @@ class RequestBuffer:
             return None
         return end
 
-    def _counted(self, start: int, digits: bytes) -> Generator[None, None, None]:
+    def _await_body(self, start: int, digits: bytes) -> Generator[None, None, None]:
         """Wait for a body of a known length."""
         if len(digits) > _LONGEST_LENGTH or int(digits) > self._most:
             self._refuse_length()

@@ -214,6 +214,6 @@ class DispatcherThread:
             )
         for row in rows:
             self._tenure.submit(row)
-        for id_ in self.rows.unwanted():
+        for id_ in self.rows.ids_to_end():
             self._tenure.end(id_, now_ms)
         return self._tenure

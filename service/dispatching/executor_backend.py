@@ -90,9 +90,9 @@ class ExecutorBackend:
     def _read(self) -> None:
         """Take in what a leader before this one has left."""
         for run in self._rows.of_open_applications():
-            if run.wanted and (run.is_open or run.news or (run.core and _exited(run))):
+            if run.wanted and (run.is_open or run.news or (run.core and _has_exited(run))):
                 self._there[_key(run)] = run
-            elif _exited(run) and not run.core and not run.news:
+            elif _has_exited(run) and not run.core and not run.news:
                 self._ended[run.execution][run.component] += 1
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
@@ -105,7 +105,9 @@ class ExecutorBackend:
                 parts[name].count_exit()
         if mine:
             known = [run for run in mine if run.component in parts]
-            table.resume(execution, [(parts[run.component], _held(run)) for run in known])
+            table.resume(
+                execution, [(parts[run.component], _component_before(run)) for run in known]
+            )
 
     def state(self) -> VirtualAssignment:
         """See `Backend.state`."""
@@ -201,7 +203,7 @@ class ExecutorBackend:
             self._there[key] = run
             return found
         tell(_ENDS[run.state])
-        if run.core and _exited(run):
+        if run.core and _has_exited(run):
             self._there[key] = run  # it keeps its machine until all cores have ended
         else:
             del self._there[key]
@@ -212,7 +214,7 @@ class ExecutorBackend:
         taken = list(self._taken.values())
         return (lambda connection: settle_news(connection, taken)) if taken else None
 
-    def settled(self) -> None:
+    def note_settled(self) -> None:
         """Note that what `settle` returned is durable."""
         self._taken.clear()
 
@@ -227,7 +229,7 @@ class ExecutorBackend:
                 del self._there[key]
 
     @property
-    def lost(self) -> dict[str, int]:
+    def lost_machines(self) -> dict[str, int]:
         """Machines whose executor is lost, and since when, in ms from the origin."""
         return {
             name: one.lost_ms or 0
@@ -238,7 +240,7 @@ class ExecutorBackend:
         }
 
     @property
-    def reporting(self) -> frozenset[str]:
+    def live_machines(self) -> frozenset[str]:
         """Machines whose executor reports."""
         reports = (one for one in self._executors if one.state is not ExecutorState.LOST)
         return self._machines.intersection(name for one in reports for name in one.machines)
@@ -276,11 +278,11 @@ def _key(run: RunRow) -> Key:
     return run.execution, run.component, run.number
 
 
-def _exited(run: RunRow) -> bool:
+def _has_exited(run: RunRow) -> bool:
     return run.state is RunState.EXITED
 
 
-def _held(run: RunRow) -> HeldComponent:
+def _component_before(run: RunRow) -> HeldComponent:
     """Return a component as the table has it before the news of it is told."""
-    up, ended = run.started_ms is not None and not run.news, _exited(run) and not run.news
+    up, ended = run.started_ms is not None and not run.news, _has_exited(run) and not run.news
     return HeldComponent(run.number, run.machine, run.since_ms, up, ended)

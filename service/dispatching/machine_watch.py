@@ -52,7 +52,7 @@ class MachineWatch:
         """
         with self._replica.newest() as plan:
             cluster = plan.cluster
-        wanted = followed(cluster, lost, reporting, now_ms)
+        wanted = outages_with_losses(cluster, lost, reporting, now_ms)
         if wanted == cluster.outages:
             return True
         try:
@@ -75,7 +75,7 @@ class MachineWatch:
         return True
 
 
-def followed(
+def outages_with_losses(
     cluster: Cluster, lost: Mapping[str, int], reporting: Container[str], now_ms: int
 ) -> tuple[Outage, ...]:
     """Return the outages of a cluster with those of lost machines.

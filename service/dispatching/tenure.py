@@ -160,7 +160,7 @@ class Tenure:
         if document.application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credits.watch(execution, plan)
-        self._tables.tables.arrived(document.application, row.submitted_ms)
+        self._tables.tables.count_arrival(document.application, row.submitted_ms)
 
     def end(self, id_: str, now_ms: int) -> None:
         """Stop an application that its owner wants ended."""
@@ -244,7 +244,7 @@ class Tenure:
         found = self._backend
         if isinstance(found, InMemoryBackend):
             return
-        told = self._watch.follow(found.lost, found.reporting, now_ms)
+        told = self._watch.follow(found.lost_machines, found.live_machines, now_ms)
         if told and self._executors is not None:
             self._executors.welcome_back()
 
@@ -289,7 +289,7 @@ class Tenure:
             raise
         self._last_cycle = cycle
         if self._executors is not None:
-            self._executors.settled()
+            self._executors.note_settled()
         self._telemetry.set_used(used_by_group(_held_on(table), self._cluster))
         for execution in filter(_is_forgettable, changed):
             table.forget(execution.id)

@@ -22,7 +22,7 @@ from service.example_day.requests import (
     session,
     training,
 )
-from service.importers.lines import Slack, to_json_lines, windowed
+from service.importers.lines import Slack, to_json_lines, window_text
 
 SEED = 20090105
 REQUESTS = 400
@@ -73,7 +73,7 @@ def example_day(generator: np.random.Generator, count: int = REQUESTS) -> list[d
             "tenant": team.name,
             "queue": team.queue,
             "submitted": submitted,
-            "rdl": windowed(start, end, wish.rdl),
+            "rdl": window_text(start, end, wish.rdl),
         }
         if weight != 1.0:
             line["weight"] = weight

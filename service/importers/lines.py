@@ -173,6 +173,6 @@ def task_atom(tasks: int, lease_s: int, most: int) -> dict[str, object]:
     }
 
 
-def windowed(start_s: int, end_s: int, of: object) -> dict[str, object]:
+def window_text(start_s: int, end_s: int, of: object) -> dict[str, object]:
     """Return the RDL of `of` within [start_s, end_s), seconds from the origin."""
     return {"window": {"start": start_s, "end": end_s, "of": of}}

@@ -17,7 +17,15 @@ from statistics import median
 import numpy as np
 
 from rdl.resources import CPU, MEMORY, Resources
-from service.importers.lines import LARGEST, Imported, Names, Skipped, Slack, TraceError, windowed
+from service.importers.lines import (
+    LARGEST,
+    Imported,
+    Names,
+    Skipped,
+    Slack,
+    TraceError,
+    window_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +164,14 @@ def import_jobs(
     for job in ordered:
         if limit is not None and len(lines) >= limit:
             break
-        if any(_held(stage, model.machines) < 1 for stage in job.stages):
+        if any(_count_room(stage, model.machines) < 1 for stage in job.stages):
             left.append(Skipped(job.line, f"a task of {job.name} fits no machine"))
             continue
         submitted = job.submitted_s - zero
         if submitted < 0:
             left.append(Skipped(job.line, f"{job.name} was submitted before the trace begins"))
             continue
-        alone = _alone(job.stages, model)
+        alone = _steps_alone(job.stages, model)
         length = int(-(-alone * (1.0 + model.slack.draw(generator)) // 1))
         end = (-(-submitted // step) + length) * step
         if (why := names.why_not(job.name, job.line, end)) is not None:
@@ -176,7 +184,7 @@ def import_jobs(
                 "id": job.name,
                 "tenant": job.tenant,
                 "submitted": submitted,
-                "rdl": windowed(submitted, end, _rdl(job.stages)),
+                "rdl": window_text(submitted, end, _rdl(job.stages)),
                 "priority": job.priority,
                 "creditable": True,
             }
@@ -185,17 +193,17 @@ def import_jobs(
     return Imported(tuple(lines), step, last, tuple(left), median(leases) if leases else None)
 
 
-def _held(stage: Stage, machines: Sequence[MachineKind]) -> int:
+def _count_room(stage: Stage, machines: Sequence[MachineKind]) -> int:
     return sum(kind.holds(stage) for kind in machines)
 
 
-def _alone(stages: Sequence[Stage], model: StageModel) -> int:
+def _steps_alone(stages: Sequence[Stage], model: StageModel) -> int:
     """Return steps in which a job is done alone: never less than what the machines allow.
 
     Where all of it fits side by side, the longest path; else its stages level by level, and within
     a level side by side as far as they fit.
     """
-    room = [_held(stage, model.machines) for stage in stages]
+    room = [_count_room(stage, model.machines) for stage in stages]
     lengths = [
         -(-stage.tasks // most) * -(-stage.lease_s // model.step_s)
         for stage, most in zip(stages, room, strict=True)

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from service.importers.lines import LARGEST, Imported, Names, Skipped, Slack, TraceError, windowed
+from service.importers.lines import (
+    LARGEST,
+    Imported,
+    Names,
+    Skipped,
+    Slack,
+    TraceError,
+    window_text,
+)
 
 _COLUMNS = 18
 _JOB, _SUBMIT, _RUN, _USED_PROCS = 0, 1, 3, 4
@@ -148,7 +156,7 @@ def _line(
         "id": f"job{job.name}",
         "tenant": f"user{job.user}" if job.user >= 0 else "unknown",
         "submitted": submitted,
-        "rdl": windowed(submitted, end, {"atom": atom}),
+        "rdl": window_text(submitted, end, {"atom": atom}),
         "creditable": True,
     }
     return line, end

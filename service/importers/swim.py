@@ -24,7 +24,7 @@ from service.importers.lines import (
     TraceError,
     TraceMachines,
     task_atom,
-    windowed,
+    window_text,
 )
 
 MIB = 1 << 20
@@ -53,7 +53,7 @@ class _Stage:
     tasks: int
     lease_s: int
 
-    def alone(self, containers: int, step_s: int) -> int:
+    def steps_alone(self, containers: int, step_s: int) -> int:
         """Return the steps it takes alone: waves of rounded leases."""
         waves = -(-self.tasks // containers)
         return waves * -(-self.lease_s // step_s)
@@ -102,7 +102,7 @@ def import_swim(
                 "id": name,
                 "tenant": model.tenant,
                 "submitted": submitted,
-                "rdl": windowed(submitted, end, of),
+                "rdl": window_text(submitted, end, of),
                 "creditable": True,
             }
         )
@@ -134,6 +134,6 @@ def _stage(size: int, per_task: int) -> _Stage:
 def _deadline(
     submitted: int, stages: list[_Stage], model: SwimModel, generator: np.random.Generator
 ) -> int:
-    alone = sum(stage.alone(model.pool.containers, model.step_s) for stage in stages)
+    alone = sum(stage.steps_alone(model.pool.containers, model.step_s) for stage in stages)
     length = -(-alone * (1.0 + model.slack.draw(generator)) // 1)
     return (-(-submitted // model.step_s) + int(length)) * model.step_s

@@ -241,7 +241,7 @@ def _job(
     }
     line = position + 1
     skipped += [Skipped(line, why) for why in _strange(name, tasks)]
-    groups = _merged(tasks, before) if described.merged else [[key] for key in tasks]
+    groups = _merge(tasks, before) if described.merged else [[key] for key in tasks]
     place = {key: index for index, group in enumerate(groups) for key in group}
     after = {
         index: sorted({place[parent] for parent in before[group[0]]})
@@ -274,7 +274,7 @@ def _strange(name: str, tasks: Mapping[str, _RecordedTask]) -> Iterator[str]:
         yield f"run times of {name}: {why}"
 
 
-def _merged(
+def _merge(
     tasks: Mapping[str, _RecordedTask], before: Mapping[str, tuple[str, ...]]
 ) -> list[list[str]]:
     """Group tasks that precedence cannot tell apart and that ask for the same."""

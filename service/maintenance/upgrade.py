@@ -14,8 +14,8 @@ from service.store.database.engine import open_engine, opening
 from service.store.database.migrate import (
     SchemaChange,
     is_known,
+    migrations_after,
     newest,
-    pending,
     revision_of,
     upgrade,
 )
@@ -62,7 +62,7 @@ def outlook(url: str) -> Outlook:
             f"the database {shown} is of a newer version of Agenda (its schema is {present}, this "
             f"one knows {newest()}): start that version"
         )
-    return Outlook(present, newest(), pending(present))
+    return Outlook(present, newest(), migrations_after(present))
 
 
 def bring_up_to_date(url: str, backup: Path) -> Contents:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.logs import is_secret_name, redacted
+from service.logs import is_secret_name, redact
 
 #: What stands where a secret stood.
 HIDDEN: Final = "***"
@@ -45,11 +45,11 @@ class SupportBundle:
 
     def add_text(self, name: str, text: str) -> None:
         """Add a text."""
-        self._files[name] = self._shown(text).encode()
+        self._files[name] = self._redact(text).encode()
 
     def add_missing(self, name: str, why: str) -> None:
         """Note what could not be had, and why."""
-        self.missing[name] = self._shown(why)
+        self.missing[name] = self._redact(why)
 
     def write(self, path: Path) -> list[str]:
         """Write the file; return what is in it."""
@@ -65,19 +65,19 @@ class SupportBundle:
     def _clean(self, value: object) -> Any:
         if isinstance(value, Mapping):
             return {
-                self._shown(str(key)): HIDDEN
+                self._redact(str(key)): HIDDEN
                 if is_secret_name(str(key)) and isinstance(one, str | list | dict)
                 else self._clean(one)
                 for key, one in value.items()
             }
         if isinstance(value, list | tuple):
             return [self._clean(one) for one in value]
-        return self._shown(value) if isinstance(value, str) else value
+        return self._redact(value) if isinstance(value, str) else value
 
-    def _shown(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
-        return redacted(text)
+        return redact(text)
 
 
 def secrets_of_url(url: str) -> list[str]:

@@ -72,25 +72,25 @@ def figures_of(plan: Plan, now_ms: int) -> PlanFigures:
         allocated,
         free,
         {
-            (name, group.name): scaled(name, amount * (group.count - away[group.name]))
+            (name, group.name): canonical_amount(name, amount * (group.count - away[group.name]))
             for group in cluster.machines
             for name, amount in group.resources.items()
         },
-        _promised(plan),
+        _promise_by_group(plan),
         {group.name: group.count for group in cluster.machines},
         away,
-        bounded(plan.table.counts_by_tenant()),
+        limit_tenants(plan.table.counts_by_tenant()),
         plan.table.live_by_level(),
         max(0.0, late_ms / 1000),
     )
 
 
-def scaled(resource: str, amount: int) -> float:
+def canonical_amount(resource: str, amount: int) -> float:
     """Return a canonical amount in cores, bytes or units."""
     return amount * _SCALES.get(resource, 1.0)
 
 
-def bounded(counts: Mapping[tuple[str, State], int]) -> dict[tuple[str, str], int]:
+def limit_tenants(counts: Mapping[tuple[str, State], int]) -> dict[tuple[str, str], int]:
     """Return counts by (state, tenant), in which all but the largest tenants are one."""
     totals: Counter[str] = Counter()
     for (tenant, _), count in counts.items():
@@ -119,7 +119,7 @@ def used_by_group(
         for name, amount in resources.items():
             if (name, group) in canonical:
                 canonical[name, group] += amount
-    return {(name, group): scaled(name, n) for (name, group), n in canonical.items()}
+    return {(name, group): canonical_amount(name, n) for (name, group), n in canonical.items()}
 
 
 def _totals(plan: Plan) -> tuple[dict[str, float], dict[str, float]]:
@@ -132,8 +132,8 @@ def _totals(plan: Plan) -> tuple[dict[str, float], dict[str, float]]:
     for row, resource in enumerate(plan.cluster.resources):
         there = int(calendar.dense(calendar.capacity(resource))[0])
         left = int(plan.ledger.free[row, column])
-        allocated[resource] = scaled(resource, there - left)
-        free[resource] = scaled(resource, left)
+        allocated[resource] = canonical_amount(resource, there - left)
+        free[resource] = canonical_amount(resource, left)
     return allocated, free
 
 
@@ -146,7 +146,7 @@ def _machines_out(cluster: Cluster, at_ms: int) -> dict[str, int]:
     return {name: len(indices) for name, indices in away.items()}
 
 
-def _promised(plan: Plan) -> dict[tuple[str, str], float]:
+def _promise_by_group(plan: Plan) -> dict[tuple[str, str], float]:
     """Return what slots hold of each group's machines at the present step."""
     groups = plan.cluster.machines
     amounts = {(name, group.name): 0.0 for group in groups for name in group.resources}
@@ -164,5 +164,5 @@ def _promised(plan: Plan) -> dict[tuple[str, str], float]:
         for kind in np.unique(kinds[mine]).tolist():
             count = int(bundles[mine & (kinds == kind)].sum())
             for name, amount in standing.kinds[kind][0].items():
-                amounts[name, group.name] += scaled(name, amount * count)
+                amounts[name, group.name] += canonical_amount(name, amount * count)
     return amounts

@@ -74,11 +74,11 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
         with open_pool(dask=job["dask"]) as pool:
             work(JobCall(replica, msgspec.json.decode(row.document), row.result, reporter, pool))
     except TaskPoolError as failure:
-        reporter.ended("failed", str(failure))
+        reporter.end("failed", str(failure))
         return _FAILED
     except Exception as failure:
         logger.exception("job %s failed", job["id"])
-        reporter.ended("failed", f"{type(failure).__name__}: {failure}")
+        reporter.end("failed", f"{type(failure).__name__}: {failure}")
         return _FAILED
     finally:
         replica.store.close()

@@ -97,9 +97,9 @@ class Reporter:
     def ended_with(self, result: bytes, part: str) -> None:
         """Write down a result; `part` says what there is of one that was stopped."""
         state = INTERRUPTED if self.why == _SERVER_ENDED else "stopped" if self.why else "finished"
-        self.ended(state, self.why and f"{self.why}: {part}", result)
+        self.end(state, self.why and f"{self.why}: {part}", result)
 
-    def ended(self, state: str, reason: str = "", result: bytes = b"") -> None:
+    def end(self, state: str, reason: str = "", result: bytes = b"") -> None:
         """Write down how it ended; nothing is told after that."""
         self._over.set()
         at_ms = self._clock.now_ms()
@@ -141,7 +141,7 @@ class Reporter:
             quiet = time.monotonic() - last
             due = quiet >= _WORD_S or (self._news and quiet >= _NEWS_S)
             try:
-                wanted = self._say() if due else self._store.optimizations.wanted(self._row.id)
+                wanted = self._say() if due else self._store.optimizations.is_wanted(self._row.id)
             except UNAVAILABLE as error:  # the next word may come through
                 logger.warning("optimisation %s could not tell: %s", self._row.id, error)
                 continue
@@ -174,5 +174,5 @@ class Reporter:
 
     def _lose_patience(self, waited_s: float) -> None:
         if waited_s > _PATIENCE_S and not self._over.is_set():
-            self.ended("failed", f"it did not stop in {_PATIENCE_S:g} s and was ended")
+            self.end("failed", f"it did not stop in {_PATIENCE_S:g} s and was ended")
             os._exit(_STUBBORN)

@@ -44,7 +44,7 @@ def _optimize(call: JobCall) -> None:
     if found.conflict is not None:
         pins = ", ".join(found.conflict.pins)
         reason = f"these pins cannot all stay: {pins}; {found.conflict.detail}"
-        reporter.ended("failed", reason, result)
+        reporter.end("failed", reason, result)
         return
     reporter.ended_with(result, "the best so far")
 

@@ -114,7 +114,10 @@ def _draw_rows(axes: Axes, panel: ExperimentPanel) -> None:
     """One series from top to bottom, its names in full."""
     series = panel.series[0]
     places = np.arange(len(series.x))[::-1]
-    values, spread = _shown(series.y, panel), np.array(series.spread or np.zeros(len(series.y)))
+    values, spread = (
+        _drawn_values(series.y, panel),
+        np.array(series.spread or np.zeros(len(series.y))),
+    )
     below = np.minimum(spread, values - _floor(panel))
     axes.errorbar(
         values, places, xerr=np.vstack([below, spread]), fmt="o", color=COLOURS[0], capsize=3
@@ -141,7 +144,7 @@ def _draw_rows(axes: Axes, panel: ExperimentPanel) -> None:
 def _draw_lines(axes: Axes, panel: ExperimentPanel, slots: _Slots) -> None:
     for series in panel.series:
         slot = slots[series.name]
-        y = _shown(series.y, panel)
+        y = _drawn_values(series.y, panel)
         below = np.minimum(np.array(series.spread or np.zeros(len(y))), y - _floor(panel))
         spread = np.vstack([np.maximum(below, 0), series.spread or np.zeros(len(y))])
         axes.errorbar(
@@ -170,7 +173,7 @@ def _draw_bars(axes: Axes, panel: ExperimentPanel, slots: _Slots) -> None:
         places = np.arange(len(series.x)) + (index - (len(panel.series) - 1) / 2) * width
         axes.bar(
             places,
-            _shown(series.y, panel),
+            _drawn_values(series.y, panel),
             width,
             yerr=series.spread or None,
             label=series.name,
@@ -240,7 +243,7 @@ def _floor(panel: ExperimentPanel) -> float:
     return panel.least if panel.log_y else 0.0
 
 
-def _shown(
+def _drawn_values(
     values: Sequence[float], panel: ExperimentPanel
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Values as drawn: what is below a log scale stands on its floor, what is unknown is left."""

@@ -21,7 +21,7 @@ from service.pictures.skyline_data import (
     SkylineData,
     skyline_data,
 )
-from service.pictures.style import FAINT, INK, STYLE, rendered
+from service.pictures.style import FAINT, INK, STYLE, render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def write_skyline(document: Mapping[str, object], paths: Sequence[Path]) -> None
         check_picture_path(path)
     with _drawn(document) as figure:
         for path in paths:
-            path.write_bytes(rendered(figure, path.suffix.lower().lstrip(".")))
+            path.write_bytes(render(figure, path.suffix.lower().lstrip(".")))
 
 
 def skyline_svg(document: Mapping[str, object], *, beside: CommonAxes | None = None) -> str:
@@ -57,7 +57,7 @@ def skyline_svg(document: Mapping[str, object], *, beside: CommonAxes | None = N
     legend below and no list of refusals, and the tenants, panels and times of all of them.
     """
     with _drawn(document, beside) as figure:
-        text = rendered(figure, "svg").decode("utf-8")
+        text = render(figure, "svg").decode("utf-8")
     return text[text.index("<svg") :]
 
 

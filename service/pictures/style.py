@@ -53,10 +53,10 @@ def write_figure(draw: Callable[[], Figure], path: Path) -> None:
         for axes in figure.axes:
             left, bottom, width, height = (round(edge, 4) for edge in axes.get_position().bounds)
             axes.set_position((left, bottom, width, height))
-        path.write_bytes(rendered(figure, path.suffix.lower().lstrip(".")))
+        path.write_bytes(render(figure, path.suffix.lower().lstrip(".")))
 
 
-def rendered(figure: Figure, kind: str) -> bytes:
+def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as a file of a kind, ``svg`` or ``png``; the same figure, the same bytes."""
     buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else {"Software": None}

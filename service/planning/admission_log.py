@@ -16,10 +16,10 @@ def log_admissions(job: QueuedChange) -> None:
         return
     took_ms = round((time.perf_counter() - job.arrived) * 1000, 3)
     for ask, answer in zip(job.command.asks, job.answers, strict=False):
-        log_admission({**_asked(ask), **_answered(answer), "ms": took_ms})
+        log_admission({**_ask_fields(ask), **_answer_fields(answer), "ms": took_ms})
 
 
-def _asked(ask: Ask) -> dict[str, object]:
+def _ask_fields(ask: Ask) -> dict[str, object]:
     request = ask.request
     return {
         "id": request.id,
@@ -29,7 +29,7 @@ def _asked(ask: Ask) -> dict[str, object]:
     }
 
 
-def _answered(answer: Answer) -> dict[str, object]:
+def _answer_fields(answer: Answer) -> dict[str, object]:
     if isinstance(answer, ProblemDocument):
         return {"outcome": "refused", "code": str(answer.code), "version": None}
     version = answer.version if isinstance(answer, ReservationAnswer) else None

@@ -67,7 +67,7 @@ class Archivist:
         # Whoever reserved under such an id next would get what runs under it.
         in_use = self._replica.store.applications.reservations_in_use()
         with self._replica.newest() as plan:
-            leaving = _leaving(
+            leaving = _leavers(
                 plan,
                 in_use,
                 self._replica.plan_ms(clock_ms - self._ended_ms),
@@ -86,7 +86,7 @@ class Archivist:
         return len(rows) if self._replica.archive(record, clock_ms, rows) else 0
 
 
-def _leaving(
+def _leavers(
     plan: Plan, in_use: frozenset[str], ended_ms: int, refused_ms: int
 ) -> list[Reservation | Refusal]:
     """Return what ended, or was refused, before instants in ms from the origin, and has no work."""

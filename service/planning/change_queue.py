@@ -62,7 +62,7 @@ class ChangeQueue:
 
     def _fill(self, group: list[QueuedChange]) -> None:
         size = sum(job.size for job in group)
-        while self._jobs and not group[0].alone and self._joins(group, size):
+        while self._jobs and not group[0].needs_own_record and self._joins(group, size):
             group.append(self._jobs.popleft())
             size += group[-1].size
 
@@ -70,4 +70,4 @@ class ChangeQueue:
         job = self._jobs[0]
         keys = {one.key.text for one in group if one.key is not None}
         repeated = job.key is not None and job.key.text in keys
-        return not job.alone and not repeated and size + job.size <= self._most
+        return not job.needs_own_record and not repeated and size + job.size <= self._most

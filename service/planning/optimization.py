@@ -90,10 +90,10 @@ class Applier:
         assert key is not None
         job.response = recall(self._replica.store, key)
         if job.response is None:
-            job.answers = (self._applied(job, command),)
+            job.answers = (self._apply(job, command),)
         job.finished.set()
 
-    def _applied(self, job: QueuedChange, command: OptimizationCommand) -> OptimizationAnswer:
+    def _apply(self, job: QueuedChange, command: OptimizationCommand) -> OptimizationAnswer:
         left: tuple[Conflict, ...] = ()
         slots_known = True
 
@@ -124,10 +124,10 @@ class Applier:
                 slots_known = False  # machines that were free are taken: the Plan finds others
                 continue
             if outcome.conflicts or not command.written:
-                return self._refused(outcome, command.based_on)
+                return self._refuse(outcome, command.based_on)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")
 
-    def _refused(self, outcome: JointOutcome, based_on: int) -> OptimizationAnswer:
+    def _refuse(self, outcome: JointOutcome, based_on: int) -> OptimizationAnswer:
         """Return what stands in the way; where there was nothing to do, that it is done."""
         if not outcome.conflicts:
             return OptimizationAnswer(outcome.before, merged=False)

@@ -38,7 +38,7 @@ def too_costly(plan: Plan, cluster: Cluster) -> ProblemDocument | None:
     return ProblemDocument(UNPLANNABLE, detail_of(errors), errors) if errors else None
 
 
-def tried(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
+def try_cluster(replica: Replica, cluster: Cluster) -> ProblemDocument | None:
     """Return why the Plan cannot go on with a cluster, or None; only a copy is changed."""
     with replica.newest() as plan:
         refused = too_costly(plan, cluster)

@@ -113,14 +113,14 @@ class Replica:
             False: nothing was written; the Plan has caught up with the other process.
         """
         entry = LogEntry(record.version, at_ms, msgspec.json.encode(record.to_json()))
-        return self._made(record, lambda: self.store.append([entry], remembered, tenure), takings)
+        return self._append(record, lambda: self.store.append([entry], remembered, tenure), takings)
 
     def archive(self, record: CommitRecord, at_ms: int, left: Sequence[ArchivedRow]) -> bool:
         """Make a record durable by which rows leave for the archive; as `commit`."""
         entry = LogEntry(record.version, at_ms, msgspec.json.encode(record.to_json()))
-        return self._made(record, lambda: self.store.append([entry], left=left))
+        return self._append(record, lambda: self.store.append([entry], left=left))
 
-    def _made(
+    def _append(
         self,
         record: CommitRecord,
         append: Callable[[], None],

@@ -211,7 +211,7 @@ class Store:
 
     def find_setting(self, name: str) -> str | None:
         """Return the stored setting, or None."""
-        with self._reading() as connection:
+        with self._read_only() as connection:
             found = connection.execute(
                 sa.select(settings.c.value).where(settings.c.name == name)
             ).scalar_one_or_none()
@@ -234,13 +234,13 @@ class Store:
 
     def snapshot_version(self) -> int:
         """Return the version of the newest snapshot, 0 without any."""
-        with self._reading() as connection:
+        with self._read_only() as connection:
             newest = connection.execute(sa.select(sa.func.max(snapshots.c.version))).scalar()
         return int(newest or 0)
 
     def snapshot(self) -> Snapshot | None:
         """Return the newest snapshot."""
-        with self._reading() as connection:
+        with self._read_only() as connection:
             with_events = snapshots.outerjoin(
                 recent_events, recent_events.c.version == snapshots.c.version
             )
@@ -364,7 +364,7 @@ class Store:
 
     def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""
-        with self._reading() as connection:
+        with self._read_only() as connection:
             row = connection.execute(sa.select(answers).where(answers.c.key == key)).one_or_none()
         return None if row is None else answer_of(tuple(row))
 
@@ -401,5 +401,5 @@ class Store:
             connection.execute(sa.delete(answers).where(answers.c.at_ms < forget_before_ms))
         return True
 
-    def _reading(self) -> sa.Connection:
+    def _read_only(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)

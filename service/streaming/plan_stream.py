@@ -51,7 +51,7 @@ class EventFilter:
         )
 
     @property
-    def present(self) -> frozenset[str]:
+    def state_kinds(self) -> frozenset[str]:
         """The kinds that are told as they are now: jobs to operators, as they are nobody's."""
         shown = {TICK, JOB} if self.user.sees_all else {TICK}
         return self.kinds & shown
@@ -79,14 +79,14 @@ class PieceMemory:
         key = (wanted, position)
         found = self._known.get(key)
         if found is None:
-            found = self._made(wanted, position)
+            found = self._make(wanted, position)
             if len(self._known) >= _MOST_SHARED:
                 self._known.clear()
             if found.position != position:
                 self._known[key] = found
         return found.text, found.position
 
-    def _made(self, wanted: EventFilter, position: EventPosition) -> _Piece:
+    def _make(self, wanted: EventFilter, position: EventPosition) -> _Piece:
         newest = self._recent.newest
         events = self._recent.read(position, _MOST_EVENTS)
         if events is None:
@@ -127,7 +127,7 @@ class PlanEventSource:
         self._memory = memory
         self._present = present
         self._wanted = wanted
-        self._kinds = wanted.present
+        self._kinds = wanted.state_kinds
         self._serial = -1
         self._position = position
         start = {"kind": "start", "version": position.version}

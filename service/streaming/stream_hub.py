@@ -116,10 +116,10 @@ class StreamHub:
             if self._closing:
                 return
             if self._fed:
-                self._round()
+                self._feed_all()
                 time.sleep(_REST_S)
 
-    def _round(self) -> None:
+    def _feed_all(self) -> None:
         try:
             self._look()
         except (ApiProblemError, *UNAVAILABLE):

@@ -91,7 +91,7 @@ def require_allowed(url: WebhookUrl, networks: Sequence[IpNetwork]) -> None:
         else:
             return
     if not is_allowed(address, networks):
-        raise AddressError(_refused(url.host))
+        raise AddressError(_refusal(url.host))
 
 
 def resolve(url: WebhookUrl, networks: Sequence[IpNetwork]) -> str:
@@ -108,11 +108,11 @@ def resolve(url: WebhookUrl, networks: Sequence[IpNetwork]) -> str:
     addresses = [str(one[4][0]) for one in found]
     for address in addresses:
         if not is_allowed(ipaddress.ip_address(address.partition("%")[0]), networks):
-            raise AddressError(_refused(address))
+            raise AddressError(_refusal(address))
     return addresses[0]
 
 
-def _refused(address: str) -> str:
+def _refusal(address: str) -> str:
     return (
         f"{address} is not an address of the public Internet; its network must be allowed with "
         "agenda serve --webhook-network"

@@ -61,7 +61,7 @@ class EventCollector:
             body = {"id": f"missed-{newest}", "kind": MISSED, "version": newest.version}
             return [_row(hook, body, clock_ms)], newest
         rows = [
-            _row(hook, self._told(event.to_json(), event.at_ms), clock_ms)
+            _row(hook, self._with_calendar(event.to_json(), event.at_ms), clock_ms)
             for event in events
             if _wants(hook, event)
         ]
@@ -98,7 +98,7 @@ class EventCollector:
         near = (meta["state"] == STATE_NUMBERS[State.ACCEPTED]) & (meta["begin"] <= until)
         for number in np.flatnonzero(near & (meta["begin"] > plan.now)).tolist():
             begin_ms = plan.grid.ms(int(meta[number]["begin"]))
-            yield self._timed(plan, number, STARTING_SOON, begin_ms)
+            yield self._body_at(plan, number, STARTING_SOON, begin_ms)
 
     def _late(self, plan: Plan, below: Iterable[str], now_ms: int) -> Iterator[dict[str, Any]]:
         for id_ in below:
@@ -107,9 +107,9 @@ class EventCollector:
                 continue
             begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]))
             if LATE_MS <= now_ms - begin_ms <= _NEWS_MS:
-                yield self._timed(plan, number, STARTED_LATE, begin_ms)
+                yield self._body_at(plan, number, STARTED_LATE, begin_ms)
 
-    def _timed(self, plan: Plan, number: int, kind: str, begin_ms: int) -> dict[str, Any]:
+    def _body_at(self, plan: Plan, number: int, kind: str, begin_ms: int) -> dict[str, Any]:
         id_ = plan.table.id_of(number)
         body = {
             "id": f"{kind}-{id_}-{begin_ms // 1000}",
@@ -118,9 +118,9 @@ class EventCollector:
             "reservation": id_,
             "tenant": plan.table.scope(number)[0],
         }
-        return self._told(body, begin_ms)
+        return self._with_calendar(body, begin_ms)
 
-    def _told(self, body: dict[str, Any], at_ms: int) -> dict[str, Any]:
+    def _with_calendar(self, body: dict[str, Any], at_ms: int) -> dict[str, Any]:
         return body | {"at_at": self._calendar(at_ms)}
 
 

@@ -152,7 +152,7 @@ class WebhookThread:
             if (fault := self._fault(hooks[id_])) is not None:
                 self._rows.give_up(id_, fault, self._clock.now_ms())
             else:
-                self._busy[id_] = self._sending().submit(self._tell, hooks[id_], rows)
+                self._busy[id_] = self._sender_pool().submit(self._tell, hooks[id_], rows)
 
     def _fault(self, hook: WebhookRow) -> str | None:
         """Return why a webhook is told nothing any more, or None."""
@@ -163,7 +163,7 @@ class WebhookThread:
         for one in self._busy.values():
             one.result()
 
-    def _sending(self) -> ThreadPoolExecutor:
+    def _sender_pool(self) -> ThreadPoolExecutor:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_AT_ONCE, "agenda-webhook")
         return self._pool

@@ -88,7 +88,7 @@ def list_reservations(runtime: Runtime, caller: YarnCaller, query: YarnQuery) ->
     else:
         rows = runtime.yarn.between(queue, start_ms, end_ms)
         entries = [e for e in _entries(runtime, caller, rows) if e.touches(start_ms, end_ms)]
-    told = [_told(entry, allocations=query.allocations) for entry in entries]
+    told = [_in_yarn_form(entry, allocations=query.allocations) for entry in entries]
     return {"reservations": one_or_many(told)} if told else {}
 
 
@@ -154,7 +154,7 @@ def _sum(held: list[tuple[int, int, Resources, int]], step: int) -> Resources:
     return Resources.of(amounts)
 
 
-def _told(entry: _Entry, *, allocations: bool) -> dict[str, Any]:
+def _in_yarn_form(entry: _Entry, *, allocations: bool) -> dict[str, Any]:
     """Return an entry as YARN writes it: numbers as strings."""
     row = entry.row
     told: dict[str, Any] = {

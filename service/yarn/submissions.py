@@ -56,7 +56,7 @@ def submit(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     queue = require_plan(runtime, body.get("queue"))
     definition = read_definition(body[_DEFINITION], runtime.clock_ms())
     for _ in range(_ATTEMPTS):
-        standing = _standing(runtime, name)
+        standing = _live_reservation(runtime, name)
         if standing is not None:
             _require_same(caller, *standing, definition)
             return
@@ -80,7 +80,7 @@ def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     _refuse_unknown(body, "queue", _ID, _DEFINITION)
     if not body.get(_ID):
         raise YarnFault("Update operations must specify an existing ReservationId")
-    row, reservation = _known(runtime, read_id(body[_ID]))
+    row, reservation = _row_with_reservation(runtime, read_id(body[_ID]))
     definition = read_definition(body[_DEFINITION], runtime.clock_ms())
     caller.require(reservation.tenant, row.name, "update")
     kept = ("weight", "priority", "agent", "creditable", "promise")
@@ -101,7 +101,7 @@ def delete(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     _refuse_unknown(body, _ID)
     if not body.get(_ID):
         raise YarnFault("Missing reservation id. Please try again by specifying a reservation id.")
-    row, reservation = _known(runtime, read_id(body[_ID]))
+    row, reservation = _row_with_reservation(runtime, read_id(body[_ID]))
     caller.require(reservation.tenant, row.name, "delete")
     _carry_out(runtime, Cancellation(row.id, None))
 
@@ -130,12 +130,12 @@ def require_plan(runtime: Runtime, queue: object) -> str:
 
 def standing_row(runtime: Runtime, name: str) -> YarnReservationRow | None:
     """Return the row of a client's id whose reservation it has not given up, or None."""
-    standing = _standing(runtime, name)
+    standing = _live_reservation(runtime, name)
     return None if standing is None else standing[0]
 
 
-def _standing(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation] | None:
-    rows = runtime.yarn.named(name)
+def _live_reservation(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation] | None:
+    rows = runtime.yarn.rows_of_client_id(name)
     with runtime.reading() as plan:
         for row in rows:
             reservation = plan.reservation(row.id)
@@ -195,9 +195,9 @@ def _row_of(
     """
     number, id_ = 1, name
     # What is in the first set is in the Plan or was; what is in the Plan is in the second set.
-    earlier = {row.id for row in runtime.yarn.named(name)}
+    earlier = {row.id for row in runtime.yarn.rows_of_client_id(name)}
     with runtime.reading() as plan:
-        present = {row.id for row in runtime.yarn.named(name)}
+        present = {row.id for row in runtime.yarn.rows_of_client_id(name)}
         while plan.knows(id_) or id_ in earlier:
             standing = plan.reservation(id_) if id_ in present else None
             if standing is not None and standing.state not in _GONE:
@@ -240,9 +240,9 @@ def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> Pro
     return answer if isinstance(answer, ProblemDocument) else None
 
 
-def _known(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation]:
+def _row_with_reservation(runtime: Runtime, name: str) -> tuple[YarnReservationRow, Reservation]:
     """Return a row and its reservation, which its client has not given up."""
-    standing = _standing(runtime, name)
+    standing = _live_reservation(runtime, name)
     if standing is not None:
         return standing
     raise YarnFault(

@@ -67,13 +67,13 @@ def read_body(media: str, body: Any, root: str) -> dict[str, Any]:
 
 def answer(accept: str, root: str, value: Mapping[str, Any]) -> Response:
     """Return 200 with a value in the form that is wanted; JSON has no root."""
-    return _sent(accept, 200, root, value, value)
+    return _respond(accept, 200, root, value, value)
 
 
 def fault_response(fault: YarnFault, accept: str) -> Response:
     """Return a fault in the form that is wanted; both forms name it ``RemoteException``."""
     told = fault.to_json()
-    response = _sent(accept, fault.status, "RemoteException", told, {"RemoteException": told})
+    response = _respond(accept, fault.status, "RemoteException", told, {"RemoteException": told})
     return Response(response.status, response.body, fault.headers, response.media)
 
 
@@ -82,7 +82,7 @@ def problem_as_fault(document: ProblemDocument, accept: str) -> Response:
     return fault_response(fault_of(document), accept)
 
 
-def _sent(
+def _respond(
     accept: str, status: int, root: str, inside: Mapping[str, Any], whole: Mapping[str, Any]
 ) -> Response:
     if wants_xml(accept):

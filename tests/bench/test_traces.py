@@ -14,7 +14,7 @@ from bench.workloads.traces import SKIPPED, VARIABLE, Day, day_of, traces_folder
 from planner.agents import agent_named
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
-from service.importers.lines import Imported, TraceMachines, task_atom, windowed
+from service.importers.lines import Imported, TraceMachines, task_atom, window_text
 
 POOL = TraceMachines(2, 32, 128)
 
@@ -26,7 +26,7 @@ def imported() -> Imported:
             "id": f"job{n}",
             "tenant": "t",
             "submitted": 10 * n,
-            "rdl": windowed(10 * n, 60, task_atom(64, 20, 64)),
+            "rdl": window_text(10 * n, 60, task_atom(64, 20, 64)),
         }
         for n in range(3)
     )

@@ -12,7 +12,7 @@ from rdl.errors import (
     RdlError,
     did_you_mean,
     nearest,
-    quoted,
+    quote,
     render,
 )
 
@@ -103,5 +103,5 @@ def test_the_nearest_word_is_named() -> None:
 
 def test_words_of_the_client_are_quoted_briefly() -> None:
     """Cut at forty characters, without anything a terminal would act on."""
-    assert quoted("a" * 50) == f"'{'a' * 40}...'"
-    assert quoted("\x1b[2J") == r"'\x1b[2J'"
+    assert quote("a" * 50) == f"'{'a' * 40}...'"
+    assert quote("\x1b[2J") == r"'\x1b[2J'"

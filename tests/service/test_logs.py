@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from service.logs import ADMISSIONS, JsonLines, redacted
+from service.logs import ADMISSIONS, JsonLines, redact
 from tests.end_to_end.server_process import Client, serving
 from tests.service.conftest import CLUSTER, Service
 
@@ -111,7 +111,7 @@ class TestSecrets:
     )
     def test_what_looks_like_one_is_not_shown(self, text: str) -> None:
         """Passwords of URLs, tokens of headers, settings of such names."""
-        assert "hunter2" not in redacted(text)
+        assert "hunter2" not in redact(text)
 
     def test_other_texts_stay(self) -> None:
         """Ids, times and addresses are not secrets."""
@@ -119,7 +119,7 @@ class TestSecrets:
             "2026-01-05T10:00:00Z r-1f at http://127.0.0.1:8080/v1 of alice@host: 5 tokens left; "
         )
         text += "agenda_reservation_below_seconds_bucket of agenda_http_seconds"
-        assert redacted(text) == text
+        assert redact(text) == text
 
     def test_a_line_with_an_exception_is_redacted(self) -> None:
         """Message and exception."""

@@ -71,7 +71,7 @@ def _events(order: str, waiting: int, running: int, events: int) -> tuple[list[f
     scheduler, draw, total = _filled(order, waiting, running)
     now = float(waiting + running)
     scheduler.set_total(total, now)
-    serving = len(scheduler.serving())
+    serving = len(scheduler.service_order())
     times: list[float] = []
     busy = 0.0
     for index in range(events):
@@ -81,7 +81,7 @@ def _events(order: str, waiting: int, running: int, events: int) -> tuple[list[f
             began, spent = time.perf_counter(), time.thread_time()
             scheduler.arrive(claim, now)
         else:
-            present = scheduler.serving()
+            present = scheduler.service_order()
             gone = present[draw.randrange(len(present))]
             began, spent = time.perf_counter(), time.thread_time()
             scheduler.depart(gone, now)

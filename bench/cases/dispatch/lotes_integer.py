@@ -48,7 +48,7 @@ def run(small: bool) -> dict[str, object]:
 def _cases(small: bool) -> Iterator[tuple[str, LotesInstance, Bins]]:
     """Tables 1 and 2 at full size, at a hundredth, and thirty drawn classes."""
     whole = published()
-    hundredth = LotesInstance.of(whole.configurations.scaled(0.01), whole.classes)
+    hundredth = LotesInstance.of(whole.configurations.with_share(0.01), whole.classes)
     yield "hundredth_priced", hundredth, price_bins(hundredth).bins
     yield "tables_priced", whole, price_bins(whole).bins
     if not small:

@@ -29,7 +29,7 @@ def run(small: bool) -> dict[str, object]:
     cost: dict[tuple[str, int], float] = {}
     for size in SIZES:
         whole = published()
-        machines = whole.configurations.scaled(size / whole.configurations.machines)
+        machines = whole.configurations.with_share(size / whole.configurations.machines)
         planned = plan_lotes(LotesInstance.of(machines, whole.classes))
         for policy in policies:
             nanoseconds, running = _cost(planned, policy, small)

@@ -24,7 +24,7 @@ import numpy as np
 
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.adaptation.adapter import adapt
-from planner.adaptation.repair import Repair, standing
+from planner.adaptation.repair import Repair, present_holders
 from planner.adaptation.result import Adaptation, Effect
 from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
@@ -124,7 +124,7 @@ def _commit(plan: Plan, *changes: Admit | Advance | Reconfigure) -> None:
 def _stood(plan: Plan, repair: Repair) -> tuple[float, float]:
     """Return value and work (from now on) of all that stands."""
     nothing = Holding((), 0, 0)
-    commitments = [repair.commitment(number) for number in standing(plan).tolist()]
+    commitments = [repair.commitment(number) for number in present_holders(plan).tolist()]
     works = [work_moved(nothing, one.before, plan.now, repair.nominal) for one in commitments]
     return sum(one.value for one in commitments), sum(works)
 

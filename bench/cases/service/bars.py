@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from bench.cases.service.reads import filled_plan
 from planner.plan.plan import Plan
 from service.access.user import LOCAL_USER
-from service.api.compression import compressed
+from service.api.compression import compress_response
 from service.calls.plan.bars import BarSpan, bars
 from service.calls.plan.series import PlanSpan
 from service.calls.plan.skyline import skyline
@@ -50,7 +50,7 @@ def run(small: bool) -> dict[str, object]:
 
 
 def _sent(body: dict[str, object]) -> Response:
-    return compressed(Response(200, body), "gzip")
+    return compress_response(Response(200, body), "gzip")
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -376,12 +376,12 @@ class SlurmBackend:
         self._lookout.hurry()
 
     @property
-    def lost(self) -> dict[str, int]:
+    def lost_machines(self) -> dict[str, int]:
         """Machines that take no work, and since when, in ms from the origin."""
         return {name: at for name, at in self._lost_ms.items() if name in self._machines}
 
     @property
-    def reporting(self) -> frozenset[str]:
+    def live_machines(self) -> frozenset[str]:
         """Machines that take work."""
         return self._up
 

@@ -39,7 +39,7 @@ def covered_counts(
         atom = execution.application.atom
         for place, part in enumerate(execution.parts):
             if not part.component.core:
-                counts[place] = left.most(part.amounts, part.wanted, atom)
+                counts[place] = left.count_room(part.amounts, part.wanted, atom)
                 left.take(part.amounts, counts[place], atom)
     return {execution: tuple(counts) for execution, counts in covered.items()}
 
@@ -83,7 +83,7 @@ class _Left:
             self._by_atom[atom] = mine
         return self._by_atom[atom]
 
-    def most(self, amounts: Sequence[int], wanted: int, atom: str | None) -> int:
+    def count_room(self, amounts: Sequence[int], wanted: int, atom: str | None) -> int:
         """Return how many of `wanted` equal components fit."""
         found = wanted
         rooms = [self._whole] if atom is None else [self._whole, self._of(atom)]
@@ -95,7 +95,7 @@ class _Left:
 
     def fits(self, amounts: Sequence[int], atom: str | None) -> bool:
         """Return whether amounts fit."""
-        return self.most(amounts, 1, atom) == 1
+        return self.count_room(amounts, 1, atom) == 1
 
     def take(self, amounts: Sequence[int], count: int, atom: str | None) -> None:
         """Take `count` times the amounts."""

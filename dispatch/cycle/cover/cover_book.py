@@ -113,10 +113,10 @@ class CoverBook:
     ) -> list[Execution]:
         fellows = self._table.of_reservation(reservation)
         before = self.counts.pop(reservation, {})
-        counts, places, idle = self._covered(now, fellows)
+        counts, places, idle = self._cover_of(now, fellows)
         later, later_places = counts, places
         if soon is not now and soon != now:
-            later, later_places, _ = self._covered(soon, fellows, self._away_soon)
+            later, later_places, _ = self._cover_of(soon, fellows, self._away_soon)
         changed: list[Execution] = []
         for execution in fellows:
             given = counts.get(execution)
@@ -140,7 +140,7 @@ class CoverBook:
             self._soon[reservation] = (self._sum_of(later), later)
         return changed
 
-    def _covered(
+    def _cover_of(
         self,
         entitlement: Entitlement | None,
         fellows: list[Execution],

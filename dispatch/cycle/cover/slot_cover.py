@@ -100,10 +100,10 @@ class _SlotRoom:
             self._atoms[atom] = known
         return known
 
-    def most(self, machine: str, part: ComponentGroup, wanted: int, atom: str | None) -> int:
+    def count_room(self, machine: str, part: ComponentGroup, wanted: int, atom: str | None) -> int:
         """Return how many of `wanted` components have room in the slots on a machine."""
         number = self._pool.number_of(machine)
-        allowed = self._pool.allowed(part.component.labels)
+        allowed = self._pool.label_mask(part.component.labels)
         if allowed is not None and (number is None or not allowed[number]):
             return 0
         found = wanted
@@ -198,7 +198,7 @@ class _Matching:
         self, execution: Execution, place: int, part: ComponentGroup, machine: str, wanted: int
     ) -> int:
         atom = execution.application.atom
-        count = self._room.most(machine, part, wanted, atom) if wanted > 0 else 0
+        count = self._room.count_room(machine, part, wanted, atom) if wanted > 0 else 0
         if count:
             self._room.take(machine, part, count, atom)
             known = self._found[execution][place]

@@ -44,7 +44,7 @@ class SlotNeeds:
         names = set().union(*self._idle.values())
         return [number for name in names if (number := self._pool.number_of(name)) is not None]
 
-    def kept(self) -> dict[int, NDArray[np.int64]]:
+    def reserve(self) -> dict[int, NDArray[np.int64]]:
         """Return the amounts to be kept free, by number of the machine.
 
         Only reservations that changed since the last call, or change soon, or needed something
@@ -69,7 +69,7 @@ class SlotNeeds:
         """Add what is lacking; return whether anything is."""
         found = False
         for part, machines in _parts(places):
-            for name, count in part.lacking(machines).items():
+            for name, count in part.shortage_by_machine(machines).items():
                 self._count(into, name, part, count)
                 found = True
         return found

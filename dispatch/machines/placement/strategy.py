@@ -107,7 +107,7 @@ class MachinePlacement:
         from dispatch.machines.placement.kernels.arrays import NONE
         from dispatch.machines.placement.kernels.choices import place_job, place_job_among
 
-        request = self._checked(job)
+        request = self._request_of(job)
         given = (job.job_class, request, float(job.hours), float(job.draw))
         if job.allowed is None:
             found = place_job(self._fleet, self._targets, self._rules, *given)
@@ -117,11 +117,11 @@ class MachinePlacement:
             )
         return None if found == NONE else int(found)
 
-    def started(self, machine: int, job: PlacedJob) -> None:
+    def count_start(self, machine: int, job: PlacedJob) -> None:
         """Count a job that runs on the machine from now on."""
         self._change(machine, job, 1)
 
-    def ended(self, machine: int, job: PlacedJob) -> None:
+    def count_end(self, machine: int, job: PlacedJob) -> None:
         """Count a job no longer that has left the machine."""
         self._change(machine, job, -1)
 
@@ -131,19 +131,19 @@ class MachinePlacement:
 
         open_machine(self._fleet, machine, is_open)
 
-    def left(self, machine: int) -> NDArray[np.float64]:
+    def free_on(self, machine: int) -> NDArray[np.float64]:
         """What is left of a machine, shape (L,)."""
         return np.array(room_left(self._fleet)[machine])
 
     def _change(self, machine: int, job: PlacedJob, change: int) -> None:
         from dispatch.machines.placement.kernels.choices import change_machine
 
-        request = self._checked(job)
+        request = self._request_of(job)
         change_machine(
             self._fleet, self._targets, self._rules, machine, job.job_class, request, change
         )
 
-    def _checked(self, job: PlacedJob) -> NDArray[np.float64]:
+    def _request_of(self, job: PlacedJob) -> NDArray[np.float64]:
         # Kernels do not check bounds.
         size, classes = self._fleet.capacity.shape[1], self._rules.speed.shape[1]
         if job.request.shape != (size,):

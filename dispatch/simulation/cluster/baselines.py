@@ -42,15 +42,15 @@ class Scheduler(Protocol):
         """Set how much the pool has of each resource."""
         ...
 
-    def waiting(self) -> tuple[str, ...]:
+    def queue(self) -> tuple[str, ...]:
         """Return the names of those that wait; those that may preempt come first."""
         ...
 
-    def serving(self) -> tuple[str, ...]:
+    def service_order(self) -> tuple[str, ...]:
         """Return the names of those in service, in the order of grants."""
         ...
 
-    def granted(self, name: str) -> tuple[int, ...]:
+    def grants_of(self, name: str) -> tuple[int, ...]:
         """Return how many components of each elastic part an execution holds."""
         ...
 
@@ -97,21 +97,21 @@ class RigidScheduler:
         """See `Scheduler.set_total`."""
         return tuple(self._whole(grant) for grant in self._inner.set_total(total, now_s))
 
-    def waiting(self) -> tuple[str, ...]:
-        """See `Scheduler.waiting`."""
-        return self._inner.waiting()
+    def queue(self) -> tuple[str, ...]:
+        """See `Scheduler.queue`."""
+        return self._inner.queue()
 
-    def serving(self) -> tuple[str, ...]:
-        """See `Scheduler.serving`."""
-        return self._inner.serving()
+    def service_order(self) -> tuple[str, ...]:
+        """See `Scheduler.service_order`."""
+        return self._inner.service_order()
 
     def free(self) -> dict[str, int]:
         """See `Scheduler.free`."""
         return self._inner.free()
 
-    def granted(self, name: str) -> tuple[int, ...]:
-        """See `Scheduler.granted`."""
-        return self._elastic[name] if name in self._inner.serving() else ()
+    def grants_of(self, name: str) -> tuple[int, ...]:
+        """See `Scheduler.grants_of`."""
+        return self._elastic[name] if name in self._inner.service_order() else ()
 
     def can_ever_fit(self, claim: Claim) -> bool:
         """See `Scheduler.can_ever_fit`."""

@@ -87,11 +87,11 @@ class _Queue:
     short_since: float | None = None
 
     @property
-    def held(self) -> int:
+    def use(self) -> int:
         return sum(job.progress.held for job in self.jobs)
 
     @property
-    def wanted(self) -> int:
+    def demand(self) -> int:
         return sum(job.progress.stage.tasks for job in self.jobs)
 
 
@@ -133,7 +133,7 @@ def run_capacity_scheduler(jobs: Sequence[RayonJob], options: CapacityOptions) -
         for queue in queues:
             for job in queue.jobs:
                 job.settle(now, options.start_s)
-        tally.use(now, sum(queue.held for queue in queues))
+        tally.use(now, sum(queue.use for queue in queues))
         now += 1.0
     return tally.run()
 
@@ -141,13 +141,13 @@ def run_capacity_scheduler(jobs: Sequence[RayonJob], options: CapacityOptions) -
 def _share_out(queues: Sequence[_Queue], options: CapacityOptions, now: float) -> None:
     """Give free containers out, and take some back for queues that were short for too long."""
     for queue in queues:
-        if queue.held < min(queue.wanted, queue.guarantee):
+        if queue.use < min(queue.demand, queue.guarantee):
             queue.short_since = now if queue.short_since is None else queue.short_since
         else:
             queue.short_since = None
-    free = options.containers - sum(queue.held for queue in queues)
+    free = options.containers - sum(queue.use for queue in queues)
     missing = -free + sum(
-        min(queue.wanted, queue.guarantee) - queue.held
+        min(queue.demand, queue.guarantee) - queue.use
         for queue in queues
         if queue.short_since is not None and now - queue.short_since >= options.patience_s
     )
@@ -159,9 +159,9 @@ def _share_out(queues: Sequence[_Queue], options: CapacityOptions, now: float) -
 def _take_back(queues: Sequence[_Queue], missing: int) -> int:
     """Stop containers of queues above their guarantee, the most above first; newest jobs first."""
     taken = 0
-    above = sorted(queues, key=lambda queue: queue.guarantee - queue.held)
+    above = sorted(queues, key=lambda queue: queue.guarantee - queue.use)
     for queue in above:
-        fewer = min(missing - taken, queue.held - queue.guarantee)
+        fewer = min(missing - taken, queue.use - queue.guarantee)
         if fewer <= 0:
             continue
         taken += fewer
@@ -174,9 +174,9 @@ def _take_back(queues: Sequence[_Queue], missing: int) -> int:
 
 def _growth(queues: Sequence[_Queue], free: int) -> list[int]:
     """Return how many more containers each queue gets: the least used of its guarantee first."""
-    held = np.array([queue.held for queue in queues], dtype=np.float64)
+    held = np.array([queue.use for queue in queues], dtype=np.float64)
     guarantee = np.array([queue.guarantee for queue in queues], dtype=np.float64)
-    most = np.array([min(queue.wanted, queue.most) for queue in queues], dtype=np.float64)
+    most = np.array([min(queue.demand, queue.most) for queue in queues], dtype=np.float64)
     most = np.maximum(most, held)
     target = min(float(free) + held.sum(), most.sum())
     low, high = 0.0, float((most / guarantee).max(initial=0.0))

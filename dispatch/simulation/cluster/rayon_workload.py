@@ -139,7 +139,7 @@ def rayon_workload(options: RayonWorkload, random: np.random.Generator) -> list[
     slack = random.uniform(*options.slack, count)
     found = []
     for index, draft in enumerate(drafts):
-        stages = tuple(_limited(stage, most) for stage in draft)
+        stages = tuple(_limit_tasks(stage, most) for stage in draft)
         deadline = (
             deadline_of(float(at[index]), stages, float(slack[index]), options.step_s)
             if with_deadline[index]
@@ -158,7 +158,7 @@ def deadline_of(at_s: float, stages: tuple[RayonStage, ...], slack: float, step_
     return float(step_s * (ceil(at_s / step_s) + ceil(alone * (1.0 + slack))))
 
 
-def halved(jobs: list[RayonJob]) -> list[RayonJob]:
+def half_of(jobs: list[RayonJob]) -> list[RayonJob]:
     """Return every second job of each class, so that half of the load is left of both."""
     production = [job for job in jobs if job.deadline_s is not None]
     rest = [job for job in jobs if job.deadline_s is None]
@@ -247,7 +247,7 @@ def _workflow(sizes: Floats, random: np.random.Generator) -> Stages:
     return tuple(RayonStage(width, width * length) for width, length in pairs)
 
 
-def _limited(stage: RayonStage, most: int) -> RayonStage:
+def _limit_tasks(stage: RayonStage, most: int) -> RayonStage:
     """Return a stage with no more tasks than `most`; each task is as long as before."""
     if stage.tasks <= most:
         return stage

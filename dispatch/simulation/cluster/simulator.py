@@ -33,7 +33,7 @@ class SubmissionOutcome:
         return self.ended - self.submission.at
 
     @property
-    def queued(self) -> Quantity:
+    def queuing_time(self) -> Quantity:
         """Time from submission to start."""
         assert self.started is not None
         return self.started - self.submission.at

@@ -36,7 +36,7 @@ def measure_rayon(run: RayonRun) -> dict[str, float]:
         "utilisation": float(np.mean(run.used)) / run.containers if run.used else 0.0,
         "requeued": float(sum(one.requeued for one in run.outcomes)),
         "below longest_s": max((one.below_s for one in accepted), default=0.0),
-        "gang gathering mean_s": _gathering(run.outcomes),
+        "gang gathering mean_s": _mean_gathering_s(run.outcomes),
         "slots kept": float(run.slots.kept),
         "slots broken": float(run.slots.broken),
     }
@@ -82,7 +82,7 @@ def _gain_s(one: JobOutcome, other: JobOutcome) -> float:
     return np.inf if other.ended_s is None else other.ended_s - one.ended_s
 
 
-def _gathering(outcomes: Sequence[JobOutcome]) -> float:
+def _mean_gathering_s(outcomes: Sequence[JobOutcome]) -> float:
     """Return the mean time from a gang's first container to its last, s; 0 without gangs."""
     found = [
         one.full_s - one.began_s

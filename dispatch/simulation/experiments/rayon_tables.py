@@ -17,7 +17,7 @@ from dispatch.simulation.cluster.planned_cluster import PlannedOptions, run_plan
 from dispatch.simulation.cluster.rayon_workload import (
     RayonJob,
     RayonWorkload,
-    halved,
+    half_of,
     rayon_workload,
 )
 from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
@@ -190,7 +190,7 @@ def _run(
 ) -> RayonRun:
     window_s = workload.hours * 3600.0
     if system.over is None:
-        met = halved(jobs) if system.half else jobs
+        met = half_of(jobs) if system.half else jobs
         return run_capacity_scheduler(met, CapacityOptions(workload.containers, window_s))
     return run_planned_cluster(
         jobs,

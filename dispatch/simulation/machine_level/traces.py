@@ -66,18 +66,18 @@ class TraceJobs:
 
     def after(self, start_h: float) -> TraceJobs:
         """Only the jobs that arrive after a time."""
-        return self._kept(self.arrival_h > start_h)
+        return self._subset(self.arrival_h > start_h)
 
     def between(self, start_h: float, end_h: float) -> TraceJobs:
         """Only the jobs that arrive in [start_h, end_h)."""
-        return self._kept((self.arrival_h >= start_h) & (self.arrival_h < end_h))
+        return self._subset((self.arrival_h >= start_h) & (self.arrival_h < end_h))
 
-    def _kept(self, kept: NDArray[np.bool_]) -> TraceJobs:
+    def _subset(self, kept: NDArray[np.bool_]) -> TraceJobs:
         return TraceJobs(
             self.arrival_h[kept], self.hours[kept], self.request[kept], self.weight[kept], 0
         )
 
-    def thinned(self, share: float, rng: np.random.Generator) -> TraceJobs:
+    def random_part(self, share: float, rng: np.random.Generator) -> TraceJobs:
         """A random part of the jobs: each is kept with probability `share`."""
         weight = rng.binomial(self.weight, share)
         kept = weight > 0
@@ -85,7 +85,7 @@ class TraceJobs:
             self.arrival_h[kept], self.hours[kept], self.request[kept], weight[kept], self.dropped
         )
 
-    def classified(self, classes: JobClasses) -> JobChunk:
+    def with_classes(self, classes: JobClasses) -> JobChunk:
         """One job for each unit of weight, each with its nearest class."""
         kind = classes.nearest(self.request).astype(np.int32)
         return JobChunk.of(
@@ -131,7 +131,7 @@ def read_google_tasks(folder: Path, *, window_s: float = GOOGLE_WINDOW_S) -> Tra
     elapsed = np.where(running, window_s, last) - start
     seconds = np.where(np.isfinite(run), run, elapsed)
     request = np.stack([_numbers(columns, "cpu"), _numbers(columns, "mem")], axis=1)
-    return _ordered(submit, seconds, request, np.ones(submit.size, dtype=np.int64))
+    return _sort_by_arrival(submit, seconds, request, np.ones(submit.size, dtype=np.int64))
 
 
 def read_columns(path: Path, names: Sequence[str]) -> dict[str, list[str]]:
@@ -180,7 +180,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _ordered(
+def _sort_by_arrival(
     arrival_s: NDArray[np.float64],
     seconds: NDArray[np.float64],
     request: NDArray[np.float64],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.agents.exact.budget import CHECKS, Budget, SolveInput, scaled
+from planner.agents.exact.budget import CHECKS, Budget, SolveInput, fill_slice
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.ruin_recreate import RuinRecreate
 
@@ -80,7 +80,7 @@ class Annealer:
                 now = budget.clock()
                 progress = self._progress(now - begin, total, longest)
                 progress = max(progress, (now - begin) / left_s)  # cold by the end, however few
-                moves = scaled(moves, (now - begin) * moves / total)
+                moves = fill_slice(moves, (now - begin) * moves / total)
                 if bound_done() and self._moves_since_best > self._patience:
                     self.exhausted = True
                     return self.descend(moves)

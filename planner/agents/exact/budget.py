@@ -86,6 +86,6 @@ class SolveInput:
     fine: bool = True
 
 
-def scaled(count: int, spent_s: float) -> int:
+def fill_slice(count: int, spent_s: float) -> int:
     """Return how often to do what took `spent_s` for `count` times, to fill a slice."""
     return max(1, min(100_000, int(count * min(4.0, SLICE_S / max(spent_s, 1e-4)))))

@@ -74,14 +74,14 @@ class Incumbent:
     @property
     def gap(self) -> float:
         """(bound - value) / bound, 0 when they meet or when no plan can hold all that it must."""
-        if self.proven or self.bound < 0:
+        if self.is_proven or self.bound < 0:
             return 0.0
         if not self.whole:
             return 1.0
         return (self.bound - self.value) / self.bound
 
     @property
-    def proven(self) -> bool:
+    def is_proven(self) -> bool:
         """Whether no plan is worth more than the best."""
         return self.whole and is_proven(self.value, self.bound, self.requested_value)
 

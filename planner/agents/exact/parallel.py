@@ -22,7 +22,7 @@ from planner.agents.exact.budget import (
     SLICE_S,
     Budget,
     SolveInput,
-    scaled,
+    fill_slice,
 )
 from planner.agents.exact.incumbent import CP_SAT, Incumbent, ProofAnswer, report_answer
 from planner.agents.exact.problem import F64
@@ -64,7 +64,7 @@ def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Bud
             stop.set()
         for one in others:
             one.result()
-    return "" if budget.is_over(incumbent) or not workers.exhausted else workers.end_of_proof
+    return "" if budget.is_over(incumbent) or not workers.is_exhausted else workers.end_of_proof
 
 
 class _Workers:
@@ -78,7 +78,7 @@ class _Workers:
         self.end_of_proof = "every way to prove more has ended"
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether the search ended for want of anything to find."""
         return self._annealer.exhausted
 
@@ -88,7 +88,7 @@ class _Workers:
 
     def wait_for_proof(self, prover: Future[None]) -> None:
         """Wait, where the search is exhausted, until the prover ends or time is over."""
-        while self.exhausted and not (prover.done() or self._budget.is_over(self._incumbent)):
+        while self.is_exhausted and not (prover.done() or self._budget.is_over(self._incumbent)):
             self._budget.report_progress()
             wait([prover], timeout=SLICE_S)
 
@@ -122,7 +122,7 @@ class _Workers:
         rounds, budget = 1, self._budget
         seconds: dict[int, float] = {}
         while not (stop.is_set() or prices.over):
-            if prices.settled and (by_dominance or self._incumbent.proof == CP_SAT):
+            if prices.is_settled and (by_dominance or self._incumbent.proof == CP_SAT):
                 break
             size = prices.size
             if budget.left_s < seconds.get(size, prices.predicted_s):
@@ -131,7 +131,7 @@ class _Workers:
             prices.advance(rounds, self._incumbent.value)
             self._incumbent.lower(prices.bound, prices.proof)
             seconds[size] = budget.clock() - before
-            rounds = min(_MOST_ROUNDS, scaled(rounds, seconds[size]))
+            rounds = min(_MOST_ROUNDS, fill_slice(rounds, seconds[size]))
         if by_dominance and prices.best is not None:
             self.prove_by_dominance(prices.best, stop)
 

@@ -9,7 +9,7 @@ import numpy as np
 from planner.agents.milp.columns import AtomColumns, VertexColumns
 from planner.agents.milp.rayon import RayonModel
 from planner.agents.milp.rows import Floats, Ints
-from planner.agents.milp.worth import weighing
+from planner.agents.milp.worth import preference_chain
 from planner.placement import Code, PlacementResult
 from planner.value import options_of
 from rdl.work_graph import ANY, ATOM, EVERY, KIND, LAST_SHIFT, WorkGraph
@@ -130,7 +130,7 @@ def _encode_groups(
 def _encode_worth(values: Floats, at: int, own: list[VertexColumns], graph: WorkGraph) -> int:
     """Fill the chain of one request's worth; return the column after it."""
     worth = 1.0 - values[own[-1].overflow]
-    for vertex, children in weighing(own, graph):
+    for vertex, children in preference_chain(own, graph):
         values[at] = worth
         reached = values[vertex.overflow] < 0.5
         values[at + 1] = 0.0 if reached else worth

@@ -119,7 +119,7 @@ def lay_out(requests: list[Request], view: PlanView) -> ModelColumns:
             if row[wg.KIND] == wg.ATOM and alive[vertex]:
                 columns.atoms.append(_atom(index, vertex, request, view))
         columns.vertices.append(own)
-        columns.ordered.append(_ordered(request))
+        columns.ordered.append(_order_members(request))
     return columns
 
 
@@ -151,7 +151,7 @@ def _alive(graph: WorkGraph) -> list[bool]:
     return alive
 
 
-def _ordered(request: Request) -> set[int]:
+def _order_members(request: Request) -> set[int]:
     graph = request.graph
     pending = {int(vertex) for edge in graph.edges for vertex in edge[:2]}
     ordered: set[int] = set()

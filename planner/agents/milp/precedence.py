@@ -38,11 +38,11 @@ class _Indicator:
         return edge.astype(float)
 
 
-def _started(vertex: VertexColumns) -> _Indicator:
+def _start_indicator(vertex: VertexColumns) -> _Indicator:
     return _Indicator(vertex, vertex.started, rising=True)
 
 
-def _unfinished(vertex: VertexColumns) -> _Indicator:
+def _finish_indicator(vertex: VertexColumns) -> _Indicator:
     return _Indicator(vertex, vertex.unfinished, rising=False)
 
 
@@ -60,7 +60,7 @@ def order_12_15(model: LinearModel, columns: ModelColumns) -> None:
         for number in sorted(ordered):
             if not own[number].alive:
                 continue
-            _monotone(rows, own[number])
+            _add_monotone_rows(rows, own[number])
             if request.graph.vertices[number, KIND] == ATOM:
                 _span_of_atom(rows, own[number], atoms[own[number].request, number])
             else:
@@ -68,7 +68,7 @@ def order_12_15(model: LinearModel, columns: ModelColumns) -> None:
     rows.add_to(model, "starts and finishes (12-15)")
 
 
-def _monotone(rows: ConstraintRows, vertex: VertexColumns) -> None:
+def _add_monotone_rows(rows: ConstraintRows, vertex: VertexColumns) -> None:
     """(12) s_t >= s_(t-1) and (14) f_t >= f_(t+1); neither once the vertex is not placed."""
     count = vertex.end - vertex.start
     own = np.arange(count)
@@ -102,7 +102,7 @@ def _span_of_group(
     children = [own[child] for child in options_of(graph, number) if own[child].alive]
     last = int(graph.vertices[number, LAST_SHIFT]) if graph.vertices[number, KIND] == EVERY else 0
     steps = np.arange(vertex.start, vertex.end)
-    for indicator, shift in ((_started, 0), (_unfinished, last)):
+    for indicator, shift in ((_start_indicator, 0), (_finish_indicator, last)):
         mine = indicator(vertex)
         above = rows.open(steps.size, upper=0.0)
         mine.put(rows, above, steps, 1.0)
@@ -128,7 +128,7 @@ def order_16(model: LinearModel, columns: ModelColumns) -> None:
         for before, after, least, most in request.graph.edges.tolist():
             if not (own[before].alive and own[after].alive):
                 continue
-            finish, start = _unfinished(own[before]), _started(own[after])
+            finish, start = _finish_indicator(own[before]), _start_indicator(own[after])
             steps = np.arange(own[after].start, own[after].end)
             numbers = rows.open(steps.size, upper=1.0)
             rows.shift(numbers, upper=-finish.constant(steps - least))

@@ -44,7 +44,7 @@ def predicted_size(columns: ModelColumns, view: PlanView) -> ModelSize:
     ):
         for vertex in own:
             if vertex.vertex in ordered and vertex.alive:
-                total += _ordered(vertex, own, request.graph)
+                total += _count_order_rows(vertex, own, request.graph)
         edges = request.graph.edges.tolist()
         for before, after, _, most in edges:
             if own[before].alive and own[after].alive:
@@ -63,7 +63,9 @@ def _atom(atom: AtomColumns) -> ModelSize:
     return size
 
 
-def _ordered(vertex: VertexColumns, own: list[VertexColumns], graph: WorkGraph) -> ModelSize:
+def _count_order_rows(
+    vertex: VertexColumns, own: list[VertexColumns], graph: WorkGraph
+) -> ModelSize:
     """(12)-(15) of one vertex."""
     steps = max(vertex.end - vertex.start, 1)
     if graph.vertices[vertex.vertex, KIND] == ATOM:

@@ -44,7 +44,7 @@ class SolveStage:
         """What it is for, once value is found."""
         return "cost" if self.keeps_preemption else "preemption"
 
-    def kept(self, best: MilpIncumbent) -> Kept | None:
+    def incumbent_floor(self, best: MilpIncumbent) -> Kept | None:
         """Return what may not be lost of the plan in hand."""
         falls = -best.score[1] if self.keeps_preemption else None
         return Kept(best.score[0], falls) if self.keeps_value else None
@@ -186,7 +186,9 @@ class StagedSolve:
     def _model(self, stage: SolveStage) -> rayon.RayonModel:
         requests = [self.requests[index] for index in self.positions]
         must_keep = [i for i, index in enumerate(self.positions) if index in self.best.must_keep]
-        return rayon.build(requests, self.view, kept=stage.kept(self.best), must_keep=must_keep)
+        return rayon.build(
+            requests, self.view, kept=stage.incumbent_floor(self.best), must_keep=must_keep
+        )
 
     def _solve(
         self, stage: SolveStage, built: rayon.RayonModel

@@ -28,7 +28,7 @@ def worth(
     """
     rows = ConstraintRows()
     cost: list[float] = []
-    links = [weighing(own, request.graph) for own, request in _pairs(columns)]
+    links = [preference_chain(own, request.graph) for own, request in _pairs(columns)]
     first = model.column_count
     for chosen, (_, request) in zip(links, _pairs(columns), strict=True):
         for _, children in chosen:
@@ -54,7 +54,7 @@ def _pairs(columns: ModelColumns) -> list[tuple[list[VertexColumns], Request]]:
     return list(zip(columns.vertices, columns.requests, strict=True))
 
 
-def weighing(
+def preference_chain(
     own: list[VertexColumns], graph: WorkGraph
 ) -> list[tuple[VertexColumns, list[VertexColumns]]]:
     """Return each `any` with a preference other than 1, and its options: the links of the chain."""

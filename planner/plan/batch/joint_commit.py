@@ -49,7 +49,7 @@ def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | Non
     short = Overlay(plan.ledger).joint_shortage(parts)
     if short is None:
         return None
-    index = _blamed(parts, short)
+    index = _culprit(parts, short)
     change = changes[index]
     id_ = change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
     return conflict_for(index, id_, short, getattr(change, "request", None))
@@ -91,7 +91,7 @@ def takings_of_change(plan: PlanState, change: Change) -> list[Taking]:
             return []
 
 
-def _blamed(parts: Sequence[Sequence[Taking]], short: Shortage) -> int:
+def _culprit(parts: Sequence[Sequence[Taking]], short: Shortage) -> int:
     """Return the change that takes something where it is short: the last of those that do."""
     at = short.binding.at
     for index in range(len(parts) - 1, -1, -1):

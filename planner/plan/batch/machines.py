@@ -60,7 +60,7 @@ class BatchMachines:
         """What the batch takes of machines; made when a change first asks for some."""
         if self._slots is None:
             plan = self._plan
-            self._slots = SlotBatch(plan.room, plan.cluster.nominal, plan.now, plan.packed)
+            self._slots = SlotBatch(plan.room, plan.cluster.nominal, plan.now, plan.packing)
         return self._slots
 
     def close(self) -> None:
@@ -163,10 +163,10 @@ class BatchMachines:
             return
         before = self._plan.table.holding(number)
         if isinstance(change, Degrade):
-            self.slots.change(self.slots.staying(before, change.kept), sign)
+            self.slots.change(self.slots.slots_in_place(before, change.kept), sign)
         elif isinstance(change, Relocate) and len(change.slots) == len(before.atoms):
             after = with_slots(before, change.slots)
-            self.slots.change(self.slots.staying(before, after), sign)
+            self.slots.change(self.slots.slots_in_place(before, after), sign)
         elif isinstance(change, Update) and before.begin < self._plan.now:
             after = holding_of(change.request, change.result)
             self.slots.change(self.slots.in_force(before, after), sign)
@@ -194,7 +194,9 @@ class BatchMachines:
             return self.slots.stand(holding_of(request, result), level)
 
         search = MachineSearch(self.slots, self._pool.overlay, self._pool.view, self._first, stand)
-        return search.elsewhere(change.request, level, placed, change.planner, asked=_asked(change))
+        return search.elsewhere(
+            change.request, level, placed, change.planner, asked=_is_planner_machine_blind(change)
+        )
 
     def _with_known_slots(
         self, change: Admit, holding: Holding, level: PromiseLevel
@@ -205,7 +207,7 @@ class BatchMachines:
         mark, nothing = self.slots.mark(), Holding((), 0, 0)
         swap = (nothing, holding)
         found = self._with_slots(change.request.id, swap, change.slots, _leases(change))
-        if isinstance(found, Holding) and self.slots.unpacked(found) is None:
+        if isinstance(found, Holding) and self.slots.packing_fault(found) is None:
             return found
         self.slots.undo(mark)
         return None
@@ -232,7 +234,7 @@ class BatchMachines:
         if change.slots is not None:
             found = self._with_slots(change.id, (before, holding), change.slots, _leases(change))
             if isinstance(found, Holding):
-                found = self.slots.unpacked(found) or found
+                found = self.slots.packing_fault(found) or found
         else:
             found = self._swap((before, holding), level, change.request)
             if isinstance(found, MachineShortage) and self._may_search:
@@ -255,7 +257,7 @@ class BatchMachines:
         found = self.slots.replace(before, holding, leases, may_wait=True)
         if isinstance(found, MachineShortage):
             return found
-        missed = self.slots.unpacked(found)
+        missed = self.slots.packing_fault(found)
         if missed is not None:
             self.slots.undo(mark)
         return missed or found
@@ -276,7 +278,9 @@ class BatchMachines:
 
         begun = before.begin < plan.now
         search = MachineSearch(self.slots, view.overlay(), lambda: view, self._first, stand, begun)
-        return search.elsewhere(request, level, missed, change.planner, asked=_asked(change))
+        return search.elsewhere(
+            request, level, missed, change.planner, asked=_is_planner_machine_blind(change)
+        )
 
     def degrade(self, change: Degrade, number: int) -> Holding | Fault:
         """Return what is kept of a reservation with its machines; or why it cannot have them."""
@@ -306,7 +310,7 @@ class BatchMachines:
         unlike = level_fault(change, table.promise(number))
         if unlike:
             return unlike
-        packs = not self._given and self.slots.unpacked(before) is None
+        packs = not self._given and self.slots.packing_fault(before) is None
         mark = self.slots.mark()
         self._leave(change, number)
         found = self._with_slots(change.id, (before, before), change.slots, self._lease_of(number))
@@ -316,7 +320,7 @@ class BatchMachines:
         elif gives_up(before, found, self._lost.get(change.id, Counter()), self._plan.now):
             fault = "it would have no machine where it has one"
         elif packs:
-            fault = self.slots.unpacked(found)
+            fault = self.slots.packing_fault(found)
         if fault is not None:
             self.slots.undo(mark)
         return fault
@@ -361,6 +365,6 @@ def _leases(change: Admit | Update) -> LeaseOf:
     return lambda atom: leases.get(atom.path, 0)
 
 
-def _asked(change: Admit | Update) -> bool:
+def _is_planner_machine_blind(change: Admit | Update) -> bool:
     """Return whether who would be asked again is whose answer found no machines."""
     return change.planner is not None and change.planner.name == change.agent

@@ -37,7 +37,7 @@ class BatchPool:
         everything: list[Taking] = []
         for index, change in enumerate(changes):
             if isinstance(change, Admit) and change.result.placed:
-                found = self._holding(change)
+                found = self._holding_with_takings(change)
                 self._foreseen[index] = found
                 everything.extend(found[1])
         calm = all(isinstance(change, Admit | Refuse) for change in changes)
@@ -45,9 +45,9 @@ class BatchPool:
 
     def holding(self, index: int, change: Admit) -> tuple[Holding, list[Taking]]:
         """Return what the admission at a place would hold, and what that takes."""
-        return self._foreseen.get(index) or self._holding(change)
+        return self._foreseen.get(index) or self._holding_with_takings(change)
 
-    def _holding(self, change: Admit) -> tuple[Holding, list[Taking]]:
+    def _holding_with_takings(self, change: Admit) -> tuple[Holding, list[Taking]]:
         request = change.request
         holding = holding_of(request, change.result)
         return holding, takings_of(holding, self._plan.ledger, request.tenant, request.queue)

@@ -183,7 +183,7 @@ class _Batch:
         request = change.request
         if not change.result.placed:
             raise ValueError(f"request {request.id!r} is refused; commit it with Refuse")
-        if self._known(request.id, refused_before=change.anew):
+        if self._knows(request.id, refused_before=change.anew):
             return _duplicate(index, request.id)
         scope = (request.tenant, request.queue)
         refused = limit_refusal(self.plan, request, self.added)
@@ -258,7 +258,7 @@ class _Batch:
 
     def _refuse(self, index: int, change: Refuse) -> _Answer:
         asked = change.request
-        if self._known(asked.id, refused_before=change.anew):
+        if self._knows(asked.id, refused_before=change.anew):
             return _duplicate(index, asked.id)
         self.new_ids.add(asked.id)
         text = asked.expression if isinstance(asked, UncompiledRequest) else _text_of(asked)
@@ -417,7 +417,7 @@ class _Batch:
             return Conflict(index, None, Code.CONFLICT, "the step of a plan cannot change")
         return Reconfigured(cluster)
 
-    def _known(self, id_: str, *, refused_before: bool = False) -> bool:
+    def _knows(self, id_: str, *, refused_before: bool = False) -> bool:
         if refused_before and self.plan.refusal(id_) is not None:
             return id_ in self.new_ids
         return id_ in self.new_ids or self.plan.knows(id_)

@@ -48,13 +48,13 @@ def release_conflict(plan: PlanState, index: int, change: Release) -> Conflict |
         elif bool((differences(atom.rows, rows) < 0).any()):
             why = f"more of {path!r} is given back than is held"
         else:
-            why = _broken(asked, subtract(atom.rows, rows), path)
+            why = _why_not(asked, subtract(atom.rows, rows), path)
         if why:
             return Conflict(index, change.id, code, why)
     return None
 
 
-def _broken(asked: Atom, rows: Rows, path: str) -> str:
+def _why_not(asked: Atom, rows: Rows, path: str) -> str:
     low = rows[(rows[:, 2] < asked.minimum) | (rows[:, 2] % asked.multiple != 0)]
     if not len(low):
         return ""

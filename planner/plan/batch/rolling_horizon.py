@@ -32,7 +32,7 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
     if not found:
         return Advanced(now_step, horizon), ()
     grid, first = plan.grid.with_horizon(horizon), max(now_step, plan.ledger.first)
-    overlay = Overlay(plan.ledger.rolled(grid, first))
+    overlay = Overlay(plan.ledger.roll(grid, first))
     room: MachineRoom | None = None
     extended: list[Extension] = []
     laid: list[tuple[str, tuple[Slots, ...]]] = []

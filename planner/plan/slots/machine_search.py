@@ -130,16 +130,16 @@ class MachineSearch:
                 return missed if fresh is None else fresh
             missed = fresh
         if level is PromiseLevel.PLACED and is_lone(request) and not self.begun:
-            return self._alone(request) or missed
+            return self._search_alone(request) or missed
         return missed if planner is None else self._again(request, planner, missed)
 
-    def _alone(self, request: Request) -> Found | None:
+    def _search_alone(self, request: Request) -> Found | None:
         mark = self.batch.mark()
         found = search_alone(self.batch, self.overlay, request, self.first)
         if found is None:
             return None
         takings = takings_of(found[1], self.overlay.ledger, request.tenant, request.queue)
-        if self.overlay.shortage(takings) is None and self.batch.unpacked(found[1]) is None:
+        if self.overlay.shortage(takings) is None and self.batch.packing_fault(found[1]) is None:
             return found
         self.batch.undo(mark)
         return None
@@ -236,10 +236,10 @@ class CappedView:
         key = (bundle, label, tenant, queue)
         known = self._demands.get(key)
         if known is None:
-            known = self._demands[key] = self._capped(*key)
+            known = self._demands[key] = self._cap(*key)
         return known
 
-    def _capped(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
+    def _cap(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
         base = self._view.demand(bundle, label, tenant, queue)
         starts = self._segments[:-1]
         index = np.searchsorted(self._view.segments, starts, side="right") - 1
@@ -309,9 +309,9 @@ class CappedView:
         """Return a view in which `placed` does not stand, with the same caps."""
         return self._with(self._view.without(placed, version))
 
-    def closed(self, steps: NDArray[np.bool_]) -> CappedView:
+    def without_steps(self, steps: NDArray[np.bool_]) -> CappedView:
         """Return a view in which no machine is free at some steps, with the same caps."""
-        return self._with(self._view.closed(steps))
+        return self._with(self._view.without_steps(steps))
 
     def _with(self, view: PlanView) -> CappedView:
         twin = CappedView(view)

@@ -60,12 +60,12 @@ class PackedBundles:
             if not len(rows):
                 continue
             kind = _kind_of(atom)
-            counts = self._counts.setdefault(kind, self._none())
+            counts = self._counts.setdefault(kind, self._zeros())
             counts += sign * dense(rows, self.first, len(counts))
             if not counts.any():
                 del self._counts[kind]
 
-    def _none(self) -> I64:
+    def _zeros(self) -> I64:
         return np.zeros(self.horizon - self.first, dtype=np.int64)
 
     def shortage(self, holding: Holding, room: MachineRoom, nominal: Resources) -> Unpacked | None:
@@ -92,7 +92,7 @@ class PackedBundles:
                 now = counts[:, step - self.first]
                 if not now.any():
                     continue
-                left = room.left(step)
+                left = room.free_at(step)
                 if known is not None and (known[0] == now).all() and (known[1] == left).all():
                     continue
                 known = now, left

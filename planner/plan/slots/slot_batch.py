@@ -144,7 +144,7 @@ class SlotBatch:
             found = self.place(holding)
         if isinstance(found, MachineShortage):
             return found
-        missed = self.unpacked(found)
+        missed = self.packing_fault(found)
         if missed is None:
             return found
         self.undo(mark)
@@ -158,7 +158,7 @@ class SlotBatch:
             self._packings.append((len(self._taken), holding, sign))
             self._taken.append((no_slots(), Resources.of({}), sign))
 
-    def unpacked(self, holding: Holding) -> MachineShortage | None:
+    def packing_fault(self, holding: Holding) -> MachineShortage | None:
         """Return where packable promises cannot be packed any more beside a holding, or None."""
         if self._packed is None:
             return None
@@ -194,11 +194,11 @@ class SlotBatch:
         pieces = occurrence_pieces(atom)
         found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
         if found is None:
-            return self._unplaced(atom, pieces)
+            return self._open_question(atom, pieces)
         self._note(found, atom.bundle)
         return found
 
-    def _unplaced(self, atom: AtomAllocation, pieces: NDArray[np.int64]) -> MachineShortage:
+    def _open_question(self, atom: AtomAllocation, pieces: NDArray[np.int64]) -> MachineShortage:
         """Return the first question that machines alone do not answer."""
         for start, end, bundles in pieces.tolist():
             found = self.room.count(start, end, atom.bundle, atom.rule, atom.label, bundles)
@@ -266,7 +266,7 @@ class SlotBatch:
             in_force, rest = SlotsInForce(old, old[:, 1]), rows[:0]
             if not equal_rows(rows, old_rows):
                 in_force, rest = slots_in_force(rows, old, self._now)
-            stand = self._standing(in_force, atom, lease)
+            stand = self._split_standing(in_force, atom, lease)
             if isinstance(stand, MachineShortage):
                 return stand
             kept, lost = stand
@@ -280,12 +280,12 @@ class SlotBatch:
                     parts.append(self._lay_some(atom, pieces, beside))
                     continue
                 if found is None:
-                    return self._unplaced(atom, pieces)
+                    return self._open_question(atom, pieces)
                 self._note(found, atom.bundle)
                 parts.append(found)
         return sort_slots(np.concatenate(parts))
 
-    def _standing(
+    def _split_standing(
         self, in_force: SlotsInForce, atom: AtomAllocation, lease: int
     ) -> tuple[Slots, NDArray[np.int64]] | MachineShortage:
         """Return the slots that can stay, and the pieces of those that cannot, from then on.
@@ -319,7 +319,7 @@ class SlotBatch:
         self.undo(mark)
         return missed or (sort_slots(np.concatenate(stay)), np.concatenate(lost))
 
-    def staying(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
+    def slots_in_place(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
         """Return the slots of `before` that stay where they are, with their bundles.
 
         Those that slots of `after` name, or, where it has none, those that its rows leave.
@@ -341,7 +341,7 @@ class SlotBatch:
         """Return the slots of `before` that have begun and that rows of `after` leave in place."""
         return [
             (slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)], bundle)
-            for slots, bundle in self.staying(before, after)
+            for slots, bundle in self.slots_in_place(before, after)
         ]
 
     def change(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:

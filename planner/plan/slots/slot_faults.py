@@ -153,7 +153,7 @@ class SlotJudge:
         old = [one.slots for one in before.atoms if one.path == atom.path]
         if not old or old[0] is None:
             return ""
-        had, stands = self._spanning(old[0]), self._spanning(slots)
+        had, stands = self._bundles_across(old[0]), self._bundles_across(slots)
         begins = _by_machine(slots[slots[:, 0] == self._now])
         begins.subtract(_by_machine(old[0][old[0][:, 0] == self._now]))
         gone: Counter[int] = Counter()
@@ -169,7 +169,7 @@ class SlotJudge:
             return "the machine is there, and bundles that have begun leave it, of"
         return ""
 
-    def _spanning(self, slots: Slots) -> Counter[int]:
+    def _bundles_across(self, slots: Slots) -> Counter[int]:
         """Return by machine the bundles that have begun and go on."""
         return _by_machine(slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)])
 

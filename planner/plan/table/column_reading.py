@@ -47,7 +47,9 @@ def row_columns(table: ReservationTable, numbers: NDArray[np.int64]) -> RowColum
     number = np.repeat(np.repeat(numbers, counts), many)
     kind = np.repeat(atoms["kind"].astype(np.int64), many)
     shifts = np.repeat(atoms["shifts"].astype(np.int64), many)
-    parts = [_shifted(table, value, shifts, (number, kind, rows)) for value in np.unique(shifts)]
+    parts = [
+        _occurrences_of(table, value, shifts, (number, kind, rows)) for value in np.unique(shifts)
+    ]
     bundles = tuple(bundle for bundle, _, _ in table._kinds.values)
     if not parts:
         return RowColumns(number, kind, rows, bundles)
@@ -56,7 +58,7 @@ def row_columns(table: ReservationTable, numbers: NDArray[np.int64]) -> RowColum
     return RowColumns(number[order], kind[order], rows[order], bundles)
 
 
-def _shifted(
+def _occurrences_of(
     table: ReservationTable,
     value: np.int64,
     shifts: NDArray[np.int64],

@@ -57,7 +57,7 @@ LEVELS: Final = (PromiseLevel.POOLED, PromiseLevel.PACKABLE, PromiseLevel.PLACED
 LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(LEVELS)}
 
 
-def structured(rows: NDArray[np.int64]) -> NDArray[Any]:
+def to_entries(rows: NDArray[np.int64]) -> NDArray[Any]:
     """Return rows as entries of their column."""
     out = np.empty(len(rows), dtype=ROW)
     out["start"], out["end"], out["bundles"] = rows[:, 0], rows[:, 1], rows[:, 2]

@@ -24,7 +24,7 @@ class DetailStore:
         """Keep or replace; numbers come in order."""
         entry: Kept = details
         if details.expression is None or details.is_written:
-            entry = packed(details)  # text takes a fraction of its tree's memory
+            entry = pack(details)  # text takes a fraction of its tree's memory
         elif _is_plain(details):
             entry = details.expression
         if number == len(self._kept):
@@ -35,7 +35,7 @@ class DetailStore:
     def get(self, number: int) -> RequestDetails:
         """Return what was put last."""
         entry = self._kept[number]
-        return unpacked(entry) if isinstance(entry, bytes) else _object(entry)
+        return unpack(entry) if isinstance(entry, bytes) else _object(entry)
 
     def copy(self) -> DetailStore:
         """Return an equal store."""
@@ -58,7 +58,7 @@ def _is_plain(details: RequestDetails) -> bool:
     return not (details.choices or details.notes or details.creditable)
 
 
-def packed(entry: Kept) -> bytes:
+def pack(entry: Kept) -> bytes:
     """Return details as compact text."""
     if isinstance(entry, bytes):
         return entry
@@ -72,8 +72,8 @@ def packed(entry: Kept) -> bytes:
     return f"{details.text}\0{rest}".encode()
 
 
-def unpacked(entry: bytes) -> RequestDetails:
-    """Return what `packed` wrote."""
+def unpack(entry: bytes) -> RequestDetails:
+    """Return what `pack` wrote."""
     text, _, rest = entry.decode().partition("\0")
     if not rest:
         return RequestDetails(text)

@@ -30,8 +30,8 @@ from planner.plan.table.columns import (
     plain_slots,
     ranges,
     slot_column,
-    structured,
     structured_slots,
+    to_entries,
 )
 from planner.plan.table.details import DetailStore
 from planner.plan.table.growing_columns import Column, IdIndex, Words
@@ -255,7 +255,7 @@ class ReservationTable:
             joined = rows[0] if len(rows) == 1 else np.concatenate(rows)
             plain = len(joined) == 1  # one tuple is written faster than three columns
             self._rows.append(
-                [tuple(joined[0].tolist())] if plain else structured(joined), len(joined)
+                [tuple(joined[0].tolist())] if plain else to_entries(joined), len(joined)
             )
         if slots:
             held_slots = slots[0] if len(slots) == 1 else np.concatenate(slots)
@@ -265,7 +265,7 @@ class ReservationTable:
                 self._slots.append(structured_slots(held_slots), len(held_slots))
         return first
 
-    def held(self) -> Iterator[HeldRows]:
+    def rows_by_taker(self) -> Iterator[HeldRows]:
         """Yield all rows held, joined by what takes them: scope, bundle and machines."""
         meta, atoms = self._meta.data, self._atoms.data
         counts = meta["atoms"].astype(np.int64)
@@ -374,7 +374,7 @@ class ReservationTable:
             atoms["slots"][index] = len(ordered)
             self._idle_slots += count - len(ordered)
 
-    def matching(
+    def select(
         self,
         numbers: range,
         tenant: str | None = None,

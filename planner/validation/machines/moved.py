@@ -28,11 +28,11 @@ class _SlotsOfAtom:
                     self.rows.setdefault(machine, []).append(row)
         self.released = read_rows(entry.get("released", []), f"{where}/released", grid)
 
-    def spanning(self, machine: str, step: int) -> int:
+    def bundles_across(self, machine: str, step: int) -> int:
         """Return the bundles on a machine that were there before a step and stay in it."""
         return sum(n for start, end, n in self.rows.get(machine, ()) if start < step < end)
 
-    def starting(self, machine: str, step: int) -> int:
+    def bundles_from(self, machine: str, step: int) -> int:
         """Return the bundles that begin on a machine at a step."""
         return sum(n for start, _, n in self.rows.get(machine, ()) if start == step)
 
@@ -85,7 +85,7 @@ def begun_slots_moved(
     return [
         PlanViolation(where, "moved", detail, key[0], now)
         for key, where, atom in _atoms(after, grid)
-        if key in old and (detail := _moved(old[key], atom, now, machines))
+        if key in old and (detail := _move_words(old[key], atom, now, machines))
     ]
 
 
@@ -106,7 +106,7 @@ def _atoms(
                     raise ValueError(f"{error.where}: {error}") from error
 
 
-def _moved(old: _SlotsOfAtom, new: _SlotsOfAtom, now: int, machines: NamedMachines) -> str:
+def _move_words(old: _SlotsOfAtom, new: _SlotsOfAtom, now: int, machines: NamedMachines) -> str:
     """Return a sentence about bundles that changed machine, or nothing."""
     names = sorted(old.rows.keys() | new.rows.keys())
     step, lost, gained = _change_of_past(old, new, now, names)
@@ -118,8 +118,8 @@ def _moved(old: _SlotsOfAtom, new: _SlotsOfAtom, now: int, machines: NamedMachin
     lost, gained = [], []
     left = came = 0
     for name in names:
-        before, still = old.spanning(name, now), new.spanning(name, now)
-        begun = max(0, new.starting(name, now) - old.starting(name, now))
+        before, still = old.bundles_across(name, now), new.bundles_across(name, now)
+        begun = max(0, new.bundles_from(name, now) - old.bundles_from(name, now))
         # Of what seems to go and come on one machine nothing has moved.
         gone, here = max(0, before - still - begun), max(0, begun - max(0, before - still))
         if gone and not _is_lost(machines, name, now):

@@ -173,12 +173,12 @@ class _PackingRoom:
             return True
         if bundles > FEW_BUNDLES:
             return None
-        return can_pack(self._states(free), self._wanted())
+        return can_pack(self._states(free), self._kinds_by_size())
 
     def _first_fit(self, free: Amounts, key: Callable[[_BundleKind], tuple[float, ...]]) -> bool:
         """Lay kind after kind, the first in the order of `key` first, machine by machine."""
         for kind in sorted(self._demand, key=key):
-            machines = self._order[self._allowed(kind.label)[self._order]]
+            machines = self._order[self._label_mask(kind.label)[self._order]]
             amounts = self._vector(kind.bundle)
             asked = amounts > 0
             most = (free[machines][:, asked] // amounts[asked]).min(axis=1)
@@ -190,10 +190,10 @@ class _PackingRoom:
         return True
 
     def _by_size(self, kind: _BundleKind) -> tuple[float, ...]:
-        return (-self._share(kind), float(self._allowed(kind.label).sum()))
+        return (-self._share(kind), float(self._label_mask(kind.label).sum()))
 
     def _by_label(self, kind: _BundleKind) -> tuple[float, ...]:
-        return (float(self._allowed(kind.label).sum()), -self._share(kind))
+        return (float(self._label_mask(kind.label).sum()), -self._share(kind))
 
     def _share(self, kind: _BundleKind) -> float:
         """Return the largest part of the greatest machine that a bundle takes of any resource."""
@@ -204,7 +204,7 @@ class _PackingRoom:
             g for g, group in enumerate(self._groups) if label is None or label in group.labels
         )
 
-    def _allowed(self, label: str | None) -> NDArray[np.bool_]:
+    def _label_mask(self, label: str | None) -> NDArray[np.bool_]:
         """Return bool[machines]: whether each carries a label."""
         if label not in self._carriers:
             carries = np.isin(self._group_numbers, sorted(self._groups_with(label)))
@@ -218,7 +218,7 @@ class _PackingRoom:
             if any(row)
         ]
 
-    def _wanted(self) -> list[tuple[tuple[int, ...], frozenset[int], int]]:
+    def _kinds_by_size(self) -> list[tuple[tuple[int, ...], frozenset[int], int]]:
         """Return (amounts, groups it may lie in, how many) of each kind, the largest first."""
         return [
             (

@@ -89,7 +89,7 @@ def _spread_violations(
         elif value is not None:
             places.setdefault(f"{domain} {value}", []).append(row)
     for place in sorted(places):
-        most, at = _most(height_changes(places[place]))
+        most, at = _peak(height_changes(places[place]))
         if most > spread:
             detail = f"{most} bundles on {place} at step {at}, where the spread is {spread}"
             yield PlanViolation(where, "spread", detail, entry.id, at, most, spread)
@@ -99,7 +99,7 @@ def _domain(machines: NamedMachines, number: int, domain: str) -> str | None:
     return dict(machines.group_of(number).domains).get(domain)
 
 
-def _most(changes: Mapping[int, int]) -> tuple[int, int]:
+def _peak(changes: Mapping[int, int]) -> tuple[int, int]:
     """Return the greatest sum and the first step that has it."""
     heights: list[tuple[int, int]] = []
     height = 0

@@ -206,17 +206,17 @@ def _problems(codes: tuple[str, ...]) -> dict[str, Any]:
 def _cluster_schema() -> dict[str, Any]:
     """Return the cluster file's schema with its references turned to where it stands here."""
     schema = load_schema("cluster")
-    moved = _moved(schema)
+    moved = _move_references(schema)
     assert isinstance(moved, dict)
     return {key: value for key, value in moved.items() if key not in ("$schema", "$id")}
 
 
-def _moved(value: Any) -> Any:
+def _move_references(value: Any) -> Any:
     if isinstance(value, dict):
         return {
             key: inner.replace("#/$defs/", "#/components/schemas/Cluster/$defs/")
             if key == "$ref"
-            else _moved(inner)
+            else _move_references(inner)
             for key, inner in value.items()
         }
-    return [_moved(inner) for inner in value] if isinstance(value, list) else value
+    return [_move_references(inner) for inner in value] if isinstance(value, list) else value

@@ -33,7 +33,7 @@ _USER: Final = Field(
 View: TypeAlias = "Callable[[Runtime, Call], Response]"
 
 
-def _answered(view: Callable[[Runtime, Call, YarnCaller], Response]) -> View:
+def _with_yarn_faults(view: Callable[[Runtime, Call, YarnCaller], Response]) -> View:
     """Return the view that knows its caller, and answers a fault in the form of YARN's."""
 
     @wraps(view)
@@ -50,34 +50,34 @@ def _accept(call: Call) -> str:
     return call.headers.get(_ACCEPT, "")
 
 
-@_answered
+@_with_yarn_faults
 def _new_reservation(runtime: Runtime, call: Call, _caller: YarnCaller) -> Response:
     made = {"reservation-id": submissions.new_reservation(runtime)}
     return answer(_accept(call), "new-reservation", made)
 
 
-@_answered
+@_with_yarn_faults
 def _submit(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
     body = read_body(call.media, call.body, "reservation-submission-context")
     submissions.submit(runtime, caller, body)
     return Response(202, b"")
 
 
-@_answered
+@_with_yarn_faults
 def _update(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
     body = read_body(call.media, call.body, "reservation-update-context")
     submissions.update(runtime, caller, body)
     return answer(_accept(call), "reservation-update-response", {})
 
 
-@_answered
+@_with_yarn_faults
 def _delete(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
     body = read_body(call.media, call.body, "reservation-delete-context")
     submissions.delete(runtime, caller, body)
     return answer(_accept(call), "reservation-delete-response", {})
 
 
-@_answered
+@_with_yarn_faults
 def _list(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
     query = call.query
     wanted = listing.YarnQuery(
@@ -106,29 +106,29 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def _closed(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+def _closed_object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     """Return the schema of an object in a body: other members are errors."""
     return {**_object(properties, *required), "additionalProperties": False}
 
 
-_STAGE: Final = _closed(
+_STAGE: Final = _closed_object(
     {
         "duration": _NUMBER,
         "num-containers": _NUMBER,
         "min-concurrency": _NUMBER,
-        "capability": _closed({"memory": _NUMBER, "vCores": _NUMBER}),
+        "capability": _closed_object({"memory": _NUMBER, "vCores": _NUMBER}),
     },
     "capability",
 )
 
-_DEFINITION: Final = _closed(
+_DEFINITION: Final = _closed_object(
     {
         "arrival": _NUMBER,
         "deadline": _NUMBER,
         "reservation-name": _TEXT,
         "priority": _NUMBER,
         "recurrence-expression": _NUMBER,
-        "reservation-requests": _closed(
+        "reservation-requests": _closed_object(
             {
                 "reservation-request-interpreter": _NUMBER,
                 "reservation-request": {"anyOf": [_STAGE, {"type": "array", "items": _STAGE}]},
@@ -175,7 +175,7 @@ _FAILURE: Final = FailureForm(
 )
 
 
-def _changed(description: str) -> dict[int, Documented]:
+def _change_answer(description: str) -> dict[int, Documented]:
     return {200: Documented(description, _object({}), others=(XML,))}
 
 
@@ -219,7 +219,7 @@ ROUTES: Final = (
         "YARN: reserve; the same request under the same id again is answered alike.",
         _submit,
         {202: Documented("The reservation is promised and on disk; no body.")},
-        _closed(
+        _closed_object(
             {
                 **_ID,
                 "queue": _TEXT,
@@ -236,8 +236,8 @@ ROUTES: Final = (
         "yarnUpdateReservation",
         "YARN: swap the request of a reservation, or leave all as it was.",
         _update,
-        _changed("The reservation holds what the new definition asks."),
-        _closed(
+        _change_answer("The reservation holds what the new definition asks."),
+        _closed_object(
             {**_ID, "queue": _TEXT, "reservation-definition": json_of("YarnDefinition")},
             "reservation-id",
             "reservation-definition",
@@ -249,8 +249,8 @@ ROUTES: Final = (
         "yarnDeleteReservation",
         "YARN: cancel a reservation.",
         _delete,
-        _changed("The reservation is cancelled."),
-        _closed(_ID, "reservation-id"),
+        _change_answer("The reservation is cancelled."),
+        _closed_object(_ID, "reservation-id"),
     ),
     _route(
         "GET",

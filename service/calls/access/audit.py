@@ -16,12 +16,12 @@ def page(runtime: Runtime, wanted: AuditFilter, before: int | None, limit: int) 
     here = rows[:limit]
     more = len(rows) > limit
     return {
-        "changes": [_shown(row) for row in here],
+        "changes": [_json_of(row) for row in here],
         "next": str(here[-1].number) if more else None,
     }
 
 
-def _shown(row: KeptAuditRow) -> dict[str, Any]:
+def _json_of(row: KeptAuditRow) -> dict[str, Any]:
     return {
         "number": row.number,
         "at": rfc3339_text(instant_of(row.at_ms)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from service.access.user import User
-from service.problems import ApiError, malformed, problem
+from service.problems import ApiError, malformed_problem, problem
 from service.runtime import Runtime
 from service.store.rows.tokens import shown_token
 
@@ -26,7 +26,7 @@ def create(runtime: Runtime, user: User, end_ms: int | None) -> tuple[dict[str, 
     now_ms = runtime.clock_ms()
     if end_ms is not None and end_ms <= now_ms:
         error = ApiError("the end is not in the future", pointer="/end", fix="write +720h")
-        raise malformed([error])
+        raise malformed_problem([error])
     token, secret = runtime.tokens.create(user, end_ms, now_ms)
     return shown_token(token, now_ms), secret
 

@@ -55,10 +55,10 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     """
     row, judge = _row_of(runtime, values)
     headers = {"Location": f"/v1/applications/{row.id}"}
-    response = Response(201, msgspec.json.encode(shown(runtime, row)), headers)
+    response = Response(201, msgspec.json.encode(application_json(runtime, row)), headers)
     kept = None if key is None else stored_answer(key, response, runtime.clock_ms())
     try:
-        done = _audited(runtime, row, "submit_application")
+        done = _audit_row(runtime, row, "submit_application")
         runtime.dispatcher.rows.add(row, kept, judge, done)
     except IdTakenError as error:
         known = None if key is None else runtime.planner.recall(key)
@@ -119,10 +119,10 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    return shown(runtime, _own(runtime, id_))
+    return application_json(runtime, _own(runtime, id_))
 
 
-def _audited(runtime: Runtime, row: ApplicationRow, kind: str) -> AuditRow:
+def _audit_row(runtime: Runtime, row: ApplicationRow, kind: str) -> AuditRow:
     return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, row.tenant)
 
 
@@ -140,7 +140,7 @@ def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
     here = rows[: wanted.limit]
     more = len(rows) > wanted.limit
     cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
-    return {"applications": [shown(runtime, row) for row in here], "next": cursor}
+    return {"applications": [application_json(runtime, row) for row in here], "next": cursor}
 
 
 def end(runtime: Runtime, id_: str) -> dict[str, Any]:
@@ -151,15 +151,15 @@ def end(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    done = _audited(runtime, _own(runtime, id_), "end_application")
+    done = _audit_row(runtime, _own(runtime, id_), "end_application")
     row = runtime.dispatcher.rows.end(id_, done)
     if row is None:
         raise problem("not_found", f"there is no application {id_!r}")
     runtime.dispatcher.nudge()
-    return shown(runtime, row)
+    return application_json(runtime, row)
 
 
-def shown(runtime: Runtime, row: ApplicationRow) -> dict[str, Any]:
+def application_json(runtime: Runtime, row: ApplicationRow) -> dict[str, Any]:
     """Return an application as `/v1/applications` shows it; times in seconds from the origin."""
     document = read_document(row.document)
     waiting: dict[str, Any] = {"reason": "", "started": None, "ended": None, "components": []}

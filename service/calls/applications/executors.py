@@ -10,7 +10,7 @@ import msgspec
 
 from rdl.errors import did_you_mean
 from service.access.actor import present_actor
-from service.problems import ApiError, malformed, problem
+from service.problems import ApiError, malformed_problem, problem
 from service.store import AuditRow
 from service.store.rows.runs import (
     ExecutorRow,
@@ -52,10 +52,10 @@ def register(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> tuple[boo
         if name not in there
     ]
     if errors:
-        raise malformed(errors)
+        raise malformed_problem(errors)
     rows = runtime.dispatcher.runs
     try:
-        done = _audited(runtime, id_, "register_executor", " ".join(values["machines"]))
+        done = _audit_row(runtime, id_, "register_executor", " ".join(values["machines"]))
         taken = rows.register(id_, values["instance"], values["machines"], runtime.now_ms(), done)
     except ExecutorTakenError as error:
         raise problem("wrong_state", str(error)) from error
@@ -107,7 +107,7 @@ def remove(runtime: Runtime, id_: str) -> None:
         ``not_found``; ``wrong_state`` where it has runs.
     """
     try:
-        done = _audited(runtime, id_, "remove_executor")
+        done = _audit_row(runtime, id_, "remove_executor")
         known = runtime.dispatcher.runs.remove(id_, done)
     except ExecutorTakenError as error:
         raise problem("wrong_state", str(error)) from error
@@ -118,7 +118,7 @@ def remove(runtime: Runtime, id_: str) -> None:
 
 def list_executors(runtime: Runtime) -> dict[str, Any]:
     """Return all executors by name."""
-    return {"executors": [_shown(runtime, row) for row in runtime.dispatcher.runs.executors()]}
+    return {"executors": [_json_of(runtime, row) for row in runtime.dispatcher.runs.executors()]}
 
 
 def runs_of(runtime: Runtime, application: str) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def runs_of(runtime: Runtime, application: str) -> dict[str, Any]:
     return {"runs": [_shown_run(runtime, run) for run in found]}
 
 
-def _audited(runtime: Runtime, id_: str, kind: str, detail: str = "") -> AuditRow:
+def _audit_row(runtime: Runtime, id_: str, kind: str, detail: str = "") -> AuditRow:
     return AuditRow(present_actor(), runtime.clock_ms(), kind, id_, detail=detail)
 
 
@@ -169,7 +169,7 @@ def _order(run: RunRow) -> dict[str, Any]:
     }
 
 
-def _shown(runtime: Runtime, row: ExecutorRow) -> dict[str, Any]:
+def _json_of(runtime: Runtime, row: ExecutorRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "machines": list(row.machines),

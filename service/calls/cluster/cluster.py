@@ -13,7 +13,7 @@ from service.commits.answers.responses import render_cluster
 from service.commits.changes.commands import Reconfiguration
 from service.commits.screening.revision_check import cluster_tag, stale_cluster_problem
 from service.planning.adaptation import EFFORT
-from service.problems import ApiError, ApiProblemError, malformed
+from service.problems import ApiError, ApiProblemError, malformed_problem
 from service.replication.cluster_trial import too_costly
 from service.response import Response
 from service.runtime import Runtime
@@ -49,7 +49,7 @@ def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
     if wanted.origin not in (None, present.origin):
         errors.append(ApiError("the origin of a plan cannot change", pointer="/origin"))
     if errors:
-        raise malformed(errors)
+        raise malformed_problem(errors)
     step = runtime.now_ms() // present.step_ms
     with runtime.reading() as plan:
         kept = traces(plan, wanted, step)

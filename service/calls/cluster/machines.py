@@ -20,7 +20,7 @@ from rdl.resources import Resources
 from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.dispatching.documents import read_document
-from service.problems import ApiError, ApiProblemError, malformed
+from service.problems import ApiError, ApiProblemError, malformed_problem
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -126,7 +126,9 @@ def _chosen(cluster: Cluster, wanted: MachineSpan) -> list[tuple[str, int]]:
 def _nothing_like(what: str, given: str, known: list[str]) -> ApiProblemError:
     parameter = "?group" if what == "group" else "?name"
     fix = did_you_mean(given, known)
-    return malformed([ApiError(f"there is no {what} {given!r}", pointer=parameter, fix=fix)])
+    return malformed_problem(
+        [ApiError(f"there is no {what} {given!r}", pointer=parameter, fix=fix)]
+    )
 
 
 def _add(total: dict[str, int], size: Mapping[str, int], count: int) -> None:

@@ -29,7 +29,7 @@ from service.commits.changes.commands import (
     Reconfiguration,
 )
 from service.planning.adaptation import EFFORT
-from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
+from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed_problem, problem
 from service.replication.cluster_trial import too_costly
 from service.runtime import Runtime
 
@@ -119,7 +119,7 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
         if outage.kind == "drain" or dry_run:
             twin = twin_at_now(runtime)
             by_count = asked["count"] is not None
-            outage = _drained(twin, present, outage, by_count=by_count)
+            outage = _drain(twin, present, outage, by_count=by_count)
         wanted = replace(present, outages=(*present.outages, outage))
         if dry_run:
             refused = too_costly(twin, wanted)
@@ -127,9 +127,9 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
                 raise ApiProblemError(refused)
             return _would(runtime, twin, wanted, outage)
         known = outage_id(outage) in {outage_id(one) for one in present.outages}
-        version = present_version(runtime) if known else _reconfigured(runtime, wanted, tag)
+        version = present_version(runtime) if known else _reconfigure(runtime, wanted, tag)
         if version is not None:
-            return _adapted(runtime, outage, version)
+            return _adapt(runtime, outage, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
@@ -142,7 +142,7 @@ def twin_at_now(runtime: Runtime) -> Plan:
     return twin
 
 
-def _drained(twin: Plan, present: Cluster, outage: Outage, *, by_count: bool) -> Outage:
+def _drain(twin: Plan, present: Cluster, outage: Outage, *, by_count: bool) -> Outage:
     """Let a drain wait for the leases in force; one by count takes machines with least to move."""
     if outage.kind != "drain":
         return outage
@@ -151,7 +151,7 @@ def _drained(twin: Plan, present: Cluster, outage: Outage, *, by_count: bool) ->
     start = twin.grid.ms(drained_from(twin, present, outage))
     if start >= outage.end_ms:
         detail = "leases in force last until the end of the drain; give it a later end"
-        raise malformed([ApiError(detail, pointer="/end")])
+        raise malformed_problem([ApiError(detail, pointer="/end")])
     return replace(outage, start_ms=max(start, outage.start_ms))
 
 
@@ -190,9 +190,9 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
             ended = replace(outage, end_ms=now_ms + step_ms) if left_behind else None
         others = [one for number, one in enumerate(present.outages) if number != index]
         left = tuple(others if ended is None else [*others, ended])
-        version = _reconfigured(runtime, replace(present, outages=left), tag)
+        version = _reconfigure(runtime, replace(present, outages=left), tag)
         if version is not None:
-            return _adapted(runtime, ended, version)
+            return _adapt(runtime, ended, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
@@ -207,12 +207,12 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> 
         error = ApiError(
             "machines cannot go before now", pointer="/start", fix="leave start out for now"
         )
-        raise malformed([error])
+        raise malformed_problem([error])
     if end <= start:
         error = ApiError(
             "machines must be back after they go", pointer="/end", fix="write +2h for two hours"
         )
-        raise malformed([error])
+        raise malformed_problem([error])
     entry: dict[str, Any] = {"start": seconds_of(start), "end": seconds_of(end)}
     entry |= {name: asked[name] for name in ("machines", "count", "names", "kind")}
     entry = {name: value for name, value in entry.items() if value is not None}
@@ -220,7 +220,7 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> 
     try:
         return cluster_from_json(document, "the outage").outages[0]
     except FileError as error:
-        raise malformed(
+        raise malformed_problem(
             [
                 ApiError(one.message, pointer=_inside(one.pointer), fix=one.fix)
                 for one in error.problems
@@ -238,7 +238,7 @@ def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> Out
     return OutageAnswer(outage, found.to_json(), present_version(runtime), wanted.origin)
 
 
-def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
+def _reconfigure(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
     """Return the version that changes the description; None where it is no longer that of `tag`."""
     answer = runtime.planner.change(Reconfiguration(wanted, tag))[0]
     if isinstance(answer, ClusterAnswer):
@@ -249,7 +249,7 @@ def _reconfigured(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
     raise ApiProblemError(answer)
 
 
-def _adapted(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswer:
+def _adapt(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswer:
     answer = runtime.planner.change(AdaptationCommand(since))[0]
     if isinstance(answer, ProblemDocument):
         raise ApiProblemError(answer)

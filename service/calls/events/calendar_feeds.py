@@ -16,7 +16,7 @@ from service.access.user import User
 from service.calls.events.calendar_text import calendar_text, spans_of
 from service.calls.events.webhooks import tenant_for
 from service.clock import instant_of
-from service.problems import ApiError, malformed, problem
+from service.problems import ApiError, malformed_problem, problem
 from service.runtime import Runtime
 from service.store import AuditRow
 from service.store.rows.calendar_feeds import FeedRow, TooManyFeedsError
@@ -43,23 +43,23 @@ def create(runtime: Runtime, user: User, tenant: str | None) -> dict[str, Any]:
     """
     whose = tenant_for(user, tenant)
     if whose is None:
-        raise malformed([ApiError("name the tenant", pointer="/tenant")])
+        raise malformed_problem([ApiError("name the tenant", pointer="/tenant")])
     token = secrets.token_urlsafe(24)
     id_, maker = f"c-{os.urandom(10).hex()}", present_actor().key
     row = FeedRow(id_, _hash(token), whose, runtime.clock_ms(), maker)
     try:
-        done = _audited(runtime, row, "create_calendar_feed")
+        done = _audit_row(runtime, row, "create_calendar_feed")
         runtime.store.calendar_feeds.add(row, MOST, done)
     except TooManyFeedsError as error:
         detail = f"there are {MOST} feeds, the most that are kept; delete one"
         raise problem("too_many", detail) from error
-    return {**_shown(runtime, row), "token": token, "path": f"/v1/calendar.ics?token={token}"}
+    return {**_json_of(runtime, row), "token": token, "path": f"/v1/calendar.ics?token={token}"}
 
 
 def page(runtime: Runtime, user: User) -> dict[str, Any]:
     """Return the feeds that somebody may see, oldest first, without their tokens."""
     rows = [one for one in runtime.store.calendar_feeds.page() if user.acts_for(one.tenant)]
-    return {"feeds": [_shown(runtime, row) for row in rows]}
+    return {"feeds": [_json_of(runtime, row) for row in rows]}
 
 
 def delete(runtime: Runtime, user: User, id_: str) -> None:
@@ -74,7 +74,7 @@ def delete(runtime: Runtime, user: User, id_: str) -> None:
     mine = next((row for row in rows if row.id == id_ and user.acts_for(row.tenant)), None)
     if mine is None:
         raise problem("not_found", f"there is no calendar feed {id_!r}")
-    runtime.store.calendar_feeds.delete(id_, _audited(runtime, mine, "delete_calendar_feed"))
+    runtime.store.calendar_feeds.delete(id_, _audit_row(runtime, mine, "delete_calendar_feed"))
 
 
 def read(runtime: Runtime, token: str) -> bytes:
@@ -92,7 +92,7 @@ def read(runtime: Runtime, token: str) -> bytes:
         raise problem("gone", f"this calendar has stopped: {fault}")
     with runtime.reading() as plan:
         # By ids: numbers are others once something has left the Plan.
-        ids = ids_of(plan.table, plan.table.matching(range(len(plan.table)), row.tenant))
+        ids = ids_of(plan.table, plan.table.select(range(len(plan.table)), row.tenant))
         grid = plan.grid
     oldest = grid.floor(max(0, runtime.now_ms() - _KEPT_MS))
     shown: list[Reservation] = []
@@ -105,7 +105,7 @@ def read(runtime: Runtime, token: str) -> bytes:
     return calendar_text(f"Agenda: {row.tenant}", reversed(shown[:_MOST_SHOWN]), grid)
 
 
-def _audited(runtime: Runtime, row: FeedRow, kind: str) -> AuditRow:
+def _audit_row(runtime: Runtime, row: FeedRow, kind: str) -> AuditRow:
     return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, row.tenant)
 
 
@@ -121,6 +121,6 @@ def _fault(runtime: Runtime, row: FeedRow) -> str | None:
     return runtime.token_book.maker_fault(row.maker, row.tenant, runtime.clock_ms())
 
 
-def _shown(runtime: Runtime, row: FeedRow) -> dict[str, Any]:
+def _json_of(runtime: Runtime, row: FeedRow) -> dict[str, Any]:
     created, stopped = rfc3339_text(instant_of(row.created_ms)), _fault(runtime, row)
     return {"id": row.id, "tenant": row.tenant, "created_at": created, "stopped": stopped}

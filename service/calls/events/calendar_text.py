@@ -34,13 +34,13 @@ def calendar_text(name: str, reservations: Iterable[Reservation], grid: TimeGrid
         "PRODID:-//Agenda//Reservations//EN",
         "CALSCALE:GREGORIAN",
         "METHOD:PUBLISH",
-        f"X-WR-CALNAME:{_escaped(name)}",
+        f"X-WR-CALNAME:{_escape(name)}",
     ]
     for one in reservations:
         for number, span in enumerate(spans_of(one)):
             lines += _event(one, number, span, grid)
     lines.append("END:VCALENDAR")
-    return b"".join(_folded(line) for line in lines)
+    return b"".join(_fold(line) for line in lines)
 
 
 def spans_of(reservation: Reservation) -> list[Span]:
@@ -64,14 +64,14 @@ def _event(one: Reservation, number: int, span: Span, grid: TimeGrid) -> Iterato
     changed_ms = one.history[-1].at_ms if one.history else one.submitted_ms
     occurrence = f".{number}" if number else ""
     yield "BEGIN:VEVENT"
-    yield f"UID:{_escaped(one.id)}{occurrence}@agenda"
+    yield f"UID:{_escape(one.id)}{occurrence}@agenda"
     yield f"DTSTAMP:{_utc(grid.instant_at(changed_ms))}"
     yield f"SEQUENCE:{one.revision}"
     yield f"DTSTART:{_utc(grid.instant_at(grid.ms(start)))}"
     yield f"DTEND:{_utc(grid.instant_at(grid.ms(end)))}"
-    yield f"SUMMARY:{_escaped(f'{one.id} ({one.state.value})')}"
+    yield f"SUMMARY:{_escape(f'{one.id} ({one.state.value})')}"
     text = f"{one.expression}\ntenant {one.tenant}, queue {one.queue}, up to {bundles} at once"
-    yield f"DESCRIPTION:{_escaped(text)}"
+    yield f"DESCRIPTION:{_escape(text)}"
     yield f"STATUS:{_STATUS[one.state]}"
     yield "TRANSP:TRANSPARENT"
     yield "END:VEVENT"
@@ -81,14 +81,14 @@ def _utc(at: datetime) -> str:
     return at.strftime("%Y%m%dT%H%M%SZ")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Return a text value (RFC 5545, 3.3.11)."""
     for plain, written in (("\\", "\\\\"), (";", "\\;"), (",", "\\,"), ("\r\n", "\n")):
         text = text.replace(plain, written)
     return text.replace("\n", "\\n").replace("\r", "")
 
 
-def _folded(line: str) -> bytes:
+def _fold(line: str) -> bytes:
     """Return a line with its end, cut where it is too long, never within a character."""
     raw = line.encode()
     pieces: list[bytes] = []

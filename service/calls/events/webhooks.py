@@ -13,7 +13,7 @@ from service.access.actor import present_actor
 from service.access.user import User
 from service.clock import instant_of
 from service.commits.screening.ownership import tenant_of
-from service.problems import ApiError, malformed, problem
+from service.problems import ApiError, malformed_problem, problem
 from service.runtime import Runtime
 from service.store import AuditRow
 from service.store.rows.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
@@ -37,7 +37,7 @@ def create(runtime: Runtime, user: User, values: Mapping[str, Any]) -> dict[str,
     try:
         require_allowed(read_url(values["url"]), read_networks(runtime.config.webhook_networks))
     except AddressError as error:
-        raise malformed([ApiError(str(error), pointer="/url")]) from error
+        raise malformed_problem([ApiError(str(error), pointer="/url")]) from error
     tenant = tenant_for(user, values["tenant"])
     with runtime.reading():
         newest = runtime.recent.newest
@@ -55,11 +55,11 @@ def create(runtime: Runtime, user: User, values: Mapping[str, Any]) -> dict[str,
         present_actor().key,
     )
     try:
-        runtime.store.webhooks.add(row, MOST, _audited(runtime, row, "create_webhook"))
+        runtime.store.webhooks.add(row, MOST, _audit_row(runtime, row, "create_webhook"))
     except TooManyWebhooksError as error:
         detail = f"there are {MOST} webhooks, the most that are told; delete one"
         raise problem("too_many", detail) from error
-    return {**_shown(runtime, row), "secret": row.secret}
+    return {**_json_of(runtime, row), "secret": row.secret}
 
 
 def tenant_for(user: User, tenant: str | None) -> str | None:
@@ -76,7 +76,7 @@ def tenant_for(user: User, tenant: str | None) -> str | None:
 def page(runtime: Runtime, user: User) -> dict[str, Any]:
     """Return the webhooks that somebody may see, oldest first."""
     rows = [one for one in runtime.store.webhooks.page() if _is_seen(one, user)]
-    return {"webhooks": [_shown(runtime, row) for row in rows]}
+    return {"webhooks": [_json_of(runtime, row) for row in rows]}
 
 
 def one(runtime: Runtime, user: User, id_: str) -> dict[str, Any]:
@@ -87,9 +87,9 @@ def one(runtime: Runtime, user: User, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    row = _known(runtime, user, id_)
+    row = _webhook_row(runtime, user, id_)
     failures = [_failure(each) for each in runtime.store.webhooks.failures(id_)]
-    return {**_shown(runtime, row), "failures": failures}
+    return {**_json_of(runtime, row), "failures": failures}
 
 
 def delete(runtime: Runtime, user: User, id_: str) -> None:
@@ -100,8 +100,8 @@ def delete(runtime: Runtime, user: User, id_: str) -> None:
     ApiProblemError
         ``not_found``.
     """
-    row = _known(runtime, user, id_)
-    runtime.store.webhooks.delete(id_, _audited(runtime, row, "delete_webhook"))
+    row = _webhook_row(runtime, user, id_)
+    runtime.store.webhooks.delete(id_, _audit_row(runtime, row, "delete_webhook"))
 
 
 def send_test(runtime: Runtime, user: User, id_: str) -> dict[str, Any]:
@@ -112,19 +112,19 @@ def send_test(runtime: Runtime, user: User, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    row = _known(runtime, user, id_)
+    row = _webhook_row(runtime, user, id_)
     event = f"test-{os.urandom(8).hex()}"
     runtime.store.webhooks.note([trial_delivery(row, event, runtime.clock_ms())])
     return {"event": event}
 
 
-def _audited(runtime: Runtime, row: WebhookRow, kind: str) -> AuditRow:
+def _audit_row(runtime: Runtime, row: WebhookRow, kind: str) -> AuditRow:
     """Return the row of the audit; without the address, which may hold a secret."""
     whose = row.tenant or ""
     return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, whose, row.kinds)
 
 
-def _known(runtime: Runtime, user: User, id_: str) -> WebhookRow:
+def _webhook_row(runtime: Runtime, user: User, id_: str) -> WebhookRow:
     row = runtime.store.webhooks.get(id_)
     if row is None or not _is_seen(row, user):
         raise problem("not_found", f"there is no webhook {id_!r}")
@@ -135,7 +135,7 @@ def _is_seen(row: WebhookRow, user: User) -> bool:
     return user.sees_all if row.tenant is None else user.acts_for(row.tenant)
 
 
-def _shown(runtime: Runtime, row: WebhookRow) -> dict[str, Any]:
+def _json_of(runtime: Runtime, row: WebhookRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "url": row.url,

@@ -14,7 +14,7 @@ from rdl.errors import did_you_mean
 from service.calls.jobs.jobs import JobKind
 from service.clock import instant_of
 from service.optimizing.comparison_job import ComparisonJob
-from service.problems import ApiError, malformed, problem
+from service.problems import ApiError, malformed_problem, problem
 from service.store import OptimizationRow, TooManyError
 from service.store.rows.optimizations import RUNNING
 
@@ -42,7 +42,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
             origin = plan.cluster.origin
         errors += _wrong_lines(values["workload"], origin)
     if errors:
-        raise malformed(errors)
+        raise malformed_problem(errors)
     job = ComparisonJob(
         tuple(values["agents"]),
         values["time_limit"] / 1000,
@@ -57,7 +57,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     except TooManyError as error:
         detail = "another comparison runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
-    return shown(COMPARISONS.known(runtime, id_))
+    return comparison_json(COMPARISONS.row_of(runtime, id_))
 
 
 def _wrong_agents(agents: Sequence[str]) -> list[ApiError]:
@@ -98,20 +98,20 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    return shown(COMPARISONS.known(runtime, id_))
+    return comparison_json(COMPARISONS.row_of(runtime, id_))
 
 
 def page(runtime: Runtime) -> dict[str, Any]:
     """Return all that are remembered, newest first, without their results."""
-    return {"comparisons": [shown(row) for row in COMPARISONS.rows(runtime)]}
+    return {"comparisons": [comparison_json(row) for row in COMPARISONS.rows(runtime)]}
 
 
 def stop(runtime: Runtime, id_: str) -> dict[str, Any]:
     """Ask one to end with what is done; one that is over stays as it is."""
-    return shown(COMPARISONS.stop(runtime, id_))
+    return comparison_json(COMPARISONS.stop(runtime, id_))
 
 
-def shown(row: OptimizationRow) -> dict[str, Any]:
+def comparison_json(row: OptimizationRow) -> dict[str, Any]:
     """Return a comparison as clients see it; of a workload that was sent only its length."""
     asked = msgspec.json.decode(row.document)
     lines = asked.pop("workload")

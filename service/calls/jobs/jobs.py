@@ -35,7 +35,7 @@ class JobKind:
         """Return an id that none has."""
         return runtime.new_id().replace("r-", self.prefix, 1)
 
-    def known(self, runtime: Runtime, id_: str) -> OptimizationRow:
+    def row_of(self, runtime: Runtime, id_: str) -> OptimizationRow:
         """Return the row of one.
 
         Raises
@@ -65,9 +65,9 @@ class JobKind:
         ApiProblemError
             ``not_found``.
         """
-        self.known(runtime, id_)
+        self.row_of(runtime, id_)
         runtime.optimizations.rows.stop(id_, self.audited(runtime, "stop", id_))
-        return self.known(runtime, id_)
+        return self.row_of(runtime, id_)
 
     def forget(self, runtime: Runtime, id_: str) -> None:
         """Drop one and what it found; one that runs ends without keeping anything.
@@ -77,5 +77,5 @@ class JobKind:
         ApiProblemError
             ``not_found``.
         """
-        self.known(runtime, id_)
+        self.row_of(runtime, id_)
         runtime.optimizations.rows.delete(id_, self.audited(runtime, "delete", id_))

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from service.calls.events.events import permit_of
-from service.calls.jobs.optimizations import OPTIMIZATIONS, shown
+from service.calls.jobs.optimizations import OPTIMIZATIONS, optimization_json
 from service.store.rows.optimizations import RUNNING
 from service.streaming.event_text import HEARTBEAT, RETRY, event_text
 from service.streaming.live_stream import LONGEST_S, LiveStream
@@ -51,7 +51,7 @@ class JobSource:
         if now == self._seen:
             return b""
         self._seen = now
-        body = {name: one for name, one in shown(row).items() if name != "result"}
+        body = {name: one for name, one in optimization_json(row).items() if name != "result"}
         return event_text("ended" if self.over else "progress", body)
 
     def heartbeat(self) -> bytes:
@@ -67,6 +67,6 @@ def events(runtime: Runtime, id_: str, longest_s: float = LONGEST_S) -> LiveStre
     ApiProblemError
         ``not_found``; ``too_many`` where as many listen as may.
     """
-    OPTIMIZATIONS.known(runtime, id_)
+    OPTIMIZATIONS.row_of(runtime, id_)
     source = JobSource(runtime.optimizations, id_)
     return runtime.streams.open(source, longest_s, permit_of(runtime))

@@ -17,7 +17,7 @@ from service.calls.jobs.jobs import JobKind
 from service.clock import instant_of
 from service.optimizing.apply import apply_found
 from service.optimizing.job import OptimizationJob
-from service.problems import ApiError, malformed, problem
+from service.problems import ApiError, malformed_problem, problem
 from service.response import Response
 from service.store import OptimizationRow, TooManyError
 from service.store.rows.optimizations import INTERRUPTED, RUNNING
@@ -51,7 +51,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
         ``malformed`` with every problem, ``too_many`` where another one runs.
     """
     with runtime.reading() as plan:
-        asked = _asked(runtime, plan, values)
+        asked = _job_of(runtime, plan, values)
     id_ = OPTIMIZATIONS.new_id(runtime)
     try:
         done = OPTIMIZATIONS.audited(runtime, "start", id_)
@@ -59,10 +59,10 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     except TooManyError as error:
         detail = "another optimisation runs; wait for it, or stop it"
         raise problem("too_many", detail, headers={"Retry-After": "10"}) from error
-    return shown(OPTIMIZATIONS.known(runtime, id_))
+    return optimization_json(OPTIMIZATIONS.row_of(runtime, id_))
 
 
-def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> OptimizationJob:
+def _job_of(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> OptimizationJob:
     errors: list[ApiError] = []
     if values["lexicographic"] and values["weights"]:
         message = "give either weights or lexicographic"
@@ -83,7 +83,7 @@ def _asked(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> Optimizat
         message = "nothing could move: give a time before the horizon"
         errors.append(ApiError(message, pointer="/frozen_until"))
     if errors:
-        raise malformed(errors)
+        raise malformed_problem(errors)
     solver = values["solver"]
     return OptimizationJob(
         frozen,
@@ -106,17 +106,17 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    return shown(OPTIMIZATIONS.known(runtime, id_))
+    return optimization_json(OPTIMIZATIONS.row_of(runtime, id_))
 
 
 def page(runtime: Runtime) -> dict[str, Any]:
     """Return all that are remembered, newest first, without what they found."""
-    return {"optimizations": [shown(row) for row in OPTIMIZATIONS.rows(runtime)]}
+    return {"optimizations": [optimization_json(row) for row in OPTIMIZATIONS.rows(runtime)]}
 
 
 def stop(runtime: Runtime, id_: str) -> dict[str, Any]:
     """Ask one to end with the best so far; one that is over stays as it is."""
-    return shown(OPTIMIZATIONS.stop(runtime, id_))
+    return optimization_json(OPTIMIZATIONS.stop(runtime, id_))
 
 
 def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
@@ -132,7 +132,7 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     ApiProblemError
         ``not_found``, ``wrong_state`` where there is nothing to apply.
     """
-    row = _ended(runtime, id_)
+    row = _end(runtime, id_)
     if row.state not in _FOUND:
         detail = f"the optimisation {id_!r} is {row.state}; there is nothing to apply"
         raise problem("wrong_state", detail)
@@ -141,9 +141,9 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     return apply_found(runner, planner, runtime.reading, row, partial=partial)
 
 
-def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
+def _end(runtime: Runtime, id_: str) -> OptimizationRow:
     """Return the row of an optimisation that is over; one that runs is told to stop."""
-    row, until = OPTIMIZATIONS.known(runtime, id_), time.monotonic() + _STOPPING_S
+    row, until = OPTIMIZATIONS.row_of(runtime, id_), time.monotonic() + _STOPPING_S
     if row.state == RUNNING:
         OPTIMIZATIONS.stop(runtime, id_)
     while row.state == RUNNING:
@@ -151,11 +151,11 @@ def _ended(runtime: Runtime, id_: str) -> OptimizationRow:
             detail = f"the optimisation {id_!r} was asked to stop and has not yet; apply it then"
             raise problem("wrong_state", detail)
         time.sleep(_LOOK_S)
-        row = OPTIMIZATIONS.known(runtime, id_)
+        row = OPTIMIZATIONS.row_of(runtime, id_)
     return row
 
 
-def shown(row: OptimizationRow) -> dict[str, Any]:
+def optimization_json(row: OptimizationRow) -> dict[str, Any]:
     """Return an optimisation as clients see it; `result` only where the row carries it."""
     asked = msgspec.json.decode(row.document)
     state = "stopping" if row.state == RUNNING and row.unwanted else row.state

@@ -18,7 +18,7 @@ from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
 from service.access.user import User
 from service.calls.plan.bar_choice import EVERY_BAR, BarChoice
-from service.problems import ApiError, malformed
+from service.problems import ApiError, malformed_problem
 from service.windows import Window, WindowBook
 
 #: Most bars in one answer.
@@ -64,7 +64,7 @@ def bars(
         ``malformed`` for a time that is not planned, or too many bars.
     """
     with reading() as plan:
-        numbers, total, others = _chosen(plan, wanted, user)
+        numbers, total, others = _choose(plan, wanted, user)
         unread = book.unread(plan, numbers)
         ordinals = plan.table.meta["ordinal"][numbers].tolist()
         body = _columns(plan, wanted, numbers)
@@ -76,11 +76,11 @@ def bars(
     return {**body, **held, "total": total, "others": others}
 
 
-def _chosen(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int, int]:
+def _choose(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int, int]:
     """Return the reservations to show, how many there are, and how many there are of others."""
     start, end = steps_of_bars(plan, wanted)
     table = plan.table
-    whole = table.matching(range(len(table)), wanted.tenant)
+    whole = table.select(range(len(table)), wanted.tenant)
     held = table.holding_between(whole, start, end)
     others = 0
     if not user.sees_all:
@@ -93,7 +93,7 @@ def _chosen(plan: Plan, wanted: BarSpan, user: User) -> tuple[_Ints, int, int]:
     if len(shown) > MOST_BARS:
         message = f"{len(shown)} bars are more than {MOST_BARS}"
         fix = "ask for a shorter time, or for the most that you need"
-        raise malformed([ApiError(message, pointer="?to", fix=fix)])
+        raise malformed_problem([ApiError(message, pointer="?to", fix=fix)])
     return shown, len(held), others
 
 
@@ -104,7 +104,7 @@ def steps_of_bars(plan: Plan, span: BarSpan) -> tuple[int, int]:
     end = grid.horizon if span.end_ms is None else min(grid.ceil(span.end_ms), grid.horizon)
     if start >= end:
         message = f"nothing is planned there; the Plan reaches from 0 to {grid.seconds(end)} s"
-        raise malformed([ApiError(message, pointer="?from")])
+        raise malformed_problem([ApiError(message, pointer="?from")])
     return start, end
 
 

@@ -16,7 +16,7 @@ from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.dispatching.documents import counted_in
 from service.dispatching.time_below import times_below
-from service.problems import ApiError, malformed
+from service.problems import ApiError, malformed_problem
 from service.store import ApplicationRow, PageOf
 from service.store.log.archive import ArchivePage
 
@@ -126,10 +126,10 @@ def _time_of(wanted: PromiseSpan, now_ms: int) -> tuple[int, int]:
     end_ms = max(now_ms, start_ms + 1) if wanted.end_ms is None else wanted.end_ms
     if end_ms <= start_ms:
         message = f"from, {seconds_of(start_ms)} s, is not before to, {seconds_of(end_ms)} s"
-        raise malformed([ApiError(message, pointer="?from")])
+        raise malformed_problem([ApiError(message, pointer="?from")])
     if wanted.step_ms is not None and end_ms - start_ms > _MOST_TIMES * wanted.step_ms:
         message = f"more than {_MOST_TIMES} steps lie between from and to"
-        raise malformed([ApiError(message, pointer="?step", fix="a longer step")])
+        raise malformed_problem([ApiError(message, pointer="?step", fix="a longer step")])
     return start_ms, end_ms
 
 

@@ -16,7 +16,7 @@ from planner.reservations.reservation import Reservation
 from rdl.durations import rfc3339_text
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import TimeGrid
-from service.problems import ApiError, malformed
+from service.problems import ApiError, malformed_problem
 
 #: Most buckets in one answer.
 MOST_BUCKETS = 20_000
@@ -138,18 +138,20 @@ def steps_of(plan: Plan, span: PlanSpan, *, past: bool = False) -> tuple[int, in
     if start >= end:
         low, high = grid.seconds(least), grid.seconds(grid.horizon)
         message = f"nothing is planned there; the Plan reaches from {low} to {high} seconds"
-        raise malformed([ApiError(message, pointer="?from")])
+        raise malformed_problem([ApiError(message, pointer="?from")])
     bucket = 1
     if span.bucket_ms is not None:
         bucket = grid.floor(span.bucket_ms)
         if bucket < 1 or span.bucket_ms % grid.step_ms:
             message = f"a bucket is a multiple of the step, {grid.seconds(1)} seconds"
-            raise malformed([ApiError(message, pointer="?step")])
+            raise malformed_problem([ApiError(message, pointer="?step")])
     count = -(-(end - start) // bucket)
     if count > MOST_BUCKETS:
         longer = grid.seconds(-(-(end - start) // MOST_BUCKETS))
         message = f"{count} buckets are more than {MOST_BUCKETS}"
-        raise malformed([ApiError(message, pointer="?step", fix=f"ask for step={longer} or more")])
+        raise malformed_problem(
+            [ApiError(message, pointer="?step", fix=f"ask for step={longer} or more")]
+        )
     return start, end, bucket
 
 
@@ -164,7 +166,9 @@ def _holding_in(plan: Plan, start: int, end: int) -> list[Reservation]:
     numbers = plan.table.holding_between(np.arange(len(plan.table)), start, end)
     if len(numbers) > MOST_RESERVATIONS:
         message = f"{len(numbers)} reservations are more than {MOST_RESERVATIONS}"
-        raise malformed([ApiError(message, pointer="?reservations", fix="ask for a shorter time")])
+        raise malformed_problem(
+            [ApiError(message, pointer="?reservations", fix="ask for a shorter time")]
+        )
     return [plan.table.read(number) for number in numbers.tolist()]
 
 

@@ -17,7 +17,7 @@ from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
 from service.access.user import User
 from service.calls.plan.series import UNITS, PlanSpan, plain_amounts, steps_of
-from service.problems import ApiError, malformed
+from service.problems import ApiError, malformed_problem
 
 #: What a skyline may be divided by.
 DIVISIONS: Final = ("tenant", "queue", "state")
@@ -69,7 +69,7 @@ def skyline(
     buckets = -(-(end - start) // bucket)
     if buckets * len(layers.names) > MOST_AMOUNTS:
         message = f"{buckets} buckets of {len(layers.names)} layers are more than {MOST_AMOUNTS}"
-        raise malformed([ApiError(message, pointer="?step", fix="ask for a longer step")])
+        raise malformed_problem([ApiError(message, pointer="?step", fix="ask for a longer step")])
     amounts = _amounts(plan, held, layers, (start, end, resource))
     peaks = _peaks(amounts.sum(axis=0), bucket)
     calendar = calendar_of(plan.cluster, start, end)
@@ -113,7 +113,7 @@ def _resource_of(plan: Plan, asked: str | None) -> tuple[int, str]:
     if asked not in known:
         fix = did_you_mean(asked, known)
         message = f"there is no resource {asked!r}"
-        raise malformed([ApiError(message, pointer="?resource", fix=fix)])
+        raise malformed_problem([ApiError(message, pointer="?resource", fix=fix)])
     return known.index(asked), asked
 
 

@@ -63,14 +63,14 @@ def explanation(runtime: Runtime, id_: str, user: User) -> dict[str, Any]:
         require_visible(user, None if known is None else known.tenant, f"reservation {id_!r}")
         if reservation is None:
             assert refusal is not None
-            return _refused(plan, refusal, user)
+            return _explain_refusal(plan, refusal, user)
         placement = _placement_of(plan, reservation)
-        body = _placed(plan, placement, user)
+        body = _explain_place(plan, placement, user)
         grid = plan.grid
     return body | {"alternatives": _alternatives(placement, grid)}
 
 
-def _refused(plan: Plan, refusal: Refusal, user: User) -> dict[str, Any]:
+def _explain_refusal(plan: Plan, refusal: Refusal, user: User) -> dict[str, Any]:
     binding, grid = refusal.binding, plan.grid
     at = None if binding is None else binding.at
     asked = None if binding is None else binding.resource
@@ -112,7 +112,7 @@ def _placement_of(plan: Plan, reservation: Reservation) -> _Placement:
     return _Placement(reservation, request, holding.begin, holding.finish, view)
 
 
-def _placed(plan: Plan, placement: _Placement, user: User) -> dict[str, Any]:
+def _explain_place(plan: Plan, placement: _Placement, user: User) -> dict[str, Any]:
     one, grid = placement.reservation, plan.grid
     window = None if placement.request is None else window_of(placement.request.graph)
     earliest = max(0 if window is None else window[0], grid.ceil(one.submitted_ms))

@@ -51,7 +51,7 @@ def take(runtime: Runtime, values: Mapping[str, Any], user: User) -> Response:
         if isinstance(answer, ProblemDocument):
             return problem_response(answer)
         assert isinstance(answer, ReservationAnswer)
-        body = _shown(runtime, answer.reservation.id, hold)
+        body = _json_of(runtime, answer.reservation.id, hold)
         body |= {"version": answer.version, "reservation": answer.to_json()}
         headers = {"Location": f"/v1/holds/{answer.reservation.id}"}
         return Response(201, msgspec.json.encode(body), headers)
@@ -87,7 +87,7 @@ def one(runtime: Runtime, id_: str, user: User) -> dict[str, Any]:
         require_visible(user, tenant, f"hold {id_!r}")
         assert hold is not None and reservation is not None  # noqa: PT018 - it is visible
         told = {**reservation.to_json(plan.grid), "version": plan.version}
-        return _shown(runtime, id_, hold) | {"version": plan.version, "reservation": told}
+        return _json_of(runtime, id_, hold) | {"version": plan.version, "reservation": told}
 
 
 def page(runtime: Runtime, user: User) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def page(runtime: Runtime, user: User) -> dict[str, Any]:
         ]
         version = plan.version
     held.sort(key=lambda one: (one[1].until_ms, one[0]))
-    return {"version": version, "holds": [_shown(runtime, id_, hold) for id_, hold in held]}
+    return {"version": version, "holds": [_json_of(runtime, id_, hold) for id_, hold in held]}
 
 
-def _shown(runtime: Runtime, id_: str, hold: Hold) -> dict[str, Any]:
+def _json_of(runtime: Runtime, id_: str, hold: Hold) -> dict[str, Any]:
     return {
         "id": id_,
         "holder": hold.holder,

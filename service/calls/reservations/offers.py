@@ -21,7 +21,7 @@ from service.calls.reservations.reservations import agent_of
 from service.commits.answers.refusal_offers import seconds_of_search
 from service.commits.changes.offer_requests import with_requests
 from service.commits.screening.ownership import tenant_of
-from service.problems import ApiError, malformed, problem_of_rdl
+from service.problems import ApiError, malformed_problem, problem_of_rdl
 from service.runtime import Runtime
 
 #: Longest search for one call.
@@ -80,7 +80,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     if refusal is not None and refusal["code"] == Code.MALFORMED:
         # What compiled and is still malformed names a queue or a level that it cannot have.
         field = "promise" if refusal["binding"] is not None else "queue"
-        raise malformed([ApiError(refusal["detail"], pointer=f"/{field}")])
+        raise malformed_problem([ApiError(refusal["detail"], pointer=f"/{field}")])
     fields = {name: values[name] for name in _TAKEN if values[name] not in (None, False)}
     fields["tenant"] = tenant
     return {**answer, "offers": with_requests(answer["offers"], fields)}

@@ -21,7 +21,7 @@ from service.calls.reservations.times import with_times
 from service.commits.answers.shown_times import history_of
 from service.commits.changes.offer_requests import refusal_with_requests
 from service.commits.screening.ownership import require_own
-from service.problems import ApiError, FieldError, malformed, problem
+from service.problems import ApiError, FieldError, malformed_problem, problem
 from service.runtime import Runtime
 from service.store.log.archive import ArchivePage, ArchiveRows
 
@@ -132,16 +132,18 @@ def check(plan: Plan, wanted: Filter) -> None:
     start_ms, end_ms = wanted.start_ms, wanted.end_ms
     if start_ms is not None and end_ms is not None and start_ms > end_ms:
         message = f"from, {seconds_of(start_ms)} s, is after to, {seconds_of(end_ms)} s"
-        raise malformed([ApiError(message, pointer="?from")])
+        raise malformed_problem([ApiError(message, pointer="?from")])
     queue = wanted.queue
     if queue is None or plan.cluster.queue(queue) is not None:
         return
     whole = range(len(plan.table))
-    if not len(plan.table.matching(whole, queue=queue)) and not any(
+    if not len(plan.table.select(whole, queue=queue)) and not any(
         refusal.queue == queue for refusal in plan.refusals
     ):
         fix = did_you_mean(queue, [one.name for one in plan.cluster.queues])
-        raise malformed([ApiError(f"there is no queue {queue!r}", pointer="?queue", fix=fix)])
+        raise malformed_problem(
+            [ApiError(f"there is no queue {queue!r}", pointer="?queue", fix=fix)]
+        )
 
 
 def page_of(
@@ -200,7 +202,7 @@ def _stride(
     table = plan.table
     first = table.number_at(cursor.number)
     stop = min(first + _STRIDE, len(table))
-    numbers = _matching(plan, wanted, range(first, stop))
+    numbers = _select(plan, wanted, range(first, stop))
     rows: list[Reservation | Refusal] = [table.read(number) for number in numbers[:most].tolist()]
     if len(numbers) > most:
         return rows, PageCursor(_LIVE, table.ordinal(int(numbers[most])))
@@ -239,13 +241,13 @@ def _old(
     return shown, PageCursor(_OLD, found[-1].place) if len(found) == most else None
 
 
-def _matching(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
+def _select(plan: Plan, wanted: Filter, numbers: range) -> NDArray[np.int64]:
     """Return the reservations among `numbers` that are wanted."""
     state = None if wanted.state is None else State(wanted.state)
     tenants: list[str | None] = [wanted.tenant]
     if wanted.tenant is None and wanted.tenants is not None:
         tenants = [*sorted(wanted.tenants)]
-    parts = [plan.table.matching(numbers, one, wanted.queue, state) for one in tenants]
+    parts = [plan.table.select(numbers, one, wanted.queue, state) for one in tenants]
     found = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
     if wanted.start_ms is None and wanted.end_ms is None:
         return found

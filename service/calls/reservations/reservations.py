@@ -19,7 +19,7 @@ from service.calls.reservations.rdl import text_of
 from service.commits.answers.responses import (
     atomic_render,
     batch_render,
-    combined,
+    combine,
     render_created,
     render_state,
 )
@@ -37,7 +37,7 @@ from service.problems import (
     ApiError,
     ApiProblemError,
     ProblemDocument,
-    malformed,
+    malformed_problem,
     problem_of_rdl,
 )
 from service.response import Response, problem_response
@@ -144,7 +144,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
     if request.promise is not present.promise:
         refused = level_refusal(cluster, request)
         if refused is not None:
-            raise malformed([ApiError(refused.detail, pointer="/promise")])
+            raise malformed_problem([ApiError(refused.detail, pointer="/promise")])
     return Ask(expression, source, request, agent, "")
 
 
@@ -161,7 +161,7 @@ def _check_kept(present: Reservation, values: Mapping[str, Any]) -> None:
         if values.get(name) not in (None, known)
     ]
     if errors:
-        raise malformed(errors)
+        raise malformed_problem(errors)
 
 
 def agent_of(runtime: Runtime, values: Mapping[str, Any], pointer: str) -> str:
@@ -176,7 +176,7 @@ def agent_of(runtime: Runtime, values: Mapping[str, Any], pointer: str) -> str:
     if name not in AGENT_NAMES:
         fix = did_you_mean(name, AGENT_NAMES)
         error = ApiError(f"there is no agent {name!r}", pointer=f"{pointer}/agent", fix=fix)
-        raise malformed([error])
+        raise malformed_problem([error])
     return name
 
 
@@ -195,7 +195,7 @@ def admit_batch(
     good = tuple(ask for ask in asks if isinstance(ask, Ask))
     bad = [ask for ask in asks if isinstance(ask, ProblemDocument)]
     if options.atomic and bad:
-        return problem_response(combined(bad))
+        return problem_response(combine(bad))
     render = atomic_render(dry_run=options.dry_run) if options.atomic else batch_render(asks)
     if not good:
         return render(())

@@ -88,9 +88,9 @@ def estimate(runtime: Runtime, id_: str, user: User) -> dict[str, Any]:
     started_ms = _started_ms(row)
     body: dict[str, Any] = {"id": id_, "state": row.state, "before": 0, "without_size": 0}
     if started_ms is not None or row.over:
-        return body | _told(runtime, started_ms, "started", "it has started")
+        return body | _json_of(runtime, started_ms, "started", "it has started")
     if application.reservation is not None:
-        return body | _reserved(runtime, application)
+        return body | _reservation_start(runtime, application)
     earlier = [
         (one, read_document(one.document).application)
         for one in rows.open()
@@ -120,12 +120,12 @@ def _sought(
     }
     if at_ms is None:
         told = "there is no room for its cores in the time that is planned"
-        return counts | _told(runtime, None, "none", told)
+        return counts | _json_of(runtime, None, "none", told)
     told = "its cores have room then beside what is promised and what waits before it"
-    return counts | _told(runtime, max(at_ms, now_ms), "queue", told)
+    return counts | _json_of(runtime, max(at_ms, now_ms), "queue", told)
 
 
-def _reserved(runtime: Runtime, application: Application) -> dict[str, Any]:
+def _reservation_start(runtime: Runtime, application: Application) -> dict[str, Any]:
     """Return when the reservation of an application first holds something from now on."""
     assert application.reservation is not None
     with runtime.reading() as plan:
@@ -139,12 +139,12 @@ def _reserved(runtime: Runtime, application: Application) -> dict[str, Any]:
         if end > now and application.atom in (None, atom.path)
     ]
     if not begins:
-        return _told(runtime, None, "none", "its reservation holds nothing any more")
+        return _json_of(runtime, None, "none", "its reservation holds nothing any more")
     at_ms = max(grid.ms(min(begins)), runtime.now_ms())
-    return _told(runtime, at_ms, "reservation", "its reservation holds room from then on")
+    return _json_of(runtime, at_ms, "reservation", "its reservation holds room from then on")
 
 
-def _told(runtime: Runtime, at_ms: int | None, basis: str, detail: str) -> dict[str, Any]:
+def _json_of(runtime: Runtime, at_ms: int | None, basis: str, detail: str) -> dict[str, Any]:
     return {
         "start": None if at_ms is None else seconds_of(at_ms),
         "start_at": None if at_ms is None else runtime.calendar(at_ms),

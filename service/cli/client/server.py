@@ -177,7 +177,7 @@ class Server:
         with as_messages():
             return self._shown(retries.answer(send, Repeatable.HARMLESS))
 
-    def listed(
+    def list_all(
         self, path: str, key: str, query: Mapping[str, object], limit: int | None = None
     ) -> list[dict[str, Any]]:
         """Return what a server lists under `key`, page after page, at most `limit` entries.

@@ -18,7 +18,7 @@ from rdl.expressions import Absolute, AfterSubmission, Offset
 from rdl.local_time import span_words
 from rdl.resources import CPU, MEMORY, Resources
 from rdl.time_grid import TimeGrid
-from service.cli.client.reservations.reservations import listed
+from service.cli.client.reservations.reservations import list_reservations
 from service.cli.client.server import Server, client_options
 from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import reports_errors
@@ -67,7 +67,9 @@ def usage(
     # The server's clock decides what is now.
     now_s = server.call("GET", "/v1/plan", query={"to": "+1s"}).good()["now"]
     span = _span(described, round(1000 * now_s), start, end, last)
-    entries = listed(server, {"from": str(grid.seconds(span[0])), "to": str(grid.seconds(span[1]))})
+    entries = list_reservations(
+        server, {"from": str(grid.seconds(span[0])), "to": str(grid.seconds(span[1]))}
+    )
     held = held_work(
         (one for one in entries if "atoms" in one),
         by,

@@ -64,7 +64,7 @@ def history_of_server(server: Server) -> RunHistory:
         If it does not list them.
     """
     query = {"state": "completed"}
-    entries = server.listed("/v1/applications", "applications", query)
+    entries = server.list_all("/v1/applications", "applications", query)
     with as_cli_error(server.url):
         history = read_applications({"applications": entries})
     _tell_skipped(server.url, history)

@@ -111,7 +111,7 @@ def run_drift_seed(folder: Path, options: DriftOptions) -> LotesTable:
 @lru_cache(maxsize=1)
 def _drift_trace(folder: Path) -> tuple[MachineConfigurations, TraceJobs]:
     # The share of the machines on which there is something to schedule (docs/lotes.md).
-    return read_google_machines(folder).scaled(0.15), read_google_tasks(folder).after(0.0)
+    return read_google_machines(folder).with_share(0.15), read_google_tasks(folder).after(0.0)
 
 
 def lotes_result(parts: Sequence[LotesTable]) -> ExperimentResult:

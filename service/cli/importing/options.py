@@ -34,10 +34,10 @@ _STEPS_S: Final = (1, 2, 5, 10, 15, 30, 60, 300, 600, 3600)
 
 def common(function: F) -> F:
     """Add what every importer of one file takes."""
-    return click.argument("file", type=READABLE_OR_STDIN)(written(function))
+    return click.argument("file", type=READABLE_OR_STDIN)(output_options(function))
 
 
-def written(function: F) -> F:
+def output_options(function: F) -> F:
     """Add where an importer writes, and how much."""
     return _with(
         click.option(
@@ -57,7 +57,7 @@ def written(function: F) -> F:
     )(function)
 
 
-def modelled(step: str, machines: int | None, cores: int, memory: int) -> Callable[[F], F]:
+def model_options(step: str, machines: int | None, cores: int, memory: int) -> Callable[[F], F]:
     """Add what importers of traces without deadlines take."""
     count = _machine_count(machines, "Machines of the cluster.")
     return _with(count, *_machine("each machine", cores, memory), *_deadlines(step))
@@ -71,7 +71,7 @@ def kinds(step: str, cores: int, memory: int, *, timed: bool = True) -> Callable
     return _with(*machine, *_deadlines(step), *kept)
 
 
-def pooled(step: str, cores: int, memory: int) -> Callable[[F], F]:
+def pool_options(step: str, cores: int, memory: int) -> Callable[[F], F]:
     """Add what importers of requests with deadlines take: a step, and machines for a cluster."""
     count = _machine_count(None, "Machines of the cluster; needed for --cluster-out.")
     return _with(_step(step, "Step of the grid"), count, *_machine("each machine", cores, memory))

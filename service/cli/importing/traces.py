@@ -11,8 +11,8 @@ from service.cli.importing.options import (
     common,
     generator,
     kinds,
-    modelled,
-    pooled,
+    model_options,
+    pool_options,
     stage_model,
     tenant,
     whole_seconds,
@@ -36,7 +36,7 @@ def import_() -> None:
 
 @import_.command()
 @common
-@modelled("10s", machines=40, cores=32, memory=128)
+@model_options("10s", machines=40, cores=32, memory=128)
 @tenant("facebook")
 @reports_errors
 def swim(
@@ -65,7 +65,7 @@ def swim(
 
 @import_.command()
 @common
-@modelled("60s", machines=None, cores=1, memory=1)
+@model_options("60s", machines=None, cores=1, memory=1)
 @click.option("--gangs/--tasks", default=True, show_default=True,
               help="Give a job its processors all together, or each by itself.")  # fmt: skip
 @click.option(
@@ -174,7 +174,7 @@ def alibaba(
 @click.option(
     "--origin", help="RFC 3339 instant of step 0.  [default: the day of the first arrival]"
 )
-@pooled("60s", cores=32, memory=128)
+@pool_options("60s", cores=32, memory=128)
 @reports_errors
 def yarn(
     file: str,

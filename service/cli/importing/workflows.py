@@ -11,11 +11,11 @@ from service.cli.importing.options import (
     common,
     generator,
     kinds,
+    output_options,
     stage_model,
     tenant,
     whole_seconds,
     write_kinds,
-    written,
 )
 from service.cli.terminal.errors import as_cli_error, reports_errors
 from service.cli.terminal.options import READABLE_OR_STDIN, duration
@@ -23,7 +23,7 @@ from service.cli.terminal.options import READABLE_OR_STDIN, duration
 
 @click.command()
 @click.argument("files", type=READABLE_OR_STDIN, nargs=-1, required=True)
-@written
+@output_options
 @kinds("10s", cores=24, memory=128, timed=False)
 @alike(4)
 @click.option("--apart", type=duration, default="10m", show_default=True,

@@ -83,7 +83,7 @@ def optimize(
     limits = Limits(time_s=None if work is not None else time_limit / 1000, work=work, seed=seed)
     if dask is None:
         make_ready()
-    found = _optimized(held, (goal, scope, limits), "" if no_solver else solver, dask)
+    found = _optimize(held, (goal, scope, limits), "" if no_solver else solver, dask)
     if found.conflict is not None:
         _print_conflict(found, form)
         return REFUSED
@@ -123,7 +123,7 @@ def _scope(
     return OptimizeScope(frozen, pins, admit_refused)
 
 
-def _optimized(
+def _optimize(
     held: Plan,
     asked: tuple[Objective, OptimizeScope, Limits],
     solver: str | None,
@@ -143,10 +143,10 @@ def _optimized(
         try:
             return improve_on(pool, held, goal, scope, options)
         except KeyError as error:
-            raise CliError(f"--pin: {_unknown(held, error.args[0])}") from error
+            raise CliError(f"--pin: {_unknown_words(held, error.args[0])}") from error
 
 
-def _unknown(held: Plan, id_: str) -> str:
+def _unknown_words(held: Plan, id_: str) -> str:
     from rdl.errors import nearest
 
     if held.refusal(id_) is not None:
@@ -167,7 +167,7 @@ def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocumen
         held.apply(prepared.record, prepared.takings)
     plain = metrics_of(held)
     # What cannot move is part of the Plan's value, and not of what was looked for.
-    metrics = plain.with_bound(plain.value + found.missing, found.status)
+    metrics = plain.with_bound(plain.value + found.gap_value, found.status)
     written = document_of(held, "optimize", document.order, metrics)
     known = {one["id"]: one for one in document.refusals}
     refusals = tuple(known.get(one["id"], one) for one in written.refusals)

@@ -37,7 +37,7 @@ def validate(plan: Path, workload: Path | None, form: str) -> int:
     from planner.validation.validate import judge
 
     document = read_object(plan)
-    lines = None if workload is None else _asked(workload, document)
+    lines = None if workload is None else _requests_of(workload, document)
     asked = None if lines is None else [one.id for one in lines]
     violations, doubts = judge(document, asked=asked)
     if lines is not None:
@@ -90,7 +90,7 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _asked(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
+def _requests_of(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
     """Return what was asked; lines that are no requests were left out of the Plan too."""
     from planner.files import FileError, FileProblem, cluster_from_json, read_workload
 

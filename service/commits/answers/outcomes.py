@@ -12,7 +12,7 @@ from planner.plan.records.reservation_records import Admitted, Refused, Updated
 from planner.reservations.reservation import HistoryEntry, Reservation
 from planner.reservations.state import State
 from service.commits.changes.commands import Answer, ClusterAnswer, ReservationAnswer
-from service.commits.changes.pending import PendingChange, recorded, refused_problem
+from service.commits.changes.pending import PendingChange, record_changes, refused_problem
 from service.problems import ProblemDocument
 from service.store import YarnReservationRow
 from service.windows import HeldTimes, times_now, window_of
@@ -28,7 +28,7 @@ def admitted_answers(
     if record is None:
         return []
     answers: list[tuple[PendingChange, Answer]] = []
-    for draft, change in recorded(prepared, drafts):
+    for draft, change in record_changes(prepared, drafts):
         answer = _answer_before_commit(draft, change, plan, record.version, record.at_ms)
         if answer is not None:
             answers.append((draft, answer))
@@ -43,7 +43,7 @@ def _answer_before_commit(
             made = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
             return ReservationAnswer(made, plan.grid, version, _times(draft, change, plan))
         case Updated():
-            changed = _updated(change, plan, HistoryEntry(at_ms, version, change.cause))
+            changed = _reservation_after(change, plan, HistoryEntry(at_ms, version, change.cause))
             return ReservationAnswer(changed, plan.grid, version, _times(draft, change, plan))
         case Refused(refusal=refusal):
             assert draft.ask is not None
@@ -78,7 +78,7 @@ def companions_of(prepared: Prepared, drafts: Sequence[PendingChange]) -> list[Y
     """Return the rows to keep with a record: those of the changes that it makes."""
     return [
         draft.job.companion
-        for draft, change in recorded(prepared, drafts)
+        for draft, change in record_changes(prepared, drafts)
         if draft.job is not None
         and draft.job.companion is not None
         and not isinstance(change, Refused)
@@ -101,7 +101,7 @@ def note_conflicts(prepared: Prepared, drafts: Sequence[PendingChange]) -> int:
     return len(prepared.conflicts)
 
 
-def _updated(change: Updated, plan: Plan, entry: HistoryEntry) -> Reservation:
+def _reservation_after(change: Updated, plan: Plan, entry: HistoryEntry) -> Reservation:
     """Return a reservation as `Plan.apply` makes it of a record that changes it."""
     present = plan.reservation(change.id)
     assert present is not None

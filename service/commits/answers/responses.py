@@ -82,13 +82,13 @@ def atomic_render(*, dry_run: bool) -> Render:
     def render(answers: Sequence[Answer]) -> Response:
         bad = [one for one in answers if isinstance(one, ProblemDocument) and one is not SPOILT]
         if bad:
-            return problem_response(combined(bad))
+            return problem_response(combine(bad))
         return Response(200 if dry_run else 201, _batch_body(answers))
 
     return render
 
 
-def combined(bad: Sequence[ProblemDocument]) -> ProblemDocument:
+def combine(bad: Sequence[ProblemDocument]) -> ProblemDocument:
     """Return one problem for an all-or-nothing batch: the code of the first, the errors of all."""
     errors = tuple(
         error

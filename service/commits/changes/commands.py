@@ -346,7 +346,7 @@ class QueuedChange:
     actor: Actor = field(default_factory=present_actor)
 
     @property
-    def alone(self) -> bool:
+    def needs_own_record(self) -> bool:
         """Whether it must be committed in a record of its own.
 
         All or nothing; a batch whose whole answer is remembered; a change of the cluster, on

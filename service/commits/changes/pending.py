@@ -95,7 +95,7 @@ def refused_problem(
     return ProblemDocument(code, detail, (error,), kept)
 
 
-def recorded(
+def record_changes(
     prepared: Prepared, drafts: Sequence[PendingChange]
 ) -> Iterator[tuple[PendingChange, RecordedChange]]:
     """Yield each change that the record carries, with its recorded form."""

@@ -8,7 +8,7 @@ from planner.cluster.cluster import Cluster
 from planner.cluster.policy import EACH
 from planner.plan.plan import Plan
 from service.access.user import User
-from service.problems import ApiError, ApiProblemError, malformed, problem
+from service.problems import ApiError, ApiProblemError, malformed_problem, problem
 
 #: The tenant of an operator's request that names none.
 DEFAULT_TENANT = "default"
@@ -37,7 +37,7 @@ def tenant_of(user: User, named: str | None, pointer: str) -> str:
     if len(user.tenants) != 1:
         known = ", ".join(sorted(user.tenants))
         error = ApiError("name the tenant", pointer=f"{pointer}/tenant", fix=f"one of {known}")
-        raise malformed([error])
+        raise malformed_problem([error])
     return next(iter(user.tenants))
 
 

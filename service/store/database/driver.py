@@ -64,7 +64,7 @@ class Driver:
         UnavailableError
             If the database cannot be used now.
         """
-        with self._connected() as connection, self._alone(connection):
+        with self._connect() as connection, self._alone(connection):
             cursor = connection.cursor()
             cursor.execute(statement, tuple(parameters))
             return list(cursor.fetchall())
@@ -79,7 +79,7 @@ class Driver:
         UnavailableError
             As :meth:`transaction`.
         """
-        with self._connected() as connection, self._alone(connection):
+        with self._connect() as connection, self._alone(connection):
             cursor = connection.cursor()
             cursor.execute(statement, tuple(parameters))
             return int(cursor.rowcount)
@@ -94,7 +94,7 @@ class Driver:
             If the database cannot be used now. Only where the connection was lost in the commit
             itself may the statements be durable all the same.
         """
-        with self._connected() as connection:
+        with self._connect() as connection:
             try:
                 cursor = connection.cursor()
                 if self.on_sqlite:
@@ -120,7 +120,7 @@ class Driver:
                 own.autocommit = False
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
+    def _connect(self) -> Iterator[Any]:
         try:
             connection = self._engine.raw_connection()
             try:

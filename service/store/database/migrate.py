@@ -98,7 +98,7 @@ def is_known(revision: str) -> bool:
     return any(one.revision == revision for one in _scripts().walk_revisions())
 
 
-def pending(revision: str | None) -> list[SchemaChange]:
+def migrations_after(revision: str | None) -> list[SchemaChange]:
     """Return the migrations that follow a revision, in order."""
     scripts = _scripts().iterate_revisions("head", revision or "base")
     found = [SchemaChange(str(one.revision), _first_line(one.doc)) for one in scripts]

@@ -214,22 +214,22 @@ class ApplicationRows:
         """Return the ids of the applications of some tenants that are not over."""
         table = applications.c
         query = sa.select(table.id).where(~table.over, table.tenant.in_(sorted(tenants)))
-        with self._reading() as connection:
+        with self._read_only() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def reservations_in_use(self) -> frozenset[str]:
         """Return the ids of reservations under which applications run that are not over."""
         query = sa.select(applications.c.document).where(~applications.c.over)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             read = [_DECODER.decode(raw) for raw in connection.execute(query).scalars()]
         return frozenset(
             one.application.reservation for one in read if one.application.reservation is not None
         )
 
-    def unwanted(self) -> list[str]:
+    def ids_to_end(self) -> list[str]:
         """Return the ids that are to be ended and are not yet."""
         query = sa.select(applications.c.id).where(~applications.c.over, applications.c.unwanted)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             return list(connection.execute(query).scalars())
 
     def lead(self, holder: str, now_ms: int, until_ms: int) -> int:
@@ -243,7 +243,7 @@ class ApplicationRows:
         """
         table = dispatching.c
         query = sa.select(table.holder, table.until_ms).where(table.name == _DISPATCHER)
-        with self._reading() as connection:  # whoever has to wait does not ask for the write lock
+        with self._read_only() as connection:  # whoever has to wait does not ask for the write lock
             found = connection.execute(query).one_or_none()
         # Leadership far ahead was taken before the clock was set back; its holder may be gone.
         latest_ms = now_ms + _SKEW * (until_ms - now_ms)
@@ -310,15 +310,15 @@ class ApplicationRows:
     def assignment(self) -> bytes:
         """Return the assignment written last, JSON; an empty object before the first."""
         query = sa.select(dispatching.c.body).where(dispatching.c.name == _DISPATCHER)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return b"{}" if found is None else bytes(found)
 
-    def _reading(self) -> sa.Connection:
+    def _read_only(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)
 
     def _select(self, query: sa.Select[tuple[object, ...]]) -> list[ApplicationRow]:
-        with self._reading() as connection:
+        with self._read_only() as connection:
             rows = connection.execute(query).mappings().all()
         return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]
 

@@ -131,7 +131,7 @@ class OptimizationRows:
         """Return one optimisation as it is at `now_ms`, or None."""
         self._note_lost(now_ms)
         query = sa.select(optimizations).where(optimizations.c.id == id_)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             found = connection.execute(query).mappings().one_or_none()
         return None if found is None else OptimizationRow(**{str(k): found[k] for k in found})
 
@@ -141,7 +141,7 @@ class OptimizationRows:
         table = optimizations.c
         alike = table.id.startswith(prefix)
         query = sa.select(*_SHORT).where(alike).order_by(table.created_ms.desc(), table.id)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             rows = connection.execute(query).mappings().all()
         return [OptimizationRow(**{str(name): row[name] for name in row}) for row in rows]
 
@@ -170,7 +170,7 @@ class OptimizationRows:
         heard = table.alive_ms > now_ms - SILENCE_MS
         waits = sa.and_(table.state == INTERRUPTED, table.unwanted.is_(False))
         left = sa.and_(alike, sa.or_(waits, sa.and_(running, sa.not_(heard))))
-        with self._reading() as connection:  # most of the time there is none: no write lock then
+        with self._read_only() as connection:  # most of the time there is none: no write lock then
             if connection.execute(sa.select(table.id).where(left)).first() is None:
                 return None
         newest = sa.select(optimizations).where(left).order_by(table.created_ms.desc()).limit(1)
@@ -205,13 +205,13 @@ class OptimizationRows:
         if kept is not None:
             values["result"] = kept
         self._write(id_, values)
-        return self.wanted(id_)
+        return self.is_wanted(id_)
 
-    def wanted(self, id_: str) -> bool:
+    def is_wanted(self, id_: str) -> bool:
         """Return whether it is to go on."""
         table = optimizations.c
         query = sa.select(table.state, table.unwanted).where(table.id == id_)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             found = connection.execute(query).one_or_none()
         return found is not None and found.state == RUNNING and not found.unwanted
 
@@ -255,7 +255,7 @@ class OptimizationRows:
     def _note_lost(self, now_ms: int) -> None:
         table = optimizations.c
         silent = sa.and_(table.state == RUNNING, table.alive_ms <= now_ms - LOST_MS)
-        with self._reading() as connection:  # most of the time there is none: no write lock then
+        with self._read_only() as connection:  # most of the time there is none: no write lock then
             ids = list(connection.execute(sa.select(table.id).where(silent)).scalars())
         for id_ in ids:
             with self._engine.begin() as connection:
@@ -273,7 +273,7 @@ class OptimizationRows:
             done = connection.execute(sa.update(optimizations).where(mine).values(values))
         return bool(done.rowcount)
 
-    def _reading(self) -> sa.Connection:
+    def _read_only(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)
 
 

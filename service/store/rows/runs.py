@@ -325,12 +325,12 @@ class RunRows:
 
     def executors(self) -> list[ExecutorRow]:
         """Return all executors by name."""
-        with self._reading() as connection:
+        with self._read_only() as connection:
             return _executors(connection)
 
     def of_execution(self, execution: str) -> list[RunRow]:
         """Return the runs of an execution, the oldest first."""
-        with self._reading() as connection:
+        with self._read_only() as connection:
             return _runs(connection, runs.c.execution == execution)
 
     # What the leader does.
@@ -338,12 +338,12 @@ class RunRows:
     def of_open_applications(self) -> list[RunRow]:
         """Return the runs of all applications that are not over."""
         going_on = sa.select(applications.c.id).where(~applications.c.over)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             return _runs(connection, runs.c.execution.in_(going_on))
 
     def news(self) -> list[RunRow]:
         """Return the runs that have changed since the leader took their state in."""
-        with self._reading() as connection:
+        with self._read_only() as connection:
             return _runs(connection, runs.c.news)
 
     def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
@@ -419,14 +419,14 @@ class RunRows:
         """Forget runs that ended before an instant, of applications that are over."""
         over = sa.select(applications.c.id).where(applications.c.over)
         old = sa.and_(runs.c.ended_ms < before_ms, runs.c.execution.in_(over))
-        with self._reading() as connection:
+        with self._read_only() as connection:
             found = connection.execute(sa.select(runs.c.id).where(old).limit(1)).first()
         if found is None:  # most of the time: no write lock then
             return
         with self._engine.begin() as connection:
             connection.execute(sa.delete(runs).where(old))
 
-    def _reading(self) -> sa.Connection:
+    def _read_only(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)
 
 

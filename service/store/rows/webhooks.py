@@ -115,7 +115,7 @@ class WebhookRows:
     def page(self) -> list[WebhookRow]:
         """Return all, oldest first."""
         query = sa.select(webhooks).order_by(webhooks.c.created_ms, webhooks.c.id)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             rows = connection.execute(query).mappings().all()
         return [WebhookRow(**{str(name): row[name] for name in row}) for row in rows]
 
@@ -188,7 +188,7 @@ class WebhookRows:
         """Return how many deliveries of one webhook are in each state."""
         table = webhook_deliveries.c
         query = sa.select(table.state, sa.func.count()).where(table.webhook == id_)
-        with self._reading() as connection:
+        with self._read_only() as connection:
             found = {str(state): int(n) for state, n in connection.execute(query.group_by("state"))}
         return {state: found.get(state, 0) for state in (WAITING, DELIVERED, DEAD)}
 
@@ -207,10 +207,10 @@ class WebhookRows:
         with self._engine.begin() as connection:
             connection.execute(sa.delete(webhook_deliveries).where(old))
 
-    def _reading(self) -> sa.Connection:
+    def _read_only(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)
 
     def _select(self, query: sa.Select[tuple[object, ...]]) -> list[DeliveryRow]:
-        with self._reading() as connection:
+        with self._read_only() as connection:
             rows = connection.execute(query).mappings().all()
         return [DeliveryRow(**{str(name): row[name] for name in row}) for row in rows]

@@ -88,7 +88,7 @@ class YarnReservationRows:
             query = sa.select(settings.c.value).where(settings.c.name == _START)
             return int(connection.execute(query).scalar_one()), int(counter)
 
-    def named(self, name: str) -> list[YarnReservationRow]:
+    def rows_of_client_id(self, name: str) -> list[YarnReservationRow]:
         """Return the rows of a client's id, the newest first."""
         table = yarn_reservations
         return self._read(

@@ -10,7 +10,7 @@ from dispatch.cycle.options import DispatchOptions, options_of
 from dispatch.machines.placement.policy import POLICIES
 from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ORDERINGS
-from planner.cluster.dispatch_policy import ORDERS, PLACEMENTS, DispatchPolicy, completed
+from planner.cluster.dispatch_policy import ORDERS, PLACEMENTS, DispatchPolicy, complete_words
 from tests.builders import a_cluster
 from tests.dispatch.cycle.world import World, a_world, an_application
 
@@ -18,7 +18,7 @@ _TEN = a_cluster().machines("plain", 10, cpu=1).build()
 
 
 def _options(**words: object) -> DispatchOptions:
-    policy = DispatchPolicy(**completed({"placement": "best_fit", **words}))
+    policy = DispatchPolicy(**complete_words({"placement": "best_fit", **words}))
     return options_of(replace(_TEN, dispatch=policy))
 
 

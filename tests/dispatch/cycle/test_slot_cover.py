@@ -131,8 +131,8 @@ def test_one_that_runs_elsewhere_lacks_nothing() -> None:
     group = ComponentGroup(an_application("one", 2).components[0])
     group.covered, group.places = 2, {"m-0": 2}
     group.take_on(HeldComponent(0, "m-1", 0))
-    assert group.lacking({"m-0": 2}) == {"m-0": 1}
+    assert group.shortage_by_machine({"m-0": 2}) == {"m-0": 1}
     assert group.cover_flags() == [False]
     group.take_on(HeldComponent(1, "m-0", 1))
-    assert group.lacking({"m-0": 2}) == {}
+    assert group.shortage_by_machine({"m-0": 2}) == {}
     assert group.cover_flags() == [False, True]

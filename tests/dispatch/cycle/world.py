@@ -127,7 +127,7 @@ class World:
             number = self.pool.number_of(row.machine)
             assert number is not None
             assert row.machine not in self.pool.down, "nothing runs on a machine that is gone"
-            mask = self.pool.allowed(part.component.labels)
+            mask = self.pool.label_mask(part.component.labels)
             assert mask is None or mask[number], "labels are obeyed"
         for name, amounts in used.items():
             number = self.pool.number_of(name)

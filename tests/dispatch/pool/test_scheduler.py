@@ -77,11 +77,11 @@ def test_every_event_gives_what_the_reference_gives(
             gone = present[index % len(present)]
             scheduler.depart(gone, now)
             reference.depart(gone, now)
-        assert scheduler.serving() == tuple(reference.serving)
-        assert set(scheduler.waiting()) == {*reference.waiting, *reference.urgent}
+        assert scheduler.service_order() == tuple(reference.serving)
+        assert set(scheduler.queue()) == {*reference.waiting, *reference.urgent}
         if name != "rigid":
             for other in reference.serving:
-                assert scheduler.granted(other) == tuple(reference.entries[other].granted)
+                assert scheduler.grants_of(other) == tuple(reference.entries[other].granted)
 
 
 def test_those_who_wait_with_preemption_are_ordered_by_what_counts_now() -> None:
@@ -95,7 +95,7 @@ def test_those_who_wait_with_preemption_are_ordered_by_what_counts_now() -> None
     scheduler.arrive(Claim("n3", wide, (), 0.0, 1.0, 2, "x"), 0)
     scheduler.arrive(Claim("n4", wide, (), 1.0, 1.0, 2, "x"), 1)
     scheduler.depart("n0", 1)
-    assert scheduler.serving() == ("n4", "n1", "n2")
+    assert scheduler.service_order() == ("n4", "n1", "n2")
 
 
 def test_who_comes_in_is_ordered_as_one_that_runs() -> None:
@@ -105,7 +105,7 @@ def test_who_comes_in_is_ordered_as_one_that_runs() -> None:
     one, free = (ClaimPart(1, (0, 1)),), ClaimPart(1, (0, 0))
     scheduler.arrive(Claim("n0", one, (free,), 0.0, 4.0, 2, "x"), 0)
     scheduler.arrive(Claim("n1", one, (free, free), 0.0, 3.0, 2, "x"), 0)
-    assert scheduler.serving() == ("n1", "n0")
+    assert scheduler.service_order() == ("n1", "n0")
 
 
 @settings(max_examples=150)
@@ -119,7 +119,7 @@ def test_laws_hold_after_every_event(
     there: dict[str, Claim] = {}
     told: dict[str, tuple[int, ...]] = {}
     for now, claim, index in happenings:
-        before = set(scheduler.serving())
+        before = set(scheduler.service_order())
         gone = None
         if claim is not None:
             there[claim.name] = claim
@@ -135,9 +135,9 @@ def test_laws_hold_after_every_event(
             assert change.started == (change.name not in told)
             assert change.started or change.granted != told[change.name]
             told[change.name] = change.granted
-        serving = scheduler.serving()
+        serving = scheduler.service_order()
         assert before - {gone} <= set(serving)
-        assert told == {other: scheduler.granted(other) for other in serving}
+        assert told == {other: scheduler.grants_of(other) for other in serving}
         held = [0, 0]
         for other in serving:
             entry = there[other]
@@ -174,7 +174,7 @@ def test_with_only_core_applications_flexible_is_rigid(
             gone = there.pop(index % len(there))
             flexible.depart(gone, now)
             rigid.depart(gone, now)
-        assert flexible.serving() == rigid.serving()
+        assert flexible.service_order() == rigid.service_order()
 
 
 def _claim(name: str, core: int, elastic: int = 0, **more: object) -> Claim:
@@ -193,11 +193,11 @@ def test_preemption_counts_granted_elastic_not_requested() -> None:
     scheduler = ElasticScheduler({"u": 10}, ordering_named("priority", preemptive=True))
     scheduler.arrive(_claim("a", 6, 8), 0)
     scheduler.arrive(_claim("b", 6, priority=1), 0)
-    assert scheduler.serving() == ("a",)
-    assert scheduler.waiting() == ("b",)
+    assert scheduler.service_order() == ("a",)
+    assert scheduler.queue() == ("b",)
     scheduler.arrive(_claim("c", 4, priority=1), 0)
-    assert scheduler.serving() == ("c", "a")
-    assert scheduler.granted("a") == (0,)
+    assert scheduler.service_order() == ("c", "a")
+    assert scheduler.grants_of("a") == (0,)
 
 
 def test_nothing_is_admitted_while_a_preemptive_request_waits() -> None:
@@ -206,9 +206,9 @@ def test_nothing_is_admitted_while_a_preemptive_request_waits() -> None:
     scheduler.arrive(_claim("a", 6), 0)
     scheduler.arrive(_claim("w", 6, priority=1), 0)
     scheduler.arrive(_claim("l", 2), 0)
-    assert scheduler.serving() == ("a",)
+    assert scheduler.service_order() == ("a",)
     scheduler.depart("w", 1)
-    assert scheduler.serving() == ("a", "l")
+    assert scheduler.service_order() == ("a", "l")
 
 
 def test_a_smaller_total_takes_elastic_back_from_the_end_and_leaves_cores() -> None:
@@ -217,11 +217,11 @@ def test_a_smaller_total_takes_elastic_back_from_the_end_and_leaves_cores() -> N
         scheduler = scheduler_named(name, {"u": 14})
         scheduler.arrive(_claim("a", 3, 4), 0)
         scheduler.arrive(_claim("b", 3, 4), 0)
-        assert (scheduler.granted("a"), scheduler.granted("b")) == ((4,), (4,))
+        assert (scheduler.grants_of("a"), scheduler.grants_of("b")) == ((4,), (4,))
         changes = scheduler.set_total({"u": 11}, 1)
         assert [(change.name, change.granted) for change in changes] == [("b", (1,))]
         scheduler.set_total({"u": 5}, 2)
-        assert scheduler.serving() == ("a", "b")
+        assert scheduler.service_order() == ("a", "b")
         assert scheduler.free() == {"u": -1}
 
 
@@ -241,7 +241,7 @@ def test_what_is_sent_back_is_passed_by_nobody() -> None:
     scheduler.arrive(_claim("b", 1, submitted_s=1), 1)
     scheduler.set_total({"u": 2}, 2)
     assert scheduler.requeue("a", 2) == ()
-    assert (scheduler.serving(), scheduler.waiting()) == ((), ("a", "b"))
+    assert (scheduler.service_order(), scheduler.queue()) == ((), ("a", "b"))
     grants = scheduler.set_total({"u": 4}, 3)
     assert [(grant.name, grant.started) for grant in grants] == [("a", True)]
     with pytest.raises(ValueError, match="not in service"):
@@ -254,7 +254,7 @@ def test_backfill_lets_a_small_request_pass() -> None:
         scheduler = ElasticScheduler({"u": 10}, ordering_named(order))
         for claim in (_claim("a", 6), _claim("b", 6), _claim("c", 4)):
             scheduler.arrive(claim, 0)
-        assert scheduler.serving() == serving
+        assert scheduler.service_order() == serving
 
 
 def test_sizes_order_as_the_papers_table_says() -> None:
@@ -265,7 +265,7 @@ def test_sizes_order_as_the_papers_table_says() -> None:
         scheduler.arrive(_claim("long-wide", 10, run_s=2.0), 0)
         scheduler.arrive(_claim("narrow", 6, run_s=3.0), 0)
         scheduler.depart("now", 1)
-        assert scheduler.serving()[0] == first
+        assert scheduler.service_order()[0] == first
 
 
 def test_drf_serves_the_tenant_with_less() -> None:
@@ -276,7 +276,7 @@ def test_drf_serves_the_tenant_with_less() -> None:
     for name, tenant in (("c", "x"), ("d", "y")):
         scheduler.arrive(_claim(name, 6, tenant=tenant), 0)
     scheduler.depart("b", 1)
-    assert scheduler.serving() == ("a", "d")
+    assert scheduler.service_order() == ("a", "d")
 
 
 def test_misuse_is_told() -> None:

@@ -74,8 +74,8 @@ def test_a_solver_that_fails_leaves_no_table_and_says_why(monkeypatch: pytest.Mo
 def test_what_no_machine_holds_is_no_class() -> None:
     """One component larger than any machine: without it the table serves all that is left."""
     plan, tables = a_plan(_CLUSTER).build(), LiveTables()
-    tables.arrived(an_application("fits", 4, cpu=6, size_ms=600_000), 0)
-    tables.arrived(an_application("large", 4, cpu=14, size_ms=600_000), 0)
+    tables.count_arrival(an_application("fits", 4, cpu=6, size_ms=600_000), 0)
+    tables.count_arrival(an_application("large", 4, cpu=14, size_ms=600_000), 0)
     tables.refresh(plan, 1_000)
     table, _ = tables.table_at(plan, 1_000)
     assert table is not None
@@ -86,7 +86,7 @@ def test_best_effort_arrivals_of_the_last_day_shape_the_classes() -> None:
     """Narrow work is planned, wide work arrived within the day: two classes; a day later one."""
     plan, tables = a_plan(_CLUSTER).build(), LiveTables()
     ask(plan, a_request("r", _text(1, 2)).on(_CLUSTER))
-    tables.arrived(an_application("wide", 40, cpu=6, size_ms=600_000), 0)
+    tables.count_arrival(an_application("wide", 40, cpu=6, size_ms=600_000), 0)
     tables.refresh(plan, 1_000)
     table, _ = tables.table_at(plan, 1_000)
     assert table is not None

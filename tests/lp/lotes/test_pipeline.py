@@ -122,7 +122,7 @@ def test_rounding_uses_every_machine_and_is_feasible(seed: int) -> None:
 
 def test_integer_program_against_rounding() -> None:
     """The integer program is at least the rounded answer and at most the relaxation."""
-    instance = LotesInstance.of(google().configurations.scaled(0.01), google().classes)
+    instance = LotesInstance.of(google().configurations.with_share(0.01), google().classes)
     rounded = plan_lotes(instance)
     whole = assign(instance, price_bins(instance).bins, whole=True)
     assert whole.arrival_rate >= rounded.arrival_rate * (1 - 1e-6)

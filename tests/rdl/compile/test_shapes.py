@@ -10,7 +10,7 @@ from rdl.compile.shapes import (
     greatest_reachable,
     is_reachable,
     least_reachable,
-    rounded,
+    round_up,
     shape,
     shortest_length,
 )
@@ -90,7 +90,7 @@ def test_the_oracle_asks_for_the_same_work(atom: tuple[int, int, int, int], want
     own = least_work(-(-g // multiple), h // multiple, lease, -(-wanted // multiple))
 
     assert least_reachable(*atom, wanted) == own * multiple
-    assert rounded(atom[:3], lease, wanted)[0] == own * multiple
+    assert round_up(atom[:3], lease, wanted)[0] == own * multiple
 
 
 def test_a_remainder_that_no_rectangle_holds() -> None:

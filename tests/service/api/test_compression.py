@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from service.api.compression import LEAST_BYTES, accepts_gzip, compressed
+from service.api.compression import LEAST_BYTES, accepts_gzip, compress_response
 from service.response import Response
 from tests.service.conftest import Service
 
@@ -15,7 +15,7 @@ _LARGE = Response(200, b"x" * LEAST_BYTES, {"ETag": '"7"'})
 
 def test_a_large_answer_is_compressed_for_who_takes_it() -> None:
     """Its bytes are the same after unpacking, its tag is weak, and caches are told why."""
-    sent = compressed(_LARGE, "br, gzip;q=0.5")
+    sent = compress_response(_LARGE, "br, gzip;q=0.5")
     assert isinstance(sent.body, bytes)
     assert gzip.decompress(sent.body) == _LARGE.body
     assert sent.headers["Content-Encoding"] == "gzip"
@@ -24,14 +24,14 @@ def test_a_large_answer_is_compressed_for_who_takes_it() -> None:
 
 def test_others_get_it_as_it_is() -> None:
     """Who does not ask for gzip is sent the plain bytes, and caches still keep both apart."""
-    sent = compressed(_LARGE, "")
+    sent = compress_response(_LARGE, "")
     assert sent.body == _LARGE.body
     assert (sent.headers["ETag"], sent.headers["Vary"]) == ('"7"', "Accept-Encoding")
 
 
 def test_a_small_answer_stays_as_it_is() -> None:
     """Below the least size nothing is gained."""
-    sent = compressed(Response(200, b"x" * (LEAST_BYTES - 1)), "gzip")
+    sent = compress_response(Response(200, b"x" * (LEAST_BYTES - 1)), "gzip")
     assert "Content-Encoding" not in sent.headers
 
 

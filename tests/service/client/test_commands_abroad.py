@@ -52,7 +52,7 @@ def test_a_list_that_is_cut_says_so(
     monkeypatch.setattr(
         Server, "call", lambda *_, **__: ServerReply(200, {"numbers": [{}, {}], "next": "2"})
     )
-    assert len(Server().listed("/numbers", "numbers", {}, 2)) == 2
+    assert len(Server().list_all("/numbers", "numbers", {}, 2)) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "the first 2" in shown.err

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.cluster.cluster import Outage
 from planner.files import cluster_from_json
-from service.dispatching.machine_watch import LOST_MS, followed
+from service.dispatching.machine_watch import LOST_MS, outages_with_losses
 
 CLUSTER = cluster_from_json(
     {
@@ -23,17 +23,20 @@ LOSS = Outage("a-b", (0,), 120_000, 120_000 + LOST_MS, "loss")
 
 def test_a_lost_machine_is_away_from_the_step_in_which_it_was_lost() -> None:
     """The name of its group may hold a dash; the operator's outages stay."""
-    assert followed(CLUSTER, {"a-b-0": 150_000}, (), 170_000) == (OWN, LOSS)
+    assert outages_with_losses(CLUSTER, {"a-b-0": 150_000}, (), 170_000) == (OWN, LOSS)
 
 
 def test_what_is_an_outage_already_is_none_twice() -> None:
     """The next tick changes nothing."""
     there = replace(CLUSTER, outages=(OWN, LOSS))
-    assert followed(there, {"a-b-0": 150_000}, ["a-b-1"], 170_000) == (OWN, LOSS)
+    assert outages_with_losses(there, {"a-b-0": 150_000}, ["a-b-1"], 170_000) == (OWN, LOSS)
 
 
 def test_a_machine_that_is_back_was_away_until_now() -> None:
     """In whole steps; within the step of its loss nothing of the outage is left."""
     there = replace(CLUSTER, outages=(OWN, LOSS))
-    assert followed(there, {}, ["a-b-0", "a-b-1"], 190_000) == (OWN, replace(LOSS, end_ms=180_000))
-    assert followed(there, {}, ["a-b-0", "a-b-1"], 170_000) == (OWN,)
+    assert outages_with_losses(there, {}, ["a-b-0", "a-b-1"], 190_000) == (
+        OWN,
+        replace(LOSS, end_ms=180_000),
+    )
+    assert outages_with_losses(there, {}, ["a-b-0", "a-b-1"], 170_000) == (OWN,)

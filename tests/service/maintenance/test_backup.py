@@ -19,13 +19,13 @@ from service.maintenance.upgrade import bring_up_to_date, outlook
 from service.runtime import open_runtime
 from service.store import LogEntry, Store
 from service.store.database.engine import open_engine
-from service.store.database.migrate import bring_to, newest, pending
+from service.store.database.migrate import bring_to, migrations_after, newest
 from service.store.store import HEAD
 from tests.databases import KINDS, empty_database
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Open
 
-_REVISIONS = [one.revision for one in pending(None)]
+_REVISIONS = [one.revision for one in migrations_after(None)]
 
 #: Tables of the log; those that later revisions add are empty in an older database.
 _FIRST = ("commits", "snapshots", "answers", "settings")

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from planner.reservations.state import State
 from service.monitoring import exposition
-from service.monitoring.plan_figures import MOST_TENANTS, OTHERS, bounded
+from service.monitoring.plan_figures import MOST_TENANTS, OTHERS, limit_tenants
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import CLUSTER, Open, Service
 from tests.service.monitoring.promql import QueryError, named_in, tokens_of
@@ -224,7 +224,7 @@ class TestCost:
         """The largest by name, all others together; nobody is left out."""
         counts = {(f"t{i:03d}", State.ACCEPTED): i + 1 for i in range(100)}
 
-        told = bounded(counts)
+        told = limit_tenants(counts)
 
         assert len({tenant for _, tenant in told}) == MOST_TENANTS + 1
         assert sum(told.values()) == sum(counts.values())

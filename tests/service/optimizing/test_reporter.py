@@ -35,7 +35,7 @@ def test_a_result_outlives_a_database_that_is_away(
         return done
 
     monkeypatch.setattr(rows, "end", end)
-    Reporter(store, _ROW, store.host_clock(SystemClock())).ended("finished", result=b"[1]")
+    Reporter(store, _ROW, store.host_clock(SystemClock())).end("finished", result=b"[1]")
     found = rows.get("p-1", 1_000)
     assert found is not None
     assert (found.state, found.result) == ("finished", b"[1]")

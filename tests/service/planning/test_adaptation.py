@@ -28,13 +28,13 @@ def _adapter(service: Service) -> PlanAdapter:
 
 def _between(monkeypatch: pytest.MonkeyPatch, other: Service) -> None:
     """Let another process adapt between a change of machines and the answer to it."""
-    adapted = outages._adapted
+    adapted = outages._adapt
 
     def later(*args: Any) -> Any:
         _adapter(other).run()
         return adapted(*args)
 
-    monkeypatch.setattr("service.calls.cluster.outages._adapted", later)
+    monkeypatch.setattr("service.calls.cluster.outages._adapt", later)
 
 
 def _fates(answer: Any) -> list[tuple[str, str]]:

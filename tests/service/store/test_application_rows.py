@@ -116,5 +116,5 @@ def test_pages_and_ends(store: Store) -> None:
     assert ended is not None
     assert not ended.unwanted
     rows.end("a")
-    assert rows.unwanted() == ["a"]
+    assert rows.ids_to_end() == ["a"]
     assert rows.end("nobody") is None

@@ -36,8 +36,8 @@ def test_a_row_is_written_with_its_commit(url: str) -> None:
     with pytest.raises(VersionTakenError):
         append(store, 1, replace(ROW, id="r_2", name="r_2"))
 
-    assert store.yarn.named("r_1") == [ROW]
-    assert store.yarn.named("r_2") == []
+    assert store.yarn.rows_of_client_id("r_1") == [ROW]
+    assert store.yarn.rows_of_client_id("r_2") == []
 
 
 def test_an_update_keeps_who_submitted(url: str) -> None:
@@ -50,7 +50,7 @@ def test_an_update_keeps_who_submitted(url: str) -> None:
     )
     append(store, 2, changed)
 
-    (row,) = store.yarn.named("r_1")
+    (row,) = store.yarn.rows_of_client_id("r_1")
     assert row == replace(ROW, deadline_ms=300, definition=b"[]")
 
 
@@ -93,10 +93,10 @@ def test_a_row_leaves_with_its_reservation(url: str) -> None:
     left = ArchivedRow("r_1", "ads", "batch", "refused", 0, 1, 5, b"{}")
 
     store.append([LogEntry(2, 1, b"{}")], left=[left])
-    assert store.yarn.named("r_1") == [ROW]
+    assert store.yarn.rows_of_client_id("r_1") == [ROW]
     with pytest.raises(VersionTakenError):
         store.append([LogEntry(2, 1, b"{}")], left=[replace(left, state="completed")])
-    assert store.yarn.named("r_1") == [ROW]
+    assert store.yarn.rows_of_client_id("r_1") == [ROW]
 
     store.append([LogEntry(3, 1, b"{}")], left=[replace(left, state="completed")])
-    assert store.yarn.named("r_1") == []
+    assert store.yarn.rows_of_client_id("r_1") == []

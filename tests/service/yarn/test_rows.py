@@ -473,9 +473,9 @@ def test_an_id_whose_reservation_left_the_plan_gets_a_row_of_its_own(
     for hours in (6, 2):
         service.clock.advance(hours * 3600)
         service.runtime.planner.bring_up_to_date()
-    assert [row.id for row in service.runtime.yarn.named(ID)] == [ID]
+    assert [row.id for row in service.runtime.yarn.rows_of_client_id(ID)] == [ID]
     eventually(lambda: service.runtime.archive.find(ID))
-    assert service.runtime.yarn.named(ID) == []  # in the transaction in which it left
+    assert service.runtime.yarn.rows_of_client_id(ID) == []  # in the transaction in which it left
     later = {"arrival": ARRIVAL + 300 * MINUTE, "deadline": ARRIVAL + 312 * MINUTE}
 
     answer = call(service, "submit", submission(queue="default", **later), user="bob")

@@ -68,16 +68,16 @@ def lotes_drift(
     """Static classes against renewed ones on one trace; `setting["every_h"]` is 0 for static."""
     options = options or DriftOptions()
     rows: list[LotesRow] = []
-    some = machines.scaled(options.part)
+    some = machines.with_share(options.part)
     for seed in options.seeds:
         rng = np.random.default_rng((seed, 53))
-        drawn = jobs.thinned(options.part, rng) if options.part < 1 else jobs
-        first = _planned(some, _fitted(drawn, _first_window(drawn, options), seed), options)
+        drawn = jobs.random_part(options.part, rng) if options.part < 1 else jobs
+        first = _plan(some, _fit(drawn, _first_window(drawn, options), seed), options)
         loads = Loads(drawn.rate_per_h, *[first.assignment.relaxed_rate] * 2)
         for renewal, every_h in _ways(options):
             run = _DriftSide(some, drawn, renewal, every_h, seed, first)
             name = NAMES[renewal]
-            rows.append(row_of(_simulated(run, options), {"every_h": every_h}, seed, loads, name))
+            rows.append(row_of(_simulate(run, options), {"every_h": every_h}, seed, loads, name))
     notes: dict[str, object] = {
         "window_h": options.window_h,
         "machines": some.machines,
@@ -105,7 +105,7 @@ def _ways(options: DriftOptions) -> Iterator[tuple[Renewal, float]]:
             yield renewal, every_h
 
 
-def _simulated(run: _DriftSide, options: DriftOptions) -> SimulationResult:
+def _simulate(run: _DriftSide, options: DriftOptions) -> SimulationResult:
     jobs, planned = run.jobs, run.first
     now, end = float(jobs.arrival_h[0]), float(jobs.arrival_h[-1])
     simulator = MachineSimulator(
@@ -119,12 +119,12 @@ def _simulated(run: _DriftSide, options: DriftOptions) -> SimulationResult:
     # The first plan is its window's own; renewals begin after it.
     until = now + options.window_h if run.every_h else np.inf
     while True:
-        chunk = jobs.between(now, until).classified(planned.instance.classes)
+        chunk = jobs.between(now, until).with_classes(planned.instance.classes)
         simulator.feed(chunk, rng.random(chunk.arrival_h.size))
         if until > end:
             break
         now, until = until, until + run.every_h
-        renewed = _renewed(run, planned, now, options)
+        renewed = _plan_from(run, planned, now, options)
         if renewed is not planned:
             planned = renewed
             simulator.retarget(planned.table, planned.instance.classes)
@@ -132,21 +132,21 @@ def _simulated(run: _DriftSide, options: DriftOptions) -> SimulationResult:
     return simulator.result()
 
 
-def _renewed(
+def _plan_from(
     run: _DriftSide, planned: LotesResult, now_h: float, options: DriftOptions
 ) -> LotesResult:
     """The plan from `now_h` on: a new one, or the one that there is."""
     if run.renewal == "classes":
         window = (now_h - options.window_h, now_h)
-        classes = _fitted(run.jobs, window, run.seed)
-        return _planned(run.machines, classes, options)
+        classes = _fit(run.jobs, window, run.seed)
+        return _plan(run.machines, classes, options)
     ahead = run.renewal == "known shares"
     window = (now_h, now_h + run.every_h) if ahead else (now_h - options.window_h, now_h)
     sample = run.jobs.sample(*window)
     if sample.jobs == 0:
         return planned
     classes = with_mix(run.first.instance.classes, sample)
-    new = _planned(run.machines, classes, options)
+    new = _plan(run.machines, classes, options)
     enough = planned.table.rate_for(classes) * (1.0 + options.least_gain)
     return new if options.least_gain == 0 or new.arrival_rate > enough else planned
 
@@ -156,11 +156,11 @@ def _first_window(jobs: TraceJobs, options: DriftOptions) -> tuple[float, float]
     return start, start + options.window_h
 
 
-def _fitted(jobs: TraceJobs, window: tuple[float, float], seed: int) -> JobClasses:
+def _fit(jobs: TraceJobs, window: tuple[float, float], seed: int) -> JobClasses:
     return fit_job_classes(jobs.sample(*window), np.random.default_rng(seed))
 
 
-def _planned(
+def _plan(
     machines: MachineConfigurations, classes: JobClasses, options: DriftOptions
 ) -> LotesResult:
     return plan_lotes(LotesInstance.of(machines, classes), options.lotes)

@@ -112,14 +112,14 @@ def _run(
     options: TraceOptions,
 ) -> list[LotesRow]:
     rows = []
-    some = machines.scaled(float(setting["machines"]) * options.part)
+    some = machines.with_share(float(setting["machines"]) * options.part)
     for seed in options.seeds:
         rng = np.random.default_rng((seed, 53))
-        jobs = tasks.thinned(options.part, rng) if options.part < 1 else tasks
+        jobs = tasks.random_part(options.part, rng) if options.part < 1 else tasks
         first = jobs.sample(end_h=float(jobs.arrival_h[0]) + options.learning_h)
         classes = fit_job_classes(first, np.random.default_rng(seed))
         plans = plans_of(LotesInstance.of(some, classes), options.variants)
-        workload = TraceWorkload(jobs.classified(classes), len(classes.names))
+        workload = TraceWorkload(jobs.with_classes(classes), len(classes.names))
         sustained = sustained_rate(plans)
         loads = Loads(jobs.rate_per_h, sustained, sustained)
         measured = SimulationOptions(

@@ -113,7 +113,7 @@ class ColumnGeneration:
         """Take scratch."""
         self._space = pricing_scratch(self.problem)
         self._groups = _request_groups(self.problem)
-        self.prices = self._bucketed(self.prices)
+        self.prices = self._bucket_prices(self.prices)
         self.best = self.prices.copy()
 
     @property
@@ -121,7 +121,7 @@ class ColumnGeneration:
         """Least bound seen, at most what everything is worth."""
         return min(self.problem.total, self.least * (1 + ROUNDING))
 
-    def _bucketed(self, prices: F64) -> F64:
+    def _bucket_prices(self, prices: F64) -> F64:
         rows, columns = prices.shape
         marks = np.arange(0, columns, self.bucket)
         sums = np.add.reduceat(prices, marks, axis=1)

@@ -115,7 +115,7 @@ class LagrangianBound:
         return self._best
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether only small gains are left: column generation has had its turn."""
         return not self._stages and self._generation is None
 

@@ -46,14 +46,14 @@ def binding_rows(demands: Sequence[Demand], rows: Sequence[int], free: I64) -> l
         if any(
             other != row
             and other in kept
-            and _implied(takes[row], takes[other], line[row], line[other])
+            and _implies(takes[row], takes[other], line[row], line[other])
             for other in others
         ):
             kept.remove(row)
     return sorted(kept)
 
 
-def _implied(takes: dict[int, int], by: dict[int, int], free: I64, of: I64) -> bool:
+def _implies(takes: dict[int, int], by: dict[int, int], free: I64, of: I64) -> bool:
     """Return whether what fits `of`, taking `by`, always fits `free`, taking `takes`."""
     if any(number not in by for number in takes):
         return False

@@ -9,9 +9,9 @@ from service.access.token import user_fault
 from service.access.user import Role, User
 from service.api.call import Call
 from service.api.fields import Field, choice, identifier, instant, schema_of, text
-from service.api.route import Body, Documented, Route, json_of, linked
+from service.api.route import Body, Documented, Route, json_of, links_from
 from service.calls.access import tokens
-from service.problems import ApiError, FieldError, malformed
+from service.problems import ApiError, FieldError, malformed_problem
 from service.response import Response
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _create(runtime: Runtime, call: Call) -> Response:
     role = Role[body["role"].upper()]
     fault = user_fault(role, body["tenants"])
     if fault is not None:
-        raise malformed([ApiError(fault, pointer="/tenants")])
+        raise malformed_problem([ApiError(fault, pointer="/tenants")])
     user = User(body["name"], role, body["tenants"])
     end = runtime.resolve(body["end"])
     made, secret = tokens.create(runtime, user, None if end is None else runtime.unix_of(end))
@@ -116,7 +116,7 @@ ROUTES: Final = (
                 "The token, with its secret.",
                 json_of("NewToken"),
                 {"Location": "Path of the token.", "Cache-Control": "no-store"},
-                links=linked("$response.body#/id", "revokeToken"),
+                links=links_from("$response.body#/id", "revokeToken"),
             )
         },
         problems=(Code.MALFORMED,),

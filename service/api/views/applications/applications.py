@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from dispatch.executions.states import ExecutionState
 from planner.placement import Code
 from service.api.call import Call
-from service.api.fields import Field, anything, choice, flag, identifier, integer, schema_of, text
-from service.api.idempotency import KEY, keyed
-from service.api.route import Body, Documented, Route, json_of, linked
+from service.api.fields import Field, any_value, choice, flag, identifier, integer, schema_of, text
+from service.api.idempotency import KEY, with_key
+from service.api.route import Body, Documented, Route, json_of, links_from
 from service.calls.applications import applications
 from service.commits.changes.commands import Key
 from service.commits.screening.ownership import own_filter
@@ -48,7 +48,7 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
         "close_on_end",
         "Close its reservation once it has completed and no other application names it.",
     ),
-    anything(
+    any_value(
         "application",
         "Agenda's own form (docs/dispatch.md), or a ZApp of format 2 or 3.",
         {"type": "object", "examples": [_EXAMPLE]},
@@ -56,7 +56,7 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
 )
 
 
-@keyed
+@with_key
 def _post(runtime: Runtime, call: Call, key: Key | None) -> Response:
     return applications.submit(runtime, call.body, key)
 
@@ -149,7 +149,7 @@ ROUTES: Final = (
                 "The application is on disk and will be dispatched.",
                 json_of("Application"),
                 {"Location": "Path of the application."},
-                links=linked(
+                links=links_from(
                     "$response.body#/id",
                     "getApplication",
                     "endApplication",

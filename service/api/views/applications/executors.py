@@ -17,9 +17,9 @@ from service.api.fields import (
     schema_of,
     text,
 )
-from service.api.route import Body, Documented, Route, linked
+from service.api.route import Body, Documented, Route, links_from
 from service.calls.applications import applications, executors
-from service.problems import ApiError, FieldError, malformed
+from service.problems import ApiError, FieldError, malformed_problem
 from service.response import Response
 from service.store.rows.runs import ExecutorState, RunState
 
@@ -223,10 +223,12 @@ def _id_of(call: Call) -> str:
             raise FieldError(f"write at most {_LONGEST_ID} characters")
         return read_identifier(call.path["id"])
     except FieldError as error:
-        raise malformed([ApiError(f"id: {error}", pointer="id")]) from error
+        raise malformed_problem([ApiError(f"id: {error}", pointer="id")]) from error
 
 
-_LINKS: Final = linked("$response.body#/id", "registerExecutor", "syncExecutor", "removeExecutor")
+_LINKS: Final = links_from(
+    "$response.body#/id", "registerExecutor", "syncExecutor", "removeExecutor"
+)
 _EXAMPLE: Final = {"instance": "5f0c", "machines": ["plain-0"]}
 
 ROUTES: Final = (

@@ -12,7 +12,7 @@ from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.cluster.dispatch_policy import dispatch_table, present_policy, replace_policy
-from service.problems import ApiError, malformed
+from service.problems import ApiError, malformed_problem
 from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 def _get(runtime: Runtime, _call: Call) -> Response:
-    return _shown(*present_policy(runtime))
+    return _response_of(*present_policy(runtime))
 
 
 def _put(runtime: Runtime, call: Call) -> Response:
     try:
         wanted = dispatch_from_json(call.body, "the body")
     except FileError as error:
-        raise malformed(
+        raise malformed_problem(
             [
                 ApiError(one.message, pointer=(one.pointer or "").rstrip("/"), fix=one.fix)
                 for one in error.problems
             ]
         ) from error
-    return _shown(*replace_policy(runtime, wanted, call.if_match()))
+    return _response_of(*replace_policy(runtime, wanted, call.if_match()))
 
 
-def _shown(words: dict[str, Any], tag: str) -> Response:
+def _response_of(words: dict[str, Any], tag: str) -> Response:
     return Response(200, words, {"ETag": f'"{tag}"'})
 
 

@@ -10,7 +10,7 @@ from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call
 from service.api.fields import Field, choice, flag, instant, integer, schema_of, text
-from service.api.route import Body, Documented, Route, linked
+from service.api.route import Body, Documented, Route, links_from
 from service.calls.cluster import outages
 from service.problems import FieldError
 from service.replication.cluster_trial import UNPLANNABLE
@@ -125,7 +125,7 @@ ROUTES: Final = (
             201: Documented(
                 "The machines are away; promises on them are moved or degraded.",
                 _AFFECTED,
-                links=linked("$response.body#/outage/id", "endOutage"),
+                links=links_from("$response.body#/outage/id", "endOutage"),
             ),
             200: Documented("Dry run: the reservations that would be affected.", _AFFECTED),
         },

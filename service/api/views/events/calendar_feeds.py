@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from planner.placement import Code
 from service.api.call import Call
 from service.api.fields import schema_of, text
-from service.api.route import Body, Documented, Header, Route, json_of, linked
+from service.api.route import Body, Documented, Header, Route, json_of, links_from
 from service.calls.events import calendar_feeds
 from service.response import Response
 
@@ -83,7 +83,7 @@ ROUTES: Final = (
                         "operationId": "getCalendar",
                         "parameters": {"token": "$response.body#/token"},
                     },
-                    **linked("$response.body#/id", "deleteCalendarFeed"),
+                    **links_from("$response.body#/id", "deleteCalendarFeed"),
                 },
             )
         },

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from planner.placement import Code
 from service.api.call import Call
 from service.api.fields import Field, identifier, number, schema_of, text
-from service.api.route import Body, Documented, Route, json_of, linked
+from service.api.route import Body, Documented, Route, json_of, links_from
 from service.calls.events import webhooks
 from service.problems import FieldError
 from service.response import Response
@@ -136,7 +136,9 @@ ROUTES: Final = (
                 "The webhook; its secret is told only here.",
                 json_of("Webhook"),
                 {"Location": "Where to ask for it."},
-                links=linked("$response.body#/id", "getWebhook", "testWebhook", "deleteWebhook"),
+                links=links_from(
+                    "$response.body#/id", "getWebhook", "testWebhook", "deleteWebhook"
+                ),
             )
         },
         problems=(Code.MALFORMED, "too_many"),

@@ -8,7 +8,7 @@ from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call
 from service.api.fields import Field, instant, integer, schema_of
-from service.api.route import Body, Documented, Route, json_of, linked
+from service.api.route import Body, Documented, Route, json_of, links_from
 from service.api.views.jobs.optimizations import time_limit
 from service.calls.jobs import comparisons
 from service.problems import FieldError
@@ -136,7 +136,7 @@ ROUTES: Final = (
                 "It has begun.",
                 json_of("Comparison"),
                 {"Location": "Where to ask."},
-                links=linked("$response.body#/id", *_NEXT),
+                links=links_from("$response.body#/id", *_NEXT),
             )
         },
         problems=(Code.MALFORMED, "too_many"),

@@ -19,7 +19,7 @@ from service.api.fields import (
     read_identifier,
     schema_of,
 )
-from service.api.route import Body, Documented, Route, json_of, linked
+from service.api.route import Body, Documented, Route, json_of, links_from
 from service.api.views.events.events import STREAM_HEADERS, longest
 from service.calls.jobs import optimization_events as events
 from service.calls.jobs import optimizations
@@ -277,7 +277,7 @@ ROUTES: Final = (
                 "The search has begun.",
                 json_of("Optimization"),
                 {"Location": "Where to ask."},
-                links=linked("$response.body#/id", *_NEXT),
+                links=links_from("$response.body#/id", *_NEXT),
             )
         },
         problems=(Code.MALFORMED, "too_many"),

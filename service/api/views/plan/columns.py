@@ -139,7 +139,7 @@ def _is_known(runtime: Runtime, call: Call) -> Response | None:
     return Response(304, headers={"ETag": f'"{tag}"'}) if {tag, "*"} & set(tags) else None
 
 
-def _tagged(body: dict[str, Any]) -> Response:
+def _with_tag(body: dict[str, Any]) -> Response:
     return Response(200, body, {"ETag": f'"{body["version"]}"'})
 
 
@@ -152,7 +152,7 @@ def _skyline(runtime: Runtime, call: Call) -> Response:
     span = PlanSpan(start, end, query["step"])
     with runtime.reading() as plan:
         body = skyline(plan, span, query["resource"], query["by"], call.user)
-    return _tagged(body)
+    return _with_tag(body)
 
 
 def _bars(runtime: Runtime, call: Call) -> Response:
@@ -164,7 +164,7 @@ def _bars(runtime: Runtime, call: Call) -> Response:
     start, end = runtime.resolve(query["from"]), runtime.resolve(query["to"])
     part = BarChoice(query["most"], query["order"], query["spread"], query["find"])
     wanted = BarSpan(start, end, tenant, query["rows"], part)
-    return _tagged(bars(runtime.reading, runtime.windows, wanted, call.user))
+    return _with_tag(bars(runtime.reading, runtime.windows, wanted, call.user))
 
 
 def _counts(runtime: Runtime, call: Call) -> Response:

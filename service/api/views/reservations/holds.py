@@ -8,7 +8,7 @@ from planner.placement import Code
 from rdl.durations import TimeTextError, parse_duration
 from service.api.call import Call
 from service.api.fields import LENGTH_PATTERN, Field, schema_of
-from service.api.route import Body, Documented, Route, json_of, linked
+from service.api.route import Body, Documented, Route, json_of, links_from
 from service.api.views.reservations.reservations import ASK, EXAMPLE, PLACING
 from service.calls.reservations import holds
 from service.problems import FieldError
@@ -115,7 +115,7 @@ ROUTES: Final = (
                 "The room is held, on disk, and counts in quotas.",
                 json_of("Hold"),
                 {"Location": "Path of the hold."},
-                links=linked("$response.body#/id", "getHold", "acceptHold", "releaseHold"),
+                links=links_from("$response.body#/id", "getHold", "acceptHold", "releaseHold"),
             )
         },
         problems=(

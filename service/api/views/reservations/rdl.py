@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from planner.placement import Code
 from service.api.call import Call
-from service.api.fields import anything, schema_of
+from service.api.fields import any_value, schema_of
 from service.api.route import Body, Documented, Route, json_of
 from service.calls.reservations.rdl import check_rdl
 from service.response import Response
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from service.runtime import Runtime
 
 #: RDL as text, as JSON, or as YARN's reservation-definition.
-RDL: Final = anything(
+RDL: Final = any_value(
     "rdl",
     "RDL as text, as JSON, or as YARN's reservation-definition.",
     {

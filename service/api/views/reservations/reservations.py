@@ -24,8 +24,8 @@ from service.api.fields import (
     schema_of,
     text,
 )
-from service.api.idempotency import KEY, keyed
-from service.api.route import Body, Documented, Header, Route, json_of, linked
+from service.api.idempotency import KEY, with_key
+from service.api.route import Body, Documented, Header, Route, json_of, links_from
 from service.api.schemas import STATES
 from service.api.views.reservations.rdl import RDL
 from service.calls.reservations import pages as reservation_pages
@@ -34,7 +34,7 @@ from service.calls.reservations.holders import with_holders
 from service.calls.reservations.times import with_times
 from service.commits.changes.commands import Ask, Key
 from service.commits.screening.ownership import own_filter
-from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed, problem
+from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed_problem, problem
 from service.response import JSON, Response
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ _IF_MATCH: Final = Header("If-Match", "The revision that this change is meant fo
 _ONE_OR_REFUSAL: Final = {"anyOf": [json_of("Reservation"), json_of("Refusal")]}
 
 
-@keyed
+@with_key
 def _admit(runtime: Runtime, call: Call, key: Key | None) -> Response:
     options = reservations.Options(dry_run=call.query["dry_run"], key=key)
     ask = reservations.read_ask(runtime, call.body, offers=call.query["offers"])
@@ -128,7 +128,7 @@ def _admit_and_tell(runtime: Runtime, call: Call) -> Response:
     return with_holders(runtime, response, call.user) if call.query["holders"] else response
 
 
-@keyed
+@with_key
 def _admit_batch(runtime: Runtime, call: Call, key: Key | None) -> Response:
     query = call.query
     entries = _entries(runtime, call)
@@ -148,7 +148,9 @@ def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
         fields = (Field("reservations", "The requests.", {}, lambda value: value),)
         values, prefix = read_object(fields, call.body, "")["reservations"], "/reservations"
     if not isinstance(values, list) or not values:
-        raise malformed([ApiError("a batch is an array of at least one request", pointer=prefix)])
+        raise malformed_problem(
+            [ApiError("a batch is an array of at least one request", pointer=prefix)]
+        )
     if len(values) > runtime.config.max_batch:
         most = f"a batch holds at most {runtime.config.max_batch} requests, not {len(values)}"
         raise problem("too_large", most, [ApiError(most, "too_large", pointer=prefix)])
@@ -246,7 +248,7 @@ _BATCH_SCHEMA: Final = {
 EXAMPLE: Final = {"rdl": "window(atom(<1 cpu>, 1, 4, 10m, 40m), +0, +6h)", "tenant": "ads"}
 
 #: Where to go on from a reservation in an answer's body.
-_NEXT: Final = linked(
+_NEXT: Final = links_from(
     "$response.body#/id",
     "getReservation",
     "replaceReservation",

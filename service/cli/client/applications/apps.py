@@ -90,7 +90,7 @@ def submit(
 def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:
     """List the applications of a server in order of submission, and why those wait that do."""
     filters = {"tenant": tenant, "state": state}
-    entries = server.listed(_PATH, "applications", filters, limit)
+    entries = server.list_all(_PATH, "applications", filters, limit)
     zone = server.zone() if form == TABLE else None
     rows = [[*_row(entry, zone), entry["reason"]] for entry in entries]
     title = f"{len(entries):,} applications; {zone_line(zone)}"

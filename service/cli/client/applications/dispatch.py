@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from planner.cluster.dispatch_policy import ALLOCATIONS, ORDERS, PLACEMENTS, completed
+from planner.cluster.dispatch_policy import ALLOCATIONS, ORDERS, PLACEMENTS, complete_words
 from service.cli.client.server import Server, client_options
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
@@ -66,7 +66,7 @@ def policy(server: Server, form: str, **options: Any) -> int:
     found = reply.good()
     if words:
         seen = {} if reply.tag is None else {"If-Match": reply.tag}
-        found = server.call("PUT", _PATH, found | completed(words), headers=seen).good()
+        found = server.call("PUT", _PATH, found | complete_words(words), headers=seen).good()
     if form == JSON:
         print_json(found)
     else:

@@ -56,7 +56,7 @@ def audit(
     query = {
         "user": user, "tenant": tenant, "kind": kind, "about": about, "from": start, "to": end,
     }  # fmt: skip
-    entries = server.listed(PATH, "changes", query, limit)
+    entries = server.list_all(PATH, "changes", query, limit)
     if form == JSON_LINES:
         for entry in entries:
             click.echo(json.dumps(entry, ensure_ascii=False))

@@ -274,7 +274,7 @@ def list_(
 ) -> int:
     """List reservations and refusals of a server."""
     query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
-    entries = listed(server, query, limit)
+    entries = list_reservations(server, query, limit)
     zone = common_zone(entries)
     rows = [row_of(entry, calendar=form == TABLE, zone=zone) for entry in entries]
     rows = [[*row, entry.get("code")] for row, entry in zip(rows, entries, strict=True)]
@@ -283,11 +283,11 @@ def list_(
     return DONE
 
 
-def listed(
+def list_reservations(
     server: Server, query: Mapping[str, object], limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the reservations that a server lists; see `Server.listed`."""
-    return server.listed(PATH, "reservations", query, limit)
+    """Return the reservations that a server lists; see `Server.list_all`."""
+    return server.list_all(PATH, "reservations", query, limit)
 
 
 @click.command()

@@ -37,18 +37,18 @@ def test_first_choice_by_hand(policy: Policy, machine: int) -> None:
 def test_spread_avoids_machines_that_run_something() -> None:
     """Fewest jobs comes before most memory."""
     spread = MachinePlacement("spread", PAIR)
-    spread.started(0, job(1.0, 0.0))
+    spread.count_start(0, job(1.0, 0.0))
     assert spread.choose(job(1.0, 1.0)) == 1
-    spread.started(1, job(1.0, 1.0))
+    spread.count_start(1, job(1.0, 1.0))
     assert spread.choose(job(1.0, 1.0)) == 2
 
 
 def test_best_fit_fills_what_is_nearly_full() -> None:
     """The machine with the least left over is chosen while it has room."""
     best = MachinePlacement("best_fit", PAIR)
-    best.started(1, job(2.0, 3.0))
+    best.count_start(1, job(2.0, 3.0))
     assert best.choose(job(2.0, 1.0)) == 1
-    best.started(1, job(2.0, 1.0))
+    best.count_start(1, job(2.0, 1.0))
     assert best.choose(job(2.0, 1.0)) == 0
 
 
@@ -56,11 +56,11 @@ def test_best_fit_fills_what_is_nearly_full() -> None:
 def test_full_machines_are_refused_and_freed(policy: Policy) -> None:
     """Without room the answer is None; when a job ends its machine is chosen again."""
     placement = MachinePlacement(policy, Machines(np.array([1]), np.array([[4.0, 4.0]])))
-    placement.started(0, job(3.0, 1.0))
+    placement.count_start(0, job(3.0, 1.0))
     assert placement.choose(job(2.0, 1.0)) is None
-    placement.ended(0, job(3.0, 1.0))
+    placement.count_end(0, job(3.0, 1.0))
     assert placement.choose(job(4.0, 4.0)) == 0
-    assert placement.left(0).tolist() == [4.0, 4.0]
+    assert placement.free_on(0).tolist() == [4.0, 4.0]
 
 
 @pytest.mark.parametrize("policy", RIVALS)
@@ -91,7 +91,7 @@ def test_lotes_fills_its_bins() -> None:
         one = PlacedJob(np.array([2.0, 3.0])[kind : kind + 1], int(kind), draw=rng.random())
         machine = placement.choose(one)
         assert machine is not None
-        placement.started(machine, one)
+        placement.count_start(machine, one)
         held[machine, kind] += 1
     assert held.tolist() == [[2, 1]] * 10
 

@@ -73,9 +73,9 @@ def test_work_is_conserved(
             done[running] = done.get(running, Fraction(0)) + rate * Fraction(now - last[0])
         last[0] = now
         rates.clear()
-        for running in pool.serving():
+        for running in pool.service_order():
             core = sum(part.count for part in claims[running].core)
-            rates[running] = model.rate(core, sum(pool.granted(running)))
+            rates[running] = model.rate(core, sum(pool.grants_of(running)))
 
     run = simulate_cluster(given_, scheduler, model, observe)
     for outcome in run.outcomes:

@@ -135,7 +135,7 @@ def test_a_part_of_a_trace_is_drawn_job_by_job() -> None:
     """Equal seeds draw the same part; weights are thinned, not rows; the order stays."""
     jobs = drifting()
     heavy = TraceJobs(jobs.arrival_h, jobs.hours, jobs.request, np.full(jobs.jobs, 4), 0)
-    parts = [heavy.thinned(0.5, np.random.default_rng(3)) for _ in range(2)]
+    parts = [heavy.random_part(0.5, np.random.default_rng(3)) for _ in range(2)]
     assert parts[0].weight.tolist() == parts[1].weight.tolist()
     assert parts[0].jobs == pytest.approx(0.5 * heavy.jobs, rel=0.05)
     assert set(parts[0].weight) == {1, 2, 3, 4}
@@ -230,7 +230,7 @@ def test_retargeting_to_the_same_table_changes_nothing() -> None:
     jobs = drifting(4.0)
     classes = JobClasses.of([0.5, 0.5], [[0.3, 0.05], [0.05, 0.3]], [0.5, 0.5])
     table = plan_lotes(LotesInstance.of(machines, classes)).table
-    chunk = jobs.classified(classes)
+    chunk = jobs.with_classes(classes)
     draw = np.random.default_rng(2).random(chunk.arrival_h.size)
     found = []
     for cut in (0, chunk.arrival_h.size // 2):

@@ -31,7 +31,7 @@ from dispatch.simulation.cluster.rayon_workload import (
     RayonStage,
     RayonWorkload,
     deadline_of,
-    halved,
+    half_of,
     most_tasks,
     rayon_workload,
     read_swim_sizes,
@@ -141,7 +141,7 @@ def test_each_tenant_has_three_hours_of_the_trace(tmp_path: Path) -> None:
 def test_half_of_the_jobs_are_half_of_both_classes() -> None:
     """Every second job with a deadline and every second without, in order of submission."""
     whole = jobs_of()
-    half = halved(whole)
+    half = half_of(whole)
     for production in (True, False):
         there = [job for job in whole if (job.deadline_s is not None) is production]
         here = [job for job in half if (job.deadline_s is not None) is production]

@@ -136,7 +136,7 @@ def test_weights_become_jobs() -> None:
         0,
     )
     classes = JobClasses.of([0.5, 0.5], [[1.0, 1.0], [0.1, 0.1]], [1, 1])
-    assert jobs.classified(classes).job_class.tolist() == [1, 1, 1, 0]
+    assert jobs.with_classes(classes).job_class.tolist() == [1, 1, 1, 0]
     assert jobs.rate_per_h == 4.0
 
 

@@ -115,7 +115,7 @@ def test_the_index_follows_every_change(texts: list[str], data: st.DataObject) -
     slack = cells.slack[: cells.averages]
     assert np.array_equal(cells.slack_low[: cells.averages], block_minima(slack))
     fresh = FreeProfile(CapacityRows(plan.cluster), plan.grid, plan.ledger.first)
-    for one in plan.table.held():
+    for one in plan.table.rows_by_taker():
         demand = fresh.demand(one.bundle, one.label, one.tenant, one.queue)
         for row in one.rows:
             fresh.take([(demand, row.reshape(1, 3), 1)])

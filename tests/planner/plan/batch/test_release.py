@@ -15,7 +15,7 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
 from planner.plan.records.commit_records import CommitRecord
-from planner.plan.table.details import packed, unpacked
+from planner.plan.table.details import pack, unpack
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.reservations.holding import details_of
@@ -192,5 +192,5 @@ def test_creditable_goes_with_a_reservation_through_records_snapshots_and_update
         result = agent_named("gree").plan([asked], plan.view(), Limits())[0]
         details = details_of(asked, result)
         assert RequestDetails.from_json(json.loads(json.dumps(details.to_json()))) == details
-        assert unpacked(packed(details)) == details
+        assert unpack(pack(details)) == details
         assert ("creditable" in details.to_json()) is asked.creditable

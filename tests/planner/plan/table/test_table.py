@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.plan.records.reservation_records import Admitted
-from planner.plan.table.details import DetailStore, packed, unpacked
+from planner.plan.table.details import DetailStore, pack, unpack
 from planner.plan.table.growing_columns import Column, IdIndex
 from planner.plan.table.table import ReservationTable
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
@@ -108,7 +108,7 @@ def test_tenant_queue_and_state_narrow_together() -> None:
                     and queue in (None, table.scope(number)[1])
                     and state in (None, table.state(number))
                 ]
-                found = table.matching(range(5, 33), tenant, queue, state)
+                found = table.select(range(5, 33), tenant, queue, state)
                 assert found.tolist() == expected
 
 
@@ -116,7 +116,7 @@ def test_rows_that_take_the_same_are_read_together() -> None:
     """Joined by tenant, queue, bundle and machines, nothing lost and nothing twice."""
     table = ReservationTable()
     table.append([_admitted(number) for number in range(20)], 0, 1)
-    held = list(table.held())
+    held = list(table.rows_by_taker())
     assert {one.tenant for one in held} == {f"t{n}" for n in range(9)}
     joined = sorted(tuple(row) for one in held for row in one.rows.tolist())
     apart = sorted(
@@ -131,7 +131,7 @@ def test_rows_that_take_the_same_are_read_together() -> None:
 def test_details_are_packed_and_unpacked() -> None:
     """Text alone, and text with choices and notes."""
     for details in (RequestDetails("x"), RequestDetails("x", (("0", 1),), ("a note",))):
-        assert unpacked(packed(details)) == details
+        assert unpack(pack(details)) == details
 
 
 def test_details_in_memory_can_be_replaced() -> None:

@@ -35,7 +35,7 @@ def test_pages_are_fetched_up_to_the_limit(
     limit: int | None, pages: int, asked: list[dict[str, object]]
 ) -> None:
     """A list is what all pages hold, in order, cut at the limit; no page more than needed."""
-    found = Server().listed("/numbers", "numbers", {"tenant": "a"}, limit)
+    found = Server().list_all("/numbers", "numbers", {"tenant": "a"}, limit)
     assert found == NUMBERS[:limit]
     assert len(asked) == pages
     assert {query["tenant"] for query in asked} == {"a"}

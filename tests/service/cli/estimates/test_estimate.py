@@ -208,7 +208,7 @@ def test_without_files_a_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> Non
             for day in range(10)
         ]  # fmt: skip
 
-    monkeypatch.setattr(Server, "listed", listed)
+    monkeypatch.setattr(Server, "list_all", listed)
     done = agenda("estimate")
     assert done.exit_code == DONE, done.output
     assert asked == [("/v1/applications", {"state": "completed"})]

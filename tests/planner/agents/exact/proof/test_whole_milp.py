@@ -60,7 +60,7 @@ def test_it_proves_what_enumeration_finds(seed: int) -> None:
     best = best_value(requests, CAPACITY, HORIZON)
     assert incumbent.value == pytest.approx(best)
     assert incumbent.bound == pytest.approx(best)
-    assert incumbent.proven
+    assert incumbent.is_proven
 
 
 @pytest.mark.parametrize("seed", range(6))
