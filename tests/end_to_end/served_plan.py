@@ -8,6 +8,7 @@ from planner.files import cluster_from_json
 from planner.validation.document import PlanViolation
 from planner.validation.validate import validate
 from tests.end_to_end.server_process import Client
+from tests.patience import eventually
 
 CLUSTER = """
 step = "60s"
@@ -25,18 +26,24 @@ def everything(client: Client) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     cursor = ""
     while True:
-        _, page = client.call("GET", f"/v1/reservations?limit=1000{cursor}")
+        page = _read(client, f"/v1/reservations?limit=1000{cursor}")
         found += page["reservations"]
         if page["next"] is None:
             return found
         cursor = f"&cursor={page['next']}"
 
 
+def _read(client: Client, path: str) -> Any:
+    """Return the answer of 200; 503 is asked again, as a worker that lost its database says it."""
+    code, body = eventually(lambda: client.call("GET", path), lambda answer: answer[0] != 503)
+    assert code == 200, body
+    return body
+
+
 def violations(client: Client) -> list[PlanViolation]:
     """Return what the validator finds wrong with the Plan as it is served."""
     entries = everything(client)
-    _, served = client.call("GET", "/v1/plan")
-    _, described = client.call("GET", "/v1/cluster")
+    served, described = _read(client, "/v1/plan"), _read(client, "/v1/cluster")
     document = {
         "cluster": described,
         "step_s": served["step"],
