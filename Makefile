@@ -16,7 +16,7 @@ NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not brow
 # times as long to begin, and tests begin hundreds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-loops demo-slurm test check kernels bench bench-smoke serve soak sweep clean
+.PHONY: help setup demo demo-loops demo-slurm test check lint types collect pytest kernels planner-kernels bench bench-smoke serve soak sweep clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
@@ -69,20 +69,36 @@ demo-slurm: $(VENV)/.installed
 	$(BIN)/python -m bench.warm --demo
 	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/slurm .ci/slurm-demo
 
-# Tools are installed and types checked while the kernels compile: each has a core of its own.
-test: $(VENV)/.installed
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)"
+# Nothing waits that need not: kernels of the planner compile while packages are installed, the rest of
+# them while tools look at the code and tests are collected, and types are checked beside the tests,
+# many of which wait. Bytecode is written once by `collect`, not by every worker at the same time.
+test: $(VENV)/.loops
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint kernels collect
+	$(MAKE) --no-print-directory --jobs=2 types pytest
 
-check: $(VENV)/.dev
+check: lint types
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	$(BIN)/mypy
 
-kernels: $(VENV)/.installed
+types: $(VENV)/.dev
+	nice $(BIN)/mypy
+
+# What cannot be collected is told by the run itself.
+collect: $(VENV)/.dev
+	@$(BIN)/python -m pytest -q --collect-only > /dev/null 2>&1 || true
+
+pytest: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)"
+
+kernels: planner-kernels $(VENV)/.installed
 	$(BIN)/python -m bench.warm --all
 	@touch $(VENV)/.warm
+
+planner-kernels: $(VENV)/.loops
+	$(BIN)/python -m bench.warm --demo
 
 serve: setup
 	$(BIN)/agenda serve --database sqlite:///agenda.db --cluster $(CLUSTER)

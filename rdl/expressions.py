@@ -212,7 +212,7 @@ class Every:
         Dates that do not count, ascending.
     holidays
         Name of a calendar of the cluster whose dates do not count; the compiler puts them into
-        `without` (`rdl.compile.holidays`).
+        `without` (`rdl.compile.calendar.holidays`).
     """
 
     period_ms: int

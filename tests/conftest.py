@@ -9,7 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.internal.conjecture import engine
+from hypothesis.internal.conjecture import engine, providers
+
+# Examples are drawn without the constants of whatever modules a process has loaded by then: they
+# would depend on which tests ran before, and every worker would parse the whole product for them.
+providers._get_local_constants = lambda: providers._local_constants
 
 # A failing example is made smaller for so long at most (and by 500 steps): it is shown soon.
 engine.MAX_SHRINKING_SECONDS = 30

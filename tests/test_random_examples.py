@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from hypothesis.internal.conjecture import engine
+from hypothesis.internal.conjecture import engine, providers
 
 from tests.soak import command, run_for, soak
 
@@ -34,6 +34,17 @@ def test_a_failure_is_made_smaller_for_a_bounded_time() -> None:
     """Half a minute and 500 steps at most, and no phase of explanation after that."""
     assert Phase.explain not in settings.get_profile("agenda").phases
     assert (engine.MAX_SHRINKING_SECONDS, engine.MAX_SHRINKS) == (30, 500)
+
+
+def test_examples_do_not_depend_on_what_is_loaded() -> None:
+    """No constant of the product's modules is drawn: a worker loads what its own tests need."""
+
+    @given(st.integers())
+    def law(number: int) -> None:
+        assert isinstance(number, int)
+
+    law()
+    assert len(providers._local_constants) == 0
 
 
 def test_two_runs_draw_the_same() -> None:

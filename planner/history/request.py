@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from planner.history.period import DAY_S, JobPeriod
 from planner.history.profile import WidthProfile
-from rdl.compile.civil_time import first_instant
+from rdl.compile.calendar.civil_time import first_instant
 from rdl.durations import instant_of_epoch_ms
 from rdl.expressions import (
     Absolute,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rdl.compile.civil_time import ORIGIN, window_ms
+from rdl.compile.calendar.civil_time import ORIGIN, window_ms
 from rdl.compile.context import CompileContext
 from rdl.expressions import (
     Absolute,

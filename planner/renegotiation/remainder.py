@@ -11,10 +11,10 @@ from itertools import islice
 
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.request import Request
-from rdl.compile.civil_time import ORIGIN, instant_ms, periods, window_ms
+from rdl.compile.calendar.civil_time import ORIGIN, instant_ms, periods, window_ms
+from rdl.compile.calendar.recurrences import passed_over
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
-from rdl.compile.recurrences import passed_over
 from rdl.expressions import (
     AfterSubmission,
     AllOf,

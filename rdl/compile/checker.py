@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rdl.compile.civil_time import DAY_MS
+from rdl.compile.calendar.civil_time import DAY_MS
 from rdl.compile.parts import Finding
 from rdl.compile.precedence import cycle_of
 from rdl.compile.shapes import greatest_reachable, is_reachable, least_reachable

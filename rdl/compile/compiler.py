@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rdl.codecs.json_codec import pointer_of
+from rdl.compile.calendar.holidays import with_dates
 from rdl.compile.checker import check
 from rdl.compile.context import CompileContext
-from rdl.compile.holidays import with_dates
 from rdl.compile.normalizer import Normalizer, TooLargeError
 from rdl.compile.parts import FAR, Finding, Numbers, VertexDraft, troubles_of
 from rdl.compile.plain_graph import plain_graph

@@ -10,12 +10,8 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import Final, NoReturn, assert_never
 
-from rdl.compile.civil_time import window_ms
-from rdl.compile.context import CompileContext
-from rdl.compile.machine_fit import MachineFit
-from rdl.compile.parts import Finding, VertexDraft, blame, settle
-from rdl.compile.precedence import topological
-from rdl.compile.recurrences import (
+from rdl.compile.calendar.civil_time import window_ms
+from rdl.compile.calendar.recurrences import (
     Copy,
     Occurrences,
     Recurrence,
@@ -23,6 +19,10 @@ from rdl.compile.recurrences import (
     Surroundings,
     lay_out,
 )
+from rdl.compile.context import CompileContext
+from rdl.compile.machine_fit import MachineFit
+from rdl.compile.parts import Finding, VertexDraft, blame, settle
+from rdl.compile.precedence import topological
 from rdl.compile.rounding import (
     WorkBeyondSpreadError,
     gap_steps,

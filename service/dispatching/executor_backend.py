@@ -22,14 +22,8 @@ from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from service.store.database.driver import UNAVAILABLE
-from service.store.rows.runs import (
-    ExecutorRow,
-    ExecutorState,
-    RunRow,
-    RunRows,
-    RunState,
-    settle_news,
-)
+from service.store.rows.run_records import ExecutorRow, ExecutorState, RunRow, RunState
+from service.store.rows.runs import RunRows, settle_news
 
 logger = logging.getLogger("agenda.service")
 

@@ -18,7 +18,7 @@ from dispatch.executions.assignment import Delta, Key
 from rdl.resources import Resources
 from service.dispatching.executor_backend import ExecutorBackend
 from service.store import Store
-from service.store.rows.runs import RunReport, RunState
+from service.store.rows.run_records import RunReport, RunState
 from tests.own_slurm import own_slurm
 
 MACHINES = ("m-0", "m-1")

@@ -22,8 +22,8 @@ from unittest import mock
 
 from flask.testing import FlaskClient
 
-from bench.cases.service.posting import request_of
-from bench.cases.service.processes import CLUSTER
+from bench.cases.service.load.posting import request_of
+from bench.cases.service.load.processes import CLUSTER
 from service.app import create_app
 from service.clock import SystemClock
 from service.config import ServiceConfig

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 import sqlalchemy as sa
 
-from bench.cases.service.processes import busy_s
+from bench.cases.service.load.processes import busy_s
 from planner.files import cluster_from_json, cluster_to_json, read_cluster
 from planner.plan.checkpoint import take_checkpoint
 from planner.plan.plan import Plan

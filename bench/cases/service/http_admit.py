@@ -24,8 +24,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from bench.cases.service.behind import postgres
-from bench.cases.service.posting import message, posted, read_answer, request_of
-from bench.cases.service.processes import CLUSTER, busy_below_s, busy_s, served
+from bench.cases.service.load.posting import message, posted, read_answer, request_of
+from bench.cases.service.load.processes import CLUSTER, busy_below_s, busy_s, served
 from service.access.user import Role, User
 from service.clock import SystemClock
 from service.store import Store

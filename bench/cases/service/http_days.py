@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from bench.cases.service.posting import message, read_answer
-from bench.cases.service.processes import serving
+from bench.cases.service.load.posting import message, read_answer
+from bench.cases.service.load.processes import serving
 from bench.workloads.traces import SKIPPED, Day, swim_day, traces_folder
 from planner.agents import agent_named
 from planner.validation.validate import validate

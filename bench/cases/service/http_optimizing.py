@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.cases.service.posting import message, read_answer, request_of
-from bench.cases.service.processes import serving
+from bench.cases.service.load.posting import message, read_answer, request_of
+from bench.cases.service.load.processes import serving
 from service.cli.client.server import Server
 
 NAME = "http_optimizing"

@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.cases.service.pacing import get, start, taken_by
-from bench.cases.service.posting import message, read_answer, request_of
-from bench.cases.service.processes import CLUSTER, busy_s, served
+from bench.cases.service.load.pacing import get, start, taken_by
+from bench.cases.service.load.posting import message, read_answer, request_of
+from bench.cases.service.load.processes import CLUSTER, busy_s, served
 
 NAME = "http_reads"
 

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.cases.service.posting import message, read_answer
-from bench.cases.service.processes import CLUSTER
+from bench.cases.service.load.posting import message, read_answer
+from bench.cases.service.load.processes import CLUSTER
 from service.cli.client.server_process import free_port, run_server
 
 NAME = "mixed"

@@ -15,7 +15,7 @@ from typing import Any
 
 from flask.testing import FlaskClient
 
-from bench.cases.service.processes import CLUSTER
+from bench.cases.service.load.processes import CLUSTER
 from service.app import create_app
 from service.clock import ManualClock
 from service.config import ServiceConfig

@@ -12,7 +12,7 @@ from rdl.errors import did_you_mean
 from service.access.actor import present_actor
 from service.problems import ApiError, malformed_problem, problem
 from service.store import AuditRow
-from service.store.rows.runs import (
+from service.store.rows.run_records import (
     ExecutorRow,
     ExecutorTakenError,
     RunReport,

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from service.store import ApplicationRow, LeadershipLostError, Store
-from service.store.rows.runs import (
+from service.store.rows.run_records import (
     ExecutorState,
     ExecutorTakenError,
     RunReport,
     RunRow,
-    RunRows,
     RunState,
     UnknownExecutorError,
 )
+from service.store.rows.runs import RunRows
 
 A = RunState.ASSIGNED
 R = RunState.RUNNING

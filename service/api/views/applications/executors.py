@@ -21,7 +21,7 @@ from service.api.route import Body, Documented, Route, links_from
 from service.calls.applications import applications, executors
 from service.problems import ApiError, FieldError, malformed_problem
 from service.response import Response
-from service.store.rows.runs import ExecutorState, RunState
+from service.store.rows.run_records import ExecutorState, RunState
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

@@ -177,8 +177,11 @@ def test_a_broken_swim_file_is_named(
     assert f"{file}: {said}" in done.stderr
 
 
-def test_rayon_keeps_every_accepted_deadline(tmp_path: Path, points: Path) -> None:
+def test_rayon_keeps_every_accepted_deadline(
+    tmp_path: Path, points: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """rayon-sla, small: fulfilment 1 beside the paper's word, and a picture with figure 17."""
+    monkeypatch.delenv("AGENDA_TRACES", raising=False)
     picture = tmp_path / "rayon.svg"
     done = resume(points, "rayon-sla", "-o", "json", "--picture", picture)
     assert done.exit_code == DONE, done.output
@@ -251,26 +254,30 @@ def test_sizes_that_cannot_be_are_told(asked: tuple[object, ...], said: str) -> 
     assert said in done.stderr
 
 
-def small(name: str, monkeypatch: pytest.MonkeyPatch, part: str) -> dict[str, float]:
+def small(name: str, monkeypatch: pytest.MonkeyPatch, part: str, points: Path) -> dict[str, float]:
     """Return the means of one part of what an experiment finds with --small on drawn jobs."""
     monkeypatch.delenv("AGENDA_TRACES", raising=False)
-    done = simulate(name, "--small", "-o", "json")
+    done = resume(points, name, "-o", "json")
     assert done.exit_code == DONE, done.output
     return {key: figure["mean"] for key, figure in json.loads(done.stdout)[part].items()}
 
 
-def test_small_baseline_shows_that_flexible_waits_less(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_baseline_shows_that_flexible_waits_less(
+    monkeypatch: pytest.MonkeyPatch, points: Path
+) -> None:
     """zoe-baseline --small: under FIFO rigid turnaround is longer and less of the cluster used."""
-    ratios = small("zoe-baseline", monkeypatch, "ratios")
+    ratios = small("zoe-baseline", monkeypatch, "ratios", points)
 
     assert ratios["fifo: median turnaround, rigid / flexible"] > 1.1
     assert ratios["fifo: mean turnaround, rigid / flexible"] > 1.05
     assert ratios["fifo: cpu allocation, flexible / rigid"] > 1.02
 
 
-def test_small_sizes_show_that_more_dimensions_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_sizes_show_that_more_dimensions_pay(
+    monkeypatch: pytest.MonkeyPatch, points: Path
+) -> None:
     """zoe-sizes --small: shortest first by work is ahead of shortest first by time alone."""
-    ratios = small("zoe-sizes", monkeypatch, "ratios")
+    ratios = small("zoe-sizes", monkeypatch, "ratios", points)
 
     for size in ("sjf-2d", "sjf-3d"):
         assert ratios[f"flexible mean turnaround, {size} / sjf"] < 0.95
@@ -278,10 +285,10 @@ def test_small_sizes_show_that_more_dimensions_pay(monkeypatch: pytest.MonkeyPat
 
 
 def test_small_preemption_shows_that_interactive_waits_less(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, points: Path
 ) -> None:
     """zoe-preemption --small: without it interactive applications wait a hundred times as long."""
-    ratios = small("zoe-preemption", monkeypatch, "ratios")
+    ratios = small("zoe-preemption", monkeypatch, "ratios", points)
 
     assert ratios["srpt: Int queuing mean, without / with"] > 100
     assert ratios["fifo: Int queuing mean, without / with"] > 100
@@ -289,10 +296,10 @@ def test_small_preemption_shows_that_interactive_waits_less(
 
 @pytest.mark.parametrize("name", ["rayon-sla", "rayon-mixed"])
 def test_small_deadlines_are_kept_where_queues_miss_them(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch, points: Path
 ) -> None:
     """rayon-* --small: plans keep every deadline of a busy cluster; queues miss some."""
-    figures = small(name, monkeypatch, "claimed")
+    figures = small(name, monkeypatch, "claimed", points)
 
     assert figures["agenda: sla fulfilment"] == 1.0
     assert figures["agenda: utilisation"] > 0.7

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from bench.cases.service.posting import read_answer
+from bench.cases.service.load.posting import read_answer
 
 #: Calls by name, as they go over the wire.
 Calls = Mapping[str, Sequence[bytes]]
@@ -26,7 +26,7 @@ def start(port: int, calls: Calls, per_s: float, seconds: float) -> subprocess.P
     """Start a client that makes its calls in turn, so many a second."""
     sent = {name: [base64.b64encode(one).decode() for one in each] for name, each in calls.items()}
     asked = {"port": port, "calls": sent, "per_s": per_s, "seconds": seconds}
-    command = [sys.executable, "-c", "from bench.cases.service.pacing import main; main()"]
+    command = [sys.executable, "-c", "from bench.cases.service.load.pacing import main; main()"]
     client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert client.stdin is not None
     client.stdin.write(json.dumps(asked).encode())

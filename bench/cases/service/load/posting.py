@@ -105,7 +105,7 @@ def posted(
     RuntimeError
         If anything but 201 is answered.
     """
-    source = "from bench.cases.service.posting import main; main()"
+    source = "from bench.cases.service.load.posting import main; main()"
     asked = {"ports": list(ports), "clients": clients, "seconds": seconds, "tokens": list(tokens)}
     command = [sys.executable, "-c", source, json.dumps(asked)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
