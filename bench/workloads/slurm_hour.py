@@ -1,4 +1,4 @@
-"""An hour of jobs played on a real Slurm in one of three ways, and what Slurm's accounting says of it.
+"""An hour of jobs played on a real Slurm in one of three ways.
 
 - `priority`: production work waits in the partition of the higher tier, which preempts best effort.
 - `reservations`: for each production job a reservation of Slurm is asked for, at the first of many

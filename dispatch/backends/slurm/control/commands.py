@@ -167,7 +167,7 @@ class SlurmCommands:
         return self._accounted(f"--user={user}", f"--starttime={since}")
 
     def accounted_runs(self, since: str) -> list[SlurmJob]:
-        """Return everybody's jobs since a time; one that was requeued is there once for each run."""
+        """Return everybody's jobs since a time; a requeued one is there once for each run."""
         return self._accounted("--allusers", "--duplicates", f"--starttime={since}")
 
     def _accounted(self, *which: str) -> list[SlurmJob]:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+import planner.agents.exact.problem as pb
 from planner.agents.exact.build.forest import ForestBuilder
 from planner.agents.exact.build.presolve import binding_rows, distinct_demands
-import planner.agents.exact.problem as pb
 from planner.agents.exact.problem import I64, FreeRoom, PlanningProblem
 from planner.request import Request
 from planner.view import Demand, PlanView

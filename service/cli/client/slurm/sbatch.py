@@ -6,11 +6,13 @@ import os
 import pwd
 import shutil
 import subprocess
+from datetime import datetime
 from typing import Any, Final
 
 import click
 
 from agenda.errors import REFUSAL_CODES
+from dispatch.backends.slurm.control.job_names import promise_comment
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.client.slurm.batch_script import marked_words, shape_of
 from service.cli.plans.plan_tables import offer_lines
@@ -73,7 +75,7 @@ def sbatch(
         for line in offer_lines(refusal.get("offers", ())):
             click.echo(line, err=True)
         return REFUSED if code in REFUSAL_CODES else ERROR
-    return _submit(server, reply.body, words)
+    return _submit(server, reply.body, words, seconds * shape.nodes)
 
 
 def script_place(words: tuple[str, ...]) -> int:
@@ -130,10 +132,13 @@ def _end(text: str) -> str:
     return text if ":" in text or text.startswith("+") else f"+{text}"
 
 
-def _submit(server: Server, reservation: dict[str, Any], words: tuple[str, ...]) -> int:
+def _submit(
+    server: Server, reservation: dict[str, Any], words: tuple[str, ...], work_s: int
+) -> int:
     """Submit the job, held until the server binds it; without it the reservation is given up."""
     id_ = reservation["id"]
-    own = ["--parsable", "--hold", f"--comment=agenda reservation={id_} close=yes"]
+    comment = promise_comment(id_, window_end_s(reservation) or 0, work_s)
+    own = ["--parsable", "--hold", f"--comment={comment}"]
     done = subprocess.run(["sbatch", *own, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         server.call("DELETE", entry_path(_PATH, id_))
@@ -142,6 +147,14 @@ def _submit(server: Server, reservation: dict[str, Any], words: tuple[str, ...])
     click.echo(f"Submitted batch job {job}")
     click.echo(f"reserved as {id_}: {_when(reservation)}", err=True)
     return DONE
+
+
+def window_end_s(reservation: dict[str, Any]) -> int | None:
+    """Return until when a reservation's request lets it run, as Unix time; None: not told."""
+    if not reservation.get("window") or reservation.get("begin_at") is None:
+        return None
+    begin_s = datetime.fromisoformat(reservation["begin_at"]).timestamp()
+    return int(begin_s - reservation["begin"] + reservation["window"][1])
 
 
 def _when(reservation: dict[str, Any]) -> str:
