@@ -10,21 +10,18 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from bench.workloads.slurm_hour import MARGIN_S, SlurmHour
+from bench.workloads.slurm_server import serving_slurm
 from bench.workloads.swim_hour import CPUS, HourJob, swim_hour
 from bench.workloads.traces import SKIPPED, traces_folder
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.records import SlurmJob
-from service.cli.client.server import Server
-from service.cli.client.server_process import free_port, run_server
 
 NAME = "slurm_swim"
 
@@ -62,7 +59,7 @@ def _played(
     hour = SlurmHour(way)
     if way != "agenda":
         return _hour_of(hour, nodes, jobs, hour_s)
-    with _server(slurm, nodes) as hour.server:
+    with serving_slurm(slurm, [f"n{index + 1}" for index in range(nodes)]) as hour.server:
         return _hour_of(hour, nodes, jobs, hour_s)
 
 
@@ -74,33 +71,6 @@ def _hour_of(
     hour.end()
     time.sleep(3)  # the accounting is a little behind
     return figures_of(hour, hour.records(), nodes, jobs, hour_s)
-
-
-@contextmanager
-def _server(slurm: Path, nodes: int) -> Iterator[Server]:
-    """Serve a Plan of the nodes on the Slurm."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name:
-        folder = Path(name)
-        cluster, settings = folder / "cluster.toml", folder / "slurm.toml"
-        cluster.write_text(
-            'step = "1s"\nhorizon = "1h"\n[[machines]]\nname = "n"\n'
-            f'count = {nodes}\nresources = {{ cpu = {CPUS}, memory = "2000 MiB" }}\n'
-        )
-        machines = "\n".join(f'n-{index} = "n{index + 1}"' for index in range(nodes))
-        settings.write_text(
-            'promised = "agenda"\nbest_effort = "scavenge"\npoll_s = 0.3\n'
-            f'rest = "{(slurm / "rest").read_text().strip()}"\n'
-            f'token_file = "{slurm / "token"}"\n[machines]\n{machines}\n'
-        )
-        command = [
-            sys.executable, "-c", "from service.cli.main import main; main()", "serve",
-            "--database", f"sqlite:///{folder / 'agenda.db'}", "--cluster", str(cluster),
-            "--slurm", str(settings), "--port", str(port), "--workers", "1",
-        ]  # fmt: skip
-        with run_server(command, port, folder / "log") as process:
-            yield Server(f"http://127.0.0.1:{port}")
-            process.stop()
 
 
 def figures_of(
