@@ -1,6 +1,6 @@
 """`slurm_scale`: what a look at Slurm, its reservations and 1,000 components cost.
 
-`AGENDA_SLURM_NODES=32 .ci/slurm python -m bench slurm_scale`: with AGENDA_SLURM_PLANNED=3968 as well
+`AGENDA_SLURM_NODES=32 .ci/slurm python -m bench slurm_scale`: with AGENDA_SLURM_PLANNED=3968
 there are 4,000 nodes. Those with a slurmd run components; all are looked at and reserved.
 """
 

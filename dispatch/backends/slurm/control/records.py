@@ -136,7 +136,8 @@ class NodeRights:
     names
         Of all that Agenda has there, now or later: one that a job does not name keeps it away.
     own, active
-        Whether the first is the job's own, and whether any of them holds now or soon.
+        Whether it may run as promised work (the first is its own, or its promise names no machine),
+        and whether any of them holds now or soon.
     """
 
     names: tuple[str, ...] = ()
