@@ -98,26 +98,31 @@ class SlurmHour:
         lease_s = job.run_s + MARGIN_S
         begin_s, last_s = int(time.time()) + 2, self.began_s + job.deadline_s - lease_s
         while begin_s <= last_s:
-            if self._has_reserved(job, begin_s, lease_s):
+            if self._has_submitted(job, begin_s, lease_s):
                 self.promised.add(job.id)
-                self._sbatch(
-                    job, f"--partition={_PROMISED}", f"--reservation={self.way}_{job.id}",
-                    f"--begin={instant_word(begin_s)}",
-                )  # fmt: skip
                 return
-            begin_s += _ASK_S
+            begin_s = max(begin_s + _ASK_S, int(time.time()) + 2)
         self._best_effort(job)
 
-    def _has_reserved(self, job: HourJob, begin_s: int, lease_s: int) -> bool:
+    def _has_submitted(self, job: HourJob, begin_s: int, lease_s: int) -> bool:
         cores = [] if job.cpus == CPUS else [f"corecnt={job.cpus}"]
+        name = f"{self.way}_{job.id}"
         try:
             self.commands.run(
-                "scontrol", "create", "reservation", f"reservationname={self.way}_{job.id}",
+                "scontrol", "create", "reservation", f"reservationname={name}",
                 f"starttime={instant_word(begin_s)}", f"endtime={instant_word(begin_s + lease_s)}",
                 f"nodecnt={job.nodes}", *cores, "users=root", "partitionname=main",
                 "flags=FLEX,IGNORE_JOBS",
             )  # fmt: skip
         except SlurmError:
+            return False
+        try:
+            self._sbatch(
+                job, f"--partition={_PROMISED}", f"--reservation={name}",
+                f"--begin={instant_word(begin_s)}",
+            )  # fmt: skip
+        except SlurmError:  # a reservation that no job of its size fits
+            self.commands.delete_reservation(name)
             return False
         return True
 

@@ -2,7 +2,7 @@
 
 A job of the trace has tasks (`service.importers.swim`); a node of the hour runs `CONTAINERS` of
 them at once. A job of at most a quarter of that takes one of a node's four CPUs, every other takes
-whole nodes, `WIDEST` at most. Every second job is production work with a deadline: its time alone,
+whole nodes, `WIDEST` at most. Three jobs of four are production work with a deadline: the time alone,
 longer by a slack of the importers' model, and `ROOM_S` for what Slurm takes to start it, which no
 compression makes shorter. The others are best effort.
 """
@@ -82,7 +82,7 @@ def swim_hour(folder: Path, compression: int, limit: int | None = None) -> list[
         width = min(tasks, nodes * cpus * CONTAINERS // CPUS)
         run_s = max(1, round(work / width / compression))
         promised = at / compression + run_s * (1 + slack.draw(generator)) + ROOM_S
-        deadline_s = promised if len(found) % 2 == 0 else None
+        deadline_s = promised if len(found) % 4 else None
         found.append(HourJob(words[0], at / compression, nodes, cpus, run_s, deadline_s))
     return found
 

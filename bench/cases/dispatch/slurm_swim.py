@@ -25,8 +25,8 @@ from dispatch.backends.slurm.control.records import SlurmJob
 
 NAME = "slurm_swim"
 
-COMPRESSION: Final = 12
-AFTER_S: Final = 60
+COMPRESSION: Final = 15
+AFTER_S: Final = 45
 WAYS: Final = ("priority", "reservations", "agenda")
 
 #: Names the folder of a Slurm, as `.ci/slurm` says.
