@@ -2,9 +2,9 @@
 
 A job of the trace has tasks (`service.importers.swim`); a node of the hour runs `CONTAINERS` of
 them at once. A job of at most a quarter of that takes one of a node's four CPUs, every other takes
-whole nodes, `WIDEST` at most. Three jobs of four are production work with a deadline: the time alone,
-longer by a slack of the importers' model, and `ROOM_S` for what Slurm takes to start it, which no
-compression makes shorter. The others are best effort.
+whole nodes, `WIDEST` at most. Three jobs of four are production work with a deadline: the time
+alone, longer by a slack of the importers' model, and `ROOM_S` for what Slurm takes to start it,
+which no compression makes shorter. The others are best effort.
 """
 
 from __future__ import annotations

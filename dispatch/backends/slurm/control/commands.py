@@ -171,11 +171,14 @@ class SlurmCommands:
         return self._accounted("--allusers", "--duplicates", f"--starttime={since}")
 
     def _accounted(self, *which: str) -> list[SlurmJob]:
-        columns = "JobIDRaw,JobName,NodeList,State,ExitCode,Submit,Start,End,User,Partition,Comment"
+        columns = (
+            "JobIDRaw,JobName,NodeList,State,ExitCode,Submit,Start,End,User,Partition,AllocCPUS,"
+            "Eligible,Comment"
+        )
         text = self.run(
             "sacct", "--allocations", "--noheader", "--parsable2", *which, f"--format={columns}"
         )
-        return [_accounted_of(line.split("|", 10)) for line in text.splitlines() if line]
+        return [_accounted_of(line.split("|", 12)) for line in text.splitlines() if line]
 
     def run(self, *words: str, given: str | None = None) -> str:
         """Run a command; return what it wrote.
@@ -221,7 +224,8 @@ def instant_word(unix_s: int) -> str:
 
 
 def _accounted_of(fields: Sequence[str]) -> SlurmJob:
-    id_, name, nodes, state, code, submitted, started, ended, user, partition, comment = fields
+    id_, name, nodes, state, code, submitted, started, ended, *rest = fields
+    user, partition, cpus, eligible, comment = rest
     status, _, signal = code.partition(":")
     return SlurmJob(
         int(id_),
@@ -236,6 +240,8 @@ def _accounted_of(fields: Sequence[str]) -> SlurmJob:
         submitted_s=_unix(submitted),
         started_s=_unix(started),
         ends_s=_unix(ended),
+        cpus=_unix(cpus),
+        eligible_s=_unix(eligible),
     )
 
 

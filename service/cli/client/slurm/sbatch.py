@@ -33,6 +33,9 @@ _LINES: Final = ("deadline", "work", "id", "queue")
               help="Nodes times how long the job runs.  [default: by its --time]")  # fmt: skip
 @click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
 @click.option("--queue", help="Queue of the request.")
+@click.option("--allow-start/--no-allow-start", default=True, show_default=True,
+              help="Reserve longer by what your promised jobs waited for their start, as Slurm's "
+                   "accounting has it.")  # fmt: skip
 @client_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS] SCRIPT [ARGS]")
 @reports_errors
@@ -42,6 +45,7 @@ def sbatch(
     work: str | None,
     id_: str | None,
     queue: str | None,
+    allow_start: bool,
     words: tuple[str, ...],
 ) -> int:
     """Reserve nodes before a deadline and submit SCRIPT to Slurm in them.
@@ -62,9 +66,11 @@ def sbatch(
     if not options["deadline"]:
         raise CliError("give --deadline, or a line #AGENDA --deadline=6h in the script")
     seconds = _seconds(options["work"], shape.nodes, shape.limit_s)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    rdl = shape.request(seconds, _end(options["deadline"]))
     body: dict[str, Any] = {
-        "rdl": shape.request(seconds, _end(options["deadline"])),
-        "tenant": pwd.getpwuid(os.getuid()).pw_name,
+        "rdl": _with_start(rdl, shape.cpus, user) if allow_start else rdl,
+        "tenant": user,
     }
     body |= {name: options[name] for name in ("id", "queue") if options[name]}
     reply = server.once(_PATH, body)
@@ -76,6 +82,17 @@ def sbatch(
             click.echo(line, err=True)
         return REFUSED if code in REFUSAL_CODES else ERROR
     return _submit(server, reply.body, words, seconds * shape.nodes)
+
+
+def _with_start(rdl: str, cpus: int, user: str) -> str:
+    """Return a request that allows for what Slurm takes to start a job, and say how much."""
+    from dispatch.backends.slurm.control.commands import SlurmCommands
+    from service.cli.client.slurm.start_waits import enlarged, learnt_delays
+
+    longer, delay_ms = enlarged(rdl, cpus, learnt_delays(SlurmCommands(), user))
+    if delay_ms:
+        click.echo(f"reserving {delay_ms / 1000:g} s more: jobs wait so long to start", err=True)
+    return longer
 
 
 def script_place(words: tuple[str, ...]) -> int:
