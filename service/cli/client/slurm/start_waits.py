@@ -34,12 +34,13 @@ def delays_of(runs: Iterable[SlurmJob]) -> StartDelayTable:
     """Return the delays of promised jobs of people by the size of a node's share."""
     from dispatch.backends.slurm.control.job_names import words_of
     from dispatch.entitlements.start_delay import StartDelays
+    from rdl.resources import Resources
 
     delays = StartDelays()
     for run in sorted(runs, key=lambda one: one.started_s):
         is_promised = "deadline" in words_of(run)
         if is_promised and run.nodes and 0 < run.eligible_s <= run.started_s:
-            size = {"cpu": 1000 * run.cpus // len(run.nodes)}
+            size = Resources.of({"cpu": 1000 * run.cpus // len(run.nodes)})
             delays.observe(size, 1000 * (run.started_s - run.eligible_s))
     return delays.table()
 
@@ -47,10 +48,11 @@ def delays_of(runs: Iterable[SlurmJob]) -> StartDelayTable:
 def enlarged(request: str, cpus: int, table: StartDelayTable) -> tuple[str, int]:
     """Return a request in RDL, longer by the delay of bundles of so many CPUs, and it in ms."""
     from dispatch.entitlements.start_delay import StartDelayTable, enlarge
+    from rdl.resources import Resources
     from rdl.text.formatter import format_expression
     from rdl.text.parser import parse
 
-    delay_ms = table.delay_ms({"cpu": 1000 * cpus})
+    delay_ms = table.delay_ms(Resources.of({"cpu": 1000 * cpus}))
     if not delay_ms:
         return request, 0
     expression = parse(request)
