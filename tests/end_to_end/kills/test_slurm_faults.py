@@ -30,8 +30,9 @@ FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel")
 
 SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 
-#: From a request to its deadline, s: a silent node is lost after 6, and a server starts in 10.
-WINDOW_S = 75
+#: From a request to its deadline, s, and for how long it holds nodes, often the last of them. A silent
+#: node is lost after 6 and a server starts in 10: a fault leaves time to run again what takes 3.
+WINDOW_S, LEASE_S = 120, 40
 
 
 @dataclass(slots=True)
@@ -60,9 +61,10 @@ class FaultStory:
 def ask(lab: SlurmLab, story: FaultStory, rng: random.Random) -> None:
     """Ask for a promise with a gang in it, and for best effort beside it."""
     number = len(story.applications)
-    nodes, id_ = rng.randint(1, 3), f"p{number}"
+    nodes, id_ = rng.randint(1, 2), f"p{number}"
     deadline_s = int(time.time()) + WINDOW_S
-    rdl = f"deadline(atom(<4 cpu>, {nodes}, {nodes}, 12, {12 * nodes}), +{WINDOW_S})"
+    gang = f"{nodes}, {nodes}, {LEASE_S}, {LEASE_S * nodes}"
+    rdl = f"deadline(atom(<4 cpu>, {gang}), +{WINDOW_S})"
     assert lab.port is not None
     body = {"id": id_, "rdl": rdl, "tenant": "root"}
     status, _ = Client(lab.port).call("POST", "/v1/reservations", body)
@@ -115,12 +117,12 @@ def play(lab: SlurmLab, kinds: Iterable[str], seed: int, seconds: float) -> Faul
     """Ask and cause faults in turn; return when every application has completed."""
     rng, ends = random.Random(seed), time.monotonic() + seconds
     story = FaultStory(int(time.time()))
-    lab.submit("fill", part("c", 1, "sleep 86400"), part("e", 4, "sleep 86400", core=False))
+    lab.submit("fill", part("c", 1, "sleep 86400"), part("e", 3, "sleep 86400", core=False))
     for kind in kinds:
         if time.monotonic() > ends:
             break
         ask(lab, story, rng)
-        time.sleep(rng.uniform(0, 6))
+        time.sleep(rng.uniform(5, 20))
         cause(lab, kind, rng)
         story.faults[kind] += 1
     lab.slurm.wait_for_nodes()
