@@ -30,8 +30,8 @@ FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel")
 
 SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 
-#: From a request to its deadline, s, and for how long it holds nodes, often the last of them. A silent
-#: node is lost after 6 and a server starts in 10: a fault leaves time to run again what takes 3.
+#: From a request to its deadline, s, and for how long it holds nodes, often the last of them. A
+#: silent node is lost after 6 and a server starts in 10: that leaves time to run 3 s again.
 WINDOW_S, LEASE_S = 120, 40
 
 
