@@ -110,11 +110,13 @@ bench-smoke: setup
 	$(BIN)/python -m bench --all --small
 
 # Kills servers, leaders and PostgreSQL itself for AGENDA_SOAK_SECONDS (3,600) on each database,
-# AGENDA_SOAK_KILLS (1,000) at most, and executors with their server (200);
+# AGENDA_SOAK_KILLS (1,000) at most, executors with their server (200), and the parts of a Slurm;
 # AGENDA_SOAK_SEED repeats a run, whose seed is printed.
 soak: setup $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --workers $(WORKERS) $(if $(SEED),--seed $(SEED))
-	$(BIN)/python -m pytest -q -s -m "soak and not postgres"
+	$(BIN)/python -m pytest -q -s -m "soak and not postgres and not slurm"
+	if command -v slurmctld mariadbd > /dev/null && [ "$$(id -u)" = 0 ]; then \
+	  .ci/slurm $(BIN)/python -m pytest -q -s -m "soak and slurm" tests/end_to_end/kills; fi
 	if ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
 	  .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
 	$(BIN)/python -m bench.fuzz.fuzz_rdl --inputs 1000000

@@ -28,7 +28,7 @@ VARIABLE: Final = "AGENDA_TRACES"
 #: Figures of a case that has no traces to measure.
 SKIPPED: Final[Mapping[str, object]] = {"skipped": f"{VARIABLE} is not set"}
 
-_SWIM = "swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
+SWIM_FILE: Final = "swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
 _KTH = "swf/KTH-SP2-first20000.swf.gz"
 
 CORES: Final = 32
@@ -76,7 +76,7 @@ def swim_day(folder: Path, machines: int, limit: int | None = None, lead_s: int 
         Seconds, whole steps, that every window and the end of the horizon are moved by.
     """
     pool = TraceMachines(machines, CORES, MEMORY_GIB)
-    trace = open_trace(str(folder / _SWIM))
+    trace = open_trace(str(folder / SWIM_FILE))
     imported = import_swim(trace, SwimModel(pool), np.random.default_rng(0), limit)
     return day_of(pool, imported, lead_s)
 

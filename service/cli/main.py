@@ -128,6 +128,11 @@ PARTS = (
         "List the Slurm jobs that run or wait under a server.",
     ),
     LazyCommand(
+        "sacct",
+        "service.cli.client.slurm.sacct:sacct",
+        "List which promises Slurm's accounting says were kept.",
+    ),
+    LazyCommand(
         "dispatch",
         "service.cli.client.applications.dispatch:dispatch",
         "Show and change how a server serves work without a reservation.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from dispatch.backends.slurm.backend import OrderOf, SlurmBackend
@@ -12,7 +13,7 @@ from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.records import NodeRights
 from dispatch.backends.slurm.control.slurm import Slurm
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
-from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, pieces_of
+from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
 from dispatch.backends.slurm.reserved.user_jobs import UserJobs
 from planner.plan.plan import Plan
 
@@ -74,6 +75,7 @@ class SlurmFollower:
         self._wanted: list[PlanPiece] = []
         self._kept: list[PlanPiece] | None = None
         self._tenants: dict[str, str] = {}
+        self._machineless: frozenset[str] = frozenset()
         self._failed = ""
 
     def read(self, plan: Plan, now_ms: int) -> None:
@@ -86,6 +88,7 @@ class SlurmFollower:
             for id_, number in numbers.items()
             if number is not None
         }
+        self._machineless = machineless_at(plan, now_ms, now_ms + _SOON_MS)
         at_s = self._steady_s()
         if plan.version == self._version and at_s - self._read_s < _PLAN_S:
             return
@@ -107,7 +110,7 @@ class SlurmFollower:
                 self._kept, self._kept_s = (self._wanted if done else None), at_s
             if look is None:
                 return []
-            ended = self._jobs.follow(look.jobs.values(), self._tenants, now_s)
+            ended = self._jobs.follow(look.jobs.values(), self._tenants, now_s, self._machineless)
         except SlurmError as error:
             if str(error) != self._failed:
                 logger.warning("reservations in Slurm wait: %s", error)
@@ -118,7 +121,8 @@ class SlurmFollower:
 
     def _rights_on(self, node: str, reservation: str | None, at_ms: int) -> NodeRights:
         soon_s = self._unix_s(at_ms + _SOON_MS)
-        return self._keeper.rights_on(node, reservation, self._unix_s(at_ms), soon_s)
+        rights = self._keeper.rights_on(node, reservation, self._unix_s(at_ms), soon_s)
+        return replace(rights, own=rights.own or reservation in self._machineless)
 
     def _unix_s(self, plan_ms: int) -> int:
         return (plan_ms + self._origin_ms) // 1000

@@ -4,101 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from dispatch.backends.slurm.control.records import SlurmJob
-from service.cli.client.server_process import ServerProcess
 from service.cli.main import main
-from tests.end_to_end.server_process import Client, serving
-from tests.own_slurm import OwnSlurm, own_slurm
-from tests.patience import eventually
+from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
 
 pytestmark = pytest.mark.slurm
-
-NODES = 6
-CLUSTER = f"""
-step = "1s"
-horizon = "1h"
-
-[[machines]]
-name = "n"
-count = {NODES}
-resources = {{ cpu = 4, memory = "2000 MiB" }}
-"""
-
-
-class SlurmLab:
-    """A server on a Slurm, and a file that runs write to."""
-
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.folder = folder
-        self.slurm: OwnSlurm = own_slurm()
-        self._stack = stack
-        self.cluster = folder / "cluster.toml"
-        self.cluster.write_text(CLUSTER)
-        machines = {f"n-{index}": f"n{index + 1}" for index in range(NODES)}
-        self.settings = self.slurm.settings_file(folder / "slurm.toml", machines)
-        self.prefix = self.settings.read_text().split('"')[1]
-        self.server: ServerProcess | None = None
-        self.port: int | None = None
-
-    def serve(self) -> None:
-        """Start the server, at the same port each time."""
-        database = self.folder / "agenda.db"
-        self.server = self._stack.enter_context(
-            serving(database, self.cluster, port=self.port, slurm=str(self.settings))
-        )
-        self.port = self.server.port
-
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        """Return the body of an answer that is not a problem."""
-        assert self.port is not None
-        status, found = Client(self.port).call(method, path, body)
-        assert status < 300, found
-        return found
-
-    def reserve(self, id_: str, rdl: str, tenant: str = "root") -> dict[str, Any]:
-        """Reserve; return the answer."""
-        body = {"id": id_, "rdl": rdl, "tenant": tenant}
-        return dict(self.call("POST", "/v1/reservations", body))
-
-    def submit(self, id_: str, *components: dict[str, Any], **more: Any) -> None:
-        """Submit an application."""
-        whole = {"name": id_, "components": list(components), **more}
-        body = {"id": id_, "tenant": "root", "application": whole}
-        self.call("POST", "/v1/applications", body)
-
-    def application(self, id_: str) -> dict[str, Any]:
-        """Return an application."""
-        return dict(self.call("GET", f"/v1/applications/{id_}"))
-
-    def running(self, id_: str, component: str = "") -> list[SlurmJob]:
-        """Return the jobs of an application that run."""
-        stem = f"{self.prefix}/{id_}/{component}"
-        return [
-            job for job in self.slurm.jobs(self.prefix) if job.is_up and job.name.startswith(stem)
-        ]
-
-    def jobs(self, id_: str) -> list[SlurmJob]:
-        """Return all jobs of an application."""
-        return self.slurm.jobs(f"{self.prefix}/{id_}/")
-
-    def slots(self, id_: str) -> set[str]:
-        """Return the machines that the Plan holds for a reservation."""
-        found = self.call("GET", f"/v1/reservations/{id_}")
-        text = json.dumps(found["atoms"])
-        return {f"n-{index}" for index in range(NODES) if f'"n-{index}"' in text}
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        self.slurm.clear(self.prefix)
-        self.slurm.wait_for_nodes()
 
 
 @pytest.fixture(scope="module")
@@ -109,18 +24,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
         stack.callback(found.close)
         found.serve()
         yield found
-
-
-def part(name: str, count: int, command: str, *, core: bool = True, cpu: int = 4) -> dict[str, Any]:
-    """Return a component."""
-    return {
-        "name": name, "count": count, "core": core, "resources": {"cpu": cpu}, "command": command,
-    }  # fmt: skip
-
-
-def until(look: Callable[[], Any], limit_s: float = 120) -> Any:
-    """Wait, looking as often as a busy machine bears."""
-    return eventually(look, limit_s=limit_s, pause_s=0.3)
 
 
 @pytest.fixture
@@ -228,6 +131,10 @@ def test_a_script_is_reserved_and_submitted_in_one_step(lab: SlurmLab) -> None:
     assert (found.partition, len(found.nodes)) == ("agenda", 2)
     assert [name.startswith(lab.prefix) for name in found.reservations] == [True]
     until(lambda: lab.call("GET", f"/v1/reservations/{id_}")["state"] == "completed")
+
+    report = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
+    said = next(one for one in json.loads(report.stdout) if one["reservation"] == id_)
+    assert (said["promise"], said["jobs"], said["promised_s"]) == ("kept", 1, 20)
 
 
 def test_a_script_that_is_refused_submits_nothing(lab: SlurmLab) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.hostlists import expand_hostlist
 from dispatch.backends.slurm.control.records import (
     SlurmJob,
     SlurmNode,
@@ -163,12 +164,21 @@ class SlurmCommands:
 
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
         """Return jobs of a user that ended, as the accounting remembers them."""
-        columns = "JobIDRaw,JobName,NodeList,State,ExitCode,Submit,Start,End"
+        return self._accounted(f"--user={user}", f"--starttime={since}")
+
+    def accounted_runs(self, since: str) -> list[SlurmJob]:
+        """Return everybody's jobs since a time; a requeued one is there once for each run."""
+        return self._accounted("--allusers", "--duplicates", f"--starttime={since}")
+
+    def _accounted(self, *which: str) -> list[SlurmJob]:
+        columns = (
+            "JobIDRaw,JobName,NodeList,State,ExitCode,Submit,Start,End,User,Partition,AllocCPUS,"
+            "Eligible,Comment"
+        )
         text = self.run(
-            "sacct", "--allocations", "--noheader", "--parsable2", f"--user={user}",
-            f"--starttime={since}", f"--format={columns}",
-        )  # fmt: skip
-        return [_ended_of(line.split("|"), user) for line in text.splitlines() if line]
+            "sacct", "--allocations", "--noheader", "--parsable2", *which, f"--format={columns}"
+        )
+        return [_accounted_of(line.split("|", 12)) for line in text.splitlines() if line]
 
     def run(self, *words: str, given: str | None = None) -> str:
         """Run a command; return what it wrote.
@@ -213,21 +223,25 @@ def instant_word(unix_s: int) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _ended_of(fields: Sequence[str], user: str) -> SlurmJob:
-    id_, name, nodes, state, code, submitted, started, ended = fields
+def _accounted_of(fields: Sequence[str]) -> SlurmJob:
+    id_, name, nodes, state, code, submitted, started, ended, *rest = fields
+    user, partition, cpus, eligible, comment = rest
     status, _, signal = code.partition(":")
     return SlurmJob(
         int(id_),
         name,
         user,
-        "",
+        comment,
         state.split()[0].upper() if state else "UNKNOWN",
         "",
-        () if nodes == "None assigned" else tuple(nodes.split(",")),
+        () if nodes == "None assigned" else expand_hostlist(nodes),
+        partition=partition,
         status=int(status or 0) << 8 | int(signal or 0),
         submitted_s=_unix(submitted),
         started_s=_unix(started),
         ends_s=_unix(ended),
+        cpus=_unix(cpus),
+        eligible_s=_unix(eligible),
     )
 
 

@@ -25,6 +25,22 @@ def comment_of(tenure: int, reservation: str | None) -> str:
     return f"agenda tenure={tenure} reservation={reservation or '-'}"
 
 
+def promise_comment(reservation: str, deadline_s: int, work_s: int) -> str:
+    """Return the comment of a job of people: what it is promised, so that Slurm's records say it.
+
+    Parameters
+    ----------
+    reservation
+        Its id in the Plan, which is given back when the job has ended well.
+    deadline_s
+        Unix time.
+    work_s
+        Node time, in seconds.
+    """
+    promise = f"deadline={deadline_s} work={work_s}"
+    return f"agenda reservation={reservation} close=yes {promise}"
+
+
 def tenure_of(job: SlurmJob) -> int:
     """Return the tenure in which a component's job was submitted; 0 where it does not say."""
     for word in job.comment.split():

@@ -55,6 +55,9 @@ class SlurmJob:
         Its time limit in minutes; 0 without one.
     submitted_s, started_s, ends_s
         Unix times; 0 where there is none. A job that runs ends at its time limit.
+    cpus, eligible_s
+        CPUs that it had on all its nodes, and from when it might have begun: the accounting alone
+        says them, else 0.
     """
 
     id: int
@@ -73,6 +76,8 @@ class SlurmJob:
     submitted_s: int = 0
     started_s: int = 0
     ends_s: int = 0
+    cpus: int = 0
+    eligible_s: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -136,7 +141,8 @@ class NodeRights:
     names
         Of all that Agenda has there, now or later: one that a job does not name keeps it away.
     own, active
-        Whether the first is the job's own, and whether any of them holds now or soon.
+        Whether it may run as promised work (the first is its own, or its promise names no machine),
+        and whether any of them holds now or soon.
     """
 
     names: tuple[str, ...] = ()

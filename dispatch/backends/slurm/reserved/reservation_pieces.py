@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.plan.plan import Plan
+from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE
 
 
@@ -78,6 +79,24 @@ def pieces_of(
         for (number, start, end), held in found.items()
     ]
     return sorted(pieces)
+
+
+def machineless_at(plan: Plan, now_ms: int, until_ms: int) -> frozenset[str]:
+    """Return the reservations that hold something between two instants, and no machine by name.
+
+    Parameters
+    ----------
+    plan
+        Is only read.
+    now_ms, until_ms
+        From the Plan's origin.
+    """
+    step_ms, table = plan.grid.step_ms, plan.table
+    found = [
+        table.holding_between(table.numbers_of(level), now_ms // step_ms, until_ms // step_ms + 1)
+        for level in (PromiseLevel.POOLED, PromiseLevel.PACKABLE)
+    ]
+    return frozenset(table.id_of(number) for numbers in found for number in numbers.tolist())
 
 
 def word_of(reservation: str) -> str:

@@ -9,7 +9,7 @@ reservation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
@@ -43,7 +43,13 @@ class UserJobs:
         self._said: set[int] = set()
         self._closed: set[str] = set()
 
-    def follow(self, jobs: Iterable[SlurmJob], tenants: Mapping[str, str], now_s: int) -> list[str]:
+    def follow(
+        self,
+        jobs: Iterable[SlurmJob],
+        tenants: Mapping[str, str],
+        now_s: int,
+        machineless: Collection[str] = (),
+    ) -> list[str]:
         """Bind the jobs that wait; return the reservations whose jobs are done.
 
         Parameters
@@ -54,6 +60,9 @@ class UserJobs:
             Whose the reservations of the Plan are that jobs name.
         now_s
             Unix time.
+        machineless
+            Reservations that hold something now, of which nothing stands in Slurm: their promise
+            names no machine.
 
         Raises
         ------
@@ -73,7 +82,10 @@ class UserJobs:
                 done[id_] = None
             if job.state == "PENDING":
                 waiting.add(job.id)
-                self._bind(job, id_, now_s)
+                if id_ in machineless:
+                    self._let_run(job)
+                else:
+                    self._bind(job, id_, now_s)
         self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
         found = [id_ for id_ in done if id_ not in going and id_ not in self._closed]
         self._closed.update(found)
@@ -101,6 +113,23 @@ class UserJobs:
             )
         return tenant == job.user
 
+    def _let_run(self, job: SlurmJob) -> None:
+        """Let a job whose promise names no machine run, ahead of all best effort."""
+        if not job.is_held:
+            return
+        try:
+            self._commands.update_job(job.id, partition=self._settings.promised)
+            self._commands.release(job.id)
+        except SlurmAwayError:
+            raise
+        except SlurmError as error:
+            self._say_once(job, f"job {job.id} cannot be released: {error}")
+
+    def _say_once(self, job: SlurmJob, message: str) -> None:
+        if job.id not in self._said:
+            logger.warning("%s", message)
+        self._said.add(job.id)
+
     def _bind(self, job: SlurmJob, id_: str, now_s: int) -> None:
         there = [one for one in self._keeper.of(id_) if one.end_s > now_s]
         if not there:
@@ -117,9 +146,7 @@ class UserJobs:
         except SlurmAwayError:
             raise
         except SlurmError as error:
-            if job.id not in self._said:
-                logger.warning("job %s cannot be bound to %s: %s", job.id, best.name, error)
-            self._said.add(job.id)
+            self._say_once(job, f"job {job.id} cannot be bound to {best.name}: {error}")
             return
         self._bound[job.id] = binding
 

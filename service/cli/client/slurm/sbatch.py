@@ -6,11 +6,13 @@ import os
 import pwd
 import shutil
 import subprocess
+from datetime import datetime
 from typing import Any, Final
 
 import click
 
 from agenda.errors import REFUSAL_CODES
+from dispatch.backends.slurm.control.job_names import promise_comment
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.client.slurm.batch_script import marked_words, shape_of
 from service.cli.plans.plan_tables import offer_lines
@@ -31,6 +33,9 @@ _LINES: Final = ("deadline", "work", "id", "queue")
               help="Nodes times how long the job runs.  [default: by its --time]")  # fmt: skip
 @click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
 @click.option("--queue", help="Queue of the request.")
+@click.option("--allow-start/--no-allow-start", default=True, show_default=True,
+              help="Reserve longer by what your promised jobs waited for their start, as Slurm's "
+                   "accounting has it.")  # fmt: skip
 @client_options
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS] SCRIPT [ARGS]")
 @reports_errors
@@ -40,6 +45,7 @@ def sbatch(
     work: str | None,
     id_: str | None,
     queue: str | None,
+    allow_start: bool,
     words: tuple[str, ...],
 ) -> int:
     """Reserve nodes before a deadline and submit SCRIPT to Slurm in them.
@@ -60,9 +66,11 @@ def sbatch(
     if not options["deadline"]:
         raise CliError("give --deadline, or a line #AGENDA --deadline=6h in the script")
     seconds = _seconds(options["work"], shape.nodes, shape.limit_s)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    rdl = shape.request(seconds, _end(options["deadline"]))
     body: dict[str, Any] = {
-        "rdl": shape.request(seconds, _end(options["deadline"])),
-        "tenant": pwd.getpwuid(os.getuid()).pw_name,
+        "rdl": _with_start(rdl, shape.cpus, user) if allow_start else rdl,
+        "tenant": user,
     }
     body |= {name: options[name] for name in ("id", "queue") if options[name]}
     reply = server.once(_PATH, body)
@@ -73,7 +81,18 @@ def sbatch(
         for line in offer_lines(refusal.get("offers", ())):
             click.echo(line, err=True)
         return REFUSED if code in REFUSAL_CODES else ERROR
-    return _submit(server, reply.body, words)
+    return _submit(server, reply.body, words, seconds * shape.nodes)
+
+
+def _with_start(rdl: str, cpus: int, user: str) -> str:
+    """Return a request that allows for what Slurm takes to start a job, and say how much."""
+    from dispatch.backends.slurm.control.commands import SlurmCommands
+    from service.cli.client.slurm.start_waits import enlarged, learnt_delays
+
+    longer, delay_ms = enlarged(rdl, cpus, learnt_delays(SlurmCommands(), user))
+    if delay_ms:
+        click.echo(f"reserving {delay_ms / 1000:g} s more: jobs wait so long to start", err=True)
+    return longer
 
 
 def script_place(words: tuple[str, ...]) -> int:
@@ -130,10 +149,13 @@ def _end(text: str) -> str:
     return text if ":" in text or text.startswith("+") else f"+{text}"
 
 
-def _submit(server: Server, reservation: dict[str, Any], words: tuple[str, ...]) -> int:
+def _submit(
+    server: Server, reservation: dict[str, Any], words: tuple[str, ...], work_s: int
+) -> int:
     """Submit the job, held until the server binds it; without it the reservation is given up."""
     id_ = reservation["id"]
-    own = ["--parsable", "--hold", f"--comment=agenda reservation={id_} close=yes"]
+    comment = promise_comment(id_, window_end_s(reservation) or 0, work_s)
+    own = ["--parsable", "--hold", f"--comment={comment}"]
     done = subprocess.run(["sbatch", *own, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         server.call("DELETE", entry_path(_PATH, id_))
@@ -142,6 +164,14 @@ def _submit(server: Server, reservation: dict[str, Any], words: tuple[str, ...])
     click.echo(f"Submitted batch job {job}")
     click.echo(f"reserved as {id_}: {_when(reservation)}", err=True)
     return DONE
+
+
+def window_end_s(reservation: dict[str, Any]) -> int | None:
+    """Return until when a reservation's request lets it run, as Unix time; None: not told."""
+    if not reservation.get("window") or reservation.get("begin_at") is None:
+        return None
+    begin_s = datetime.fromisoformat(reservation["begin_at"]).timestamp()
+    return int(begin_s - reservation["begin"] + reservation["window"][1])
 
 
 def _when(reservation: dict[str, Any]) -> str:

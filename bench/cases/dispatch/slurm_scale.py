@@ -1,0 +1,153 @@
+"""`slurm_scale`: what a look at Slurm, its reservations and 1,000 components cost.
+
+`AGENDA_SLURM_NODES=32 .ci/slurm python -m bench slurm_scale`: with AGENDA_SLURM_PLANNED=3968
+there are 4,000 nodes. Those with a slurmd run components; all are looked at and reserved.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.workloads.slurm_server import serving_slurm
+from bench.workloads.swim_hour import CPUS
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.rest import SlurmRest
+from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
+from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
+from service.cli.client.server import Server
+
+NAME = "slurm_scale"
+
+COMPONENTS: Final = 1000
+RESERVATIONS: Final = 100
+
+#: After how long components that have not ended are left, s.
+MOST_S: Final = 200
+
+_SLURM: Final = "AGENDA_SLURM"
+
+
+def run(small: bool) -> dict[str, object]:
+    """Measure looks, reservations and components."""
+    slurm = os.environ.get(_SLURM)
+    params: dict[str, object] = {"components": COMPONENTS, "reservations": RESERVATIONS}
+    if slurm is None:
+        return {"params": params, "figures": {"skipped": f"{_SLURM} is not set: use .ci/slurm"}}
+    commands = SlurmCommands(timeout_s=60)
+    names = [node.name for node in commands.nodes()]
+    daemons = [name for name in names if name.startswith("n")]
+    params |= {"nodes": len(names), "daemons": len(daemons)}
+    figures: dict[str, object] = {**_looks(Path(slurm), commands)}
+    figures |= _reservations(commands, names, 10 if small else RESERVATIONS)
+    figures |= _components(Path(slurm), commands, daemons, 20 if small else COMPONENTS)
+    return {"params": params, "figures": figures}
+
+
+def _median_ms(what: Callable[[], object], times: int = 7) -> float:
+    taken = []
+    for _ in range(times):
+        began_s = time.perf_counter()
+        what()
+        taken.append(1000 * (time.perf_counter() - began_s))
+    return round(statistics.median(taken), 1)
+
+
+def _looks(slurm: Path, commands: SlurmCommands) -> dict[str, object]:
+    """Return what one look at jobs and nodes takes, in both ways."""
+    url, token = (slurm / "rest").read_text().strip(), str(slurm / "token")
+    rest = SlurmRest(url, "v0.0.38", "root", token, timeout_s=60)
+    return {
+        "look_commands_ms": _median_ms(lambda: (commands.jobs(), commands.nodes())),
+        "look_rest_ms": _median_ms(lambda: (rest.jobs(), rest.nodes())),
+    }
+
+
+def _reservations(commands: SlurmCommands, names: list[str], count: int) -> dict[str, object]:
+    """Return what making, changing and deleting reservations takes, each on an equal share."""
+    share = max(1, len(names) // count)
+    now_s = int(time.time())
+    keeper = ReservationKeeper(commands, "scale", "root")
+
+    def pieces(longer_s: int) -> list[PlanPiece]:
+        return [
+            PlanPiece(
+                now_s + 3600, now_s + 7200 + longer_s, f"r{number}",
+                tuple(names[number * share % len(names) :][:share]),
+            )
+            for number in range(count)
+        ]  # fmt: skip
+
+    def keep(wanted: list[PlanPiece]) -> float:
+        began_s = time.perf_counter()
+        while not keeper.keep(wanted, now_s):
+            pass
+        return round(1000 * (time.perf_counter() - began_s) / count, 2)
+
+    made, changed = keep(pieces(0)), keep(pieces(600))
+    unchanged_ms = _median_ms(lambda: keeper.keep(pieces(600), now_s))
+    return {
+        "nodes_each": share,
+        "create_ms": made,
+        "change_ms": changed,
+        "unchanged_pass_ms": unchanged_ms,
+        "delete_ms": keep([]),
+    }
+
+
+def _components(
+    slurm: Path, commands: SlurmCommands, daemons: list[str], count: int
+) -> dict[str, object]:
+    """Run components of one CPU on the nodes with a slurmd; return how quickly they end."""
+    with serving_slurm(slurm, daemons) as server:
+        part = {"name": "w", "count": count, "core": False, "resources": {"cpu": 1}}
+        core = {**part, "name": "c", "count": 1, "core": True, "command": "sleep 100000"}
+        whole = {"name": "many", "components": [core, {**part, "command": "sleep 1"}]}
+        before, began_s = _calls(commands), time.time()
+        server.call("POST", "/v1/applications", {"id": "many", "application": whole}).good()
+        most = ended = 0
+        while ended < count and time.time() - began_s < MOST_S:
+            time.sleep(2)
+            jobs = [job for job in commands.jobs() if "/many/" in job.name]
+            most = max(most, sum(job.is_up for job in jobs))
+            ended = sum(job.state == "COMPLETED" for job in jobs)
+        taken_s = time.time() - began_s
+        server.call("DELETE", "/v1/applications/many").good()
+        asked = {name: found - before.get(name, 0) for name, found in _calls(commands).items()}
+        most_asked = dict(sorted(asked.items(), key=lambda one: -one[1])[:6])
+        return {
+            "ended": ended,
+            "seconds": round(taken_s, 1),
+            "most_at_once": most,
+            "calls_per_s": round(sum(asked.values()) / taken_s, 1),
+            "calls": most_asked,
+            **_tick(server),
+            "slots": len(daemons) * CPUS,
+        }
+
+
+def _calls(commands: SlurmCommands) -> dict[str, int]:
+    """Return how often slurmctld was asked, by kind of message."""
+    text = commands.run("sdiag").partition("statistics by user")[0]
+    found = re.findall(r"^\s*(\w+)\s*\(\s*\d+\)\s+count:(\d+)", text, re.M)
+    return {name: int(count) for name, count in found}
+
+
+def _tick(server: Server) -> Mapping[str, Any]:
+    """Return the mean time of a tick of the dispatcher, and how many there were."""
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    kind = r"^(agenda_dispatch_tick_seconds_(?:sum|count))\S* (\S+)"
+    values = dict(re.findall(kind, text, re.M))
+    ticks = float(values.get("agenda_dispatch_tick_seconds_count", 0))
+    spent_s = float(values.get("agenda_dispatch_tick_seconds_sum", 0))
+    return {
+        "ticks": int(ticks),
+        "tick_mean_ms": round(1000 * spent_s / ticks, 1) if ticks else None,
+    }

@@ -1,0 +1,145 @@
+"""Whether promises were kept, by Slurm's own accounting: what ran for each, when and how long."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dispatch.backends.slurm.control.job_names import words_of
+from dispatch.backends.slurm.control.records import SlurmJob
+
+
+class Verdict(StrEnum):
+    """What became of a promise.
+
+    ``kept``: every job ended well before the deadline. ``short``: the jobs had the node time that
+    was promised and needed more. ``late``: neither. ``failed``: a job ended badly of itself or was
+    cancelled before the deadline. ``open``: the deadline is ahead. ``unknown``: nobody says when
+    it was.
+    """
+
+    KEPT = "kept"
+    SHORT = "short"
+    LATE = "late"
+    FAILED = "failed"
+    OPEN = "open"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseRecord:
+    """What Slurm's accounting says of a reservation of the Plan.
+
+    Attributes
+    ----------
+    reservation, user
+        Its id, and whose jobs ran for it.
+    verdict
+        What became of it.
+    deadline_s
+        Unix time; None where neither the jobs nor the caller say it.
+    begun_s, ended_s
+        First begin and last end of its runs; 0 where there is none yet.
+    jobs, runs
+        Jobs by name, and how often one of them ran.
+    promised_s, had_s
+        Node time that was promised (0 where nobody says it), and had before the deadline.
+    """
+
+    reservation: str
+    user: str
+    verdict: Verdict
+    deadline_s: int | None
+    begun_s: int
+    ended_s: int
+    jobs: int
+    runs: int
+    promised_s: int
+    had_s: int
+
+
+def reservations_of(runs: Iterable[SlurmJob]) -> dict[str, list[SlurmJob]]:
+    """Return the runs for each reservation of the Plan that their comments name."""
+    found: dict[str, list[SlurmJob]] = defaultdict(list)
+    for run in runs:
+        id_ = words_of(run).get("reservation", "-")
+        if id_ != "-":
+            found[id_].append(run)
+    return dict(found)
+
+
+def deadline_of(runs: Iterable[SlurmJob]) -> int | None:
+    """Return the deadline that the comments of jobs say, as Unix time."""
+    said = [_number(words_of(run), "deadline") for run in runs]
+    return max(said, default=0) or None
+
+
+def promise_record(
+    reservation: str, runs: Sequence[SlurmJob], deadline_s: int | None, now_s: int
+) -> PromiseRecord:
+    """Return what the runs for a reservation say of its promise.
+
+    Parameters
+    ----------
+    runs
+        At least one.
+    deadline_s, now_s
+        Unix times.
+    """
+    by_name: dict[str, list[SlurmJob]] = defaultdict(list)
+    for run in runs:
+        by_name[run.name].append(run)
+    begun = [run for run in runs if run.started_s]
+    ends = [run.ends_s for run in begun if not run.is_open]
+    promised_s = max(_number(words_of(run), "work") for run in runs)
+    until_s = now_s if deadline_s is None else min(deadline_s, now_s)
+    had_s = sum(_node_time(run, until_s) for run in begun)
+    return PromiseRecord(
+        reservation,
+        runs[0].user,
+        _verdict(by_name, deadline_s, now_s, bool(promised_s) and had_s >= promised_s),
+        deadline_s,
+        min((run.started_s for run in begun), default=0),
+        max(ends, default=0),
+        len(by_name),
+        len(begun),
+        promised_s,
+        had_s,
+    )
+
+
+def _verdict(
+    by_name: Mapping[str, Sequence[SlurmJob]], deadline_s: int | None, now_s: int, had_all: bool
+) -> Verdict:
+    if deadline_s is None:
+        return Verdict.UNKNOWN
+    ended = [_good_end(runs) for runs in by_name.values()]
+    if all(end is not None and end <= deadline_s for end in ended):
+        return Verdict.KEPT
+    if had_all and now_s > deadline_s:
+        return Verdict.SHORT
+    last = [max(runs, key=lambda run: (run.submitted_s, run.id)) for runs in by_name.values()]
+    bad = [run for run in last if run.state in _BAD and run.ends_s <= deadline_s]
+    if bad:
+        return Verdict.SHORT if had_all else Verdict.FAILED
+    return Verdict.LATE if now_s > deadline_s else Verdict.OPEN
+
+
+#: States of a job that ended of itself, or by its user's hand, and not well.
+_BAD = frozenset({"FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL"})
+
+
+def _good_end(runs: Iterable[SlurmJob]) -> int | None:
+    return min((run.ends_s for run in runs if run.state == "COMPLETED"), default=None)
+
+
+def _node_time(run: SlurmJob, until_s: int) -> int:
+    end_s = until_s if run.is_open or not run.ends_s else min(run.ends_s, until_s)
+    return len(run.nodes) * max(0, end_s - run.started_s)
+
+
+def _number(words: Mapping[str, str], name: str) -> int:
+    value = words.get(name, "")
+    return int(value) if value.isdecimal() else 0

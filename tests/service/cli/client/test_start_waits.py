@@ -1,0 +1,32 @@
+"""`agenda sbatch` learns from Slurm's accounting how long promised jobs wait for their start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dispatch.backends.slurm.control.job_names import promise_comment
+from dispatch.backends.slurm.control.records import SlurmJob
+from rdl.text.parser import parse
+from service.cli.client.slurm.batch_script import JobShape
+from service.cli.client.slurm.start_waits import delays_of, enlarged
+
+RUN = SlurmJob(
+    7, "job", "ann", promise_comment("r", 900, 9), "COMPLETED", "", ("n1", "n2"), started_s=107,
+    ends_s=120, cpus=8, eligible_s=100,
+)  # fmt: skip
+
+
+def test_a_request_is_longer_by_what_jobs_of_its_size_waited() -> None:
+    """Seven seconds for four CPUs a node, whatever memory it asks for; its work grows with it."""
+    table = delays_of([RUN] * 10)
+    shape = JobShape(2, 4, 2048, 0, None)
+    longer, delay_ms = enlarged(shape.request(60, "+1h"), shape.cpus, table)
+    assert delay_ms == 7000
+    assert parse(longer) == parse(shape.request(67, "+1h"))
+
+
+def test_without_enough_starts_a_request_stays() -> None:
+    """Nine are too few; jobs of nobody's promise, and those that had not begun, say nothing."""
+    request = JobShape(2, 4, 0, 0, None).request(60, "+1h")
+    others = [replace(RUN, comment="mine")] * 20 + [replace(RUN, started_s=0)] * 20
+    assert enlarged(request, 4, delays_of([RUN] * 9 + others)) == (request, 0)
