@@ -23,8 +23,8 @@ PARTS = (
     LazyCommand("plan", "service.cli.plans.plan:plan", "Plan a workload on a cluster."),
     LazyCommand(
         "validate",
-        "service.cli.plans.validate:validate",
-        "Check a whole Plan independently of the planner.",
+        "service.cli.client.plan.validate:validate",
+        "Check a whole Plan, of a file or a server, independently of the planner.",
     ),
     LazyCommand(
         "compare", "service.cli.plans.compare:compare", "Plan with several agents, side by side."
