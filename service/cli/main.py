@@ -78,6 +78,11 @@ PARTS = (
         "Ask a server for reservations.",
     ),
     LazyCommand(
+        "replay",
+        "service.cli.client.reservations.replay:replay",
+        "Post a recorded day to a server, and tell how it was served.",
+    ),
+    LazyCommand(
         "list",
         "service.cli.client.reservations.reservations:list_",
         "List a server's reservations.",
