@@ -17,7 +17,7 @@ from rdl.expressions import (
     children_of,
 )
 from rdl.meaning.shift import shifted
-from tests.rdl.oracle.asks import ONE, SECOND, at, rule
+from tests.rdl.oracle.asks import ONE, SECOND, rule
 from tests.strategies import expressions
 
 MS = st.integers(0, 10**9)
@@ -70,7 +70,7 @@ def test_the_oracle_says_of_it_later_what_it_said(
         request = Window(start, end, request)
     moved = shifted(request, by * SECOND, submitted * SECOND)
     path = ".".join("0" * len(bounds))
-    said = rule(request, {path: at(held)[""]}, submitted=submitted)
+    said = rule(request, {path: [(held, held + 1, 1)]}, submitted=submitted)
     for later in (by, by + 7):  # whenever the moved one is submitted
         if held + by >= later + submitted or later == by:
-            assert rule(moved, {path: at(held + by)[""]}, submitted=submitted + later) == said
+            assert rule(moved, {path: [(held + by, held + by + 1, 1)]}, submitted=submitted + later) == said
