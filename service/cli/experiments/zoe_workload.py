@@ -51,7 +51,7 @@ def _result_of(
             metric,
             "part of the applications",
             [
-                PanelSeries(group, [one.mean for one in line], PARTS)
+                PanelSeries(group, [float(f"{one.mean:.2g}") for one in line], PARTS)
                 for (of, group), line in means.items()
                 if of == metric
             ],
