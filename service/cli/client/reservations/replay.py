@@ -177,7 +177,7 @@ def play(
         if reply.ok:
             played.accepted.append(request.body["id"])
         else:
-            played.said[str(reply.code)] += 1
+            played.said[str(reply.code or reply.status)] += 1
             played.refused += reply.code in REFUSAL_CODES
         run.progress(number, len(requests))
     return played
