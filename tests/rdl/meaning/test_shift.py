@@ -73,4 +73,7 @@ def test_the_oracle_says_of_it_later_what_it_said(
     said = rule(request, {path: [(held, held + 1, 1)]}, submitted=submitted)
     for later in (by, by + 7):  # whenever the moved one is submitted
         if held + by >= later + submitted or later == by:
-            assert rule(moved, {path: [(held + by, held + by + 1, 1)]}, submitted=submitted + later) == said
+            assert (
+                rule(moved, {path: [(held + by, held + by + 1, 1)]}, submitted=submitted + later)
+                == said
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -119,7 +119,7 @@ def replay(
     if form == JSON:
         print_json(document)
     else:
-        print_table(("figure", "value"), _rows(document))
+        print_table(("figure", "value"), list(_rows(document)))
     return ERROR if document["broken"] or document["violations"] else DONE
 
 
@@ -223,7 +223,7 @@ def _violations(server: Server) -> int | None:
     return len(violations)
 
 
-def _rows(document: dict[str, Any]) -> Iterable[list[object]]:
+def _rows(document: dict[str, Any]) -> Iterator[list[object]]:
     """Yield the rows of the table for people."""
     yield ["requests", f"{document['requests']:,}"]
     yield ["accepted", f"{document['accepted']:,} ({100 * document['acceptance']:.1f} %)"]
