@@ -23,8 +23,8 @@ PARTS = (
     LazyCommand("plan", "service.cli.plans.plan:plan", "Plan a workload on a cluster."),
     LazyCommand(
         "validate",
-        "service.cli.plans.validate:validate",
-        "Check a whole Plan independently of the planner.",
+        "service.cli.client.plan.validate:validate",
+        "Check a whole Plan, of a file or a server, independently of the planner.",
     ),
     LazyCommand(
         "compare", "service.cli.plans.compare:compare", "Plan with several agents, side by side."
@@ -76,6 +76,11 @@ PARTS = (
         "submit",
         "service.cli.client.reservations.reservations:submit",
         "Ask a server for reservations.",
+    ),
+    LazyCommand(
+        "replay",
+        "service.cli.client.reservations.replay:replay",
+        "Post a recorded day to a server, and tell how it was served.",
     ),
     LazyCommand(
         "list",

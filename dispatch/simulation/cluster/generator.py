@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
 
@@ -120,6 +120,14 @@ def zoe_workload(options: ZoeWorkload, random: np.random.Generator) -> list[Subm
 def without_interactive(submissions: list[Submission]) -> list[Submission]:
     """Return the batch alone, at the times it has."""
     return [one for one in submissions if one.label != INTERACTIVE]
+
+
+def without_elastic(submissions: list[Submission]) -> list[Submission]:
+    """Return the same applications with every component core: each begins whole or not at all."""
+    return [
+        replace(one, claim=replace(one.claim, core=one.claim.core + one.claim.elastic, elastic=()))
+        for one in submissions
+    ]
 
 
 def _submission(index: int, row: list[float], label: str) -> Submission:

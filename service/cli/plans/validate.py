@@ -1,4 +1,4 @@
-"""`agenda validate`: the independent judge on a whole Plan file."""
+"""What the independent judge says of a whole Plan, and the files that it reads."""
 
 from __future__ import annotations
 
@@ -9,35 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.terminal.errors import CliError, reports_errors
+from service.cli.terminal.errors import CliError
 from service.cli.terminal.exit_codes import DONE, ERROR
-from service.cli.terminal.options import READABLE
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json
+from service.cli.terminal.output import JSON, print_json
 
 if TYPE_CHECKING:
     from planner.files import WorkloadLine
 
 
-@click.command()
-@click.argument("plan", type=READABLE)
-@click.option(
-    "--workload",
-    type=READABLE,
-    help="Also check that each answer is to a request of this workload.",
-)
-@format_option(TABLE, JSON)
-@reports_errors
-def validate(plan: Path, workload: Path | None, form: str) -> int:
-    """Check PLAN independently: capacity, machines, expressions, policies, states and ids.
+def print_verdict(
+    document: Mapping[str, Any], name: str, lines: Sequence[WorkloadLine] | None, form: str
+) -> int:
+    """Judge a Plan, print what was found, and return the exit code.
 
-    Shares no code with the planner. Prints the first violation and exits with 1 if there is one;
-    -o json prints all of them. What can be shown neither right nor wrong is a doubt: it is
-    printed too, and the Plan is valid.
+    Parameters
+    ----------
+    name
+        Where the Plan is from.
+    lines
+        Requests that it must answer, or None.
     """
     from planner.validation.validate import judge
 
-    document = read_object(plan)
-    lines = None if workload is None else _requests_of(workload, document)
     asked = None if lines is None else [one.id for one in lines]
     violations, doubts = judge(document, asked=asked)
     if lines is not None:
@@ -59,7 +52,7 @@ def validate(plan: Path, workload: Path | None, form: str) -> int:
         first = violations[0]
         whose = f" ({first.reservation})" if first.reservation else ""
         text = f"{first.where}{whose}: {first.rule}: {first.detail}{_more(violations)}"
-        click.echo(f"{plan}: {text}")
+        click.echo(f"{name}: {text}")
     else:
         click.echo(f"valid: {count[0]:,} reservations, {count[1]:,} refusals")
     if doubts and form != JSON:
@@ -90,7 +83,7 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _requests_of(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
+def requests_of(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
     """Return what was asked; lines that are no requests were left out of the Plan too."""
     from planner.files import FileError, FileProblem, cluster_from_json, read_workload
 

@@ -8,6 +8,11 @@ from pathlib import Path
 
 from dispatch.simulation.cluster.generator import ZoeWorkload, without_interactive
 from dispatch.simulation.experiments.zoe.runs import ExperimentDesign, Ratios, Variant, ZoeOptions
+from dispatch.simulation.experiments.zoe.size_tables import (
+    inelastic,
+    malleable_sizes,
+    preemption_sizes,
+)
 
 #: Without interactive applications the load is the batch's own; the papers' lines grow to days, so
 #: theirs was at what the cluster can do.
@@ -32,7 +37,7 @@ def zoe_design(name: str) -> ExperimentDesign:
 
 def zoe_options(name: str, trace: Path | None = None) -> ZoeOptions:
     """Return the size of an experiment (the papers' but for `zoe-widths`), drawn or sampled."""
-    workload = ZoeWorkload() if name == "zoe-preemption" else BATCH
+    workload = ZoeWorkload() if name.startswith("zoe-preemption") else BATCH
     if name == "zoe-widths":
         workload = replace(workload, applications=16_000)
     return ZoeOptions(replace(workload, trace=trace))
@@ -166,4 +171,7 @@ _DESIGNS: dict[str, Callable[[], ExperimentDesign]] = {
     "zoe-sizes": _sizes,
     "zoe-preemption": _preemption,
     "zoe-widths": _widths,
+    "zoe-inelastic": inelastic,
+    "zoe-malleable-sizes": malleable_sizes,
+    "zoe-preemption-sizes": preemption_sizes,
 }
