@@ -49,9 +49,9 @@ class ServiceConfig:
     trusted_header, proxies
         Header in which a proxy at one of these addresses names the user, and the addresses.
     rate
-        Calls a second that one user may make of a server process; 0: any number.
+        Calls a second that one user may make of a server; 0: any number.
     tenant_waiting
-        Most requests of one tenant that wait to be planned in a server process.
+        Most requests of one tenant that wait to be planned in a server.
     names
         Names besides those of this machine under which it answers (the header Host), as where a
         proxy hands on the name that its clients use.

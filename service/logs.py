@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ _ExcInfo: TypeAlias = (
 
 #: The id of the request that this thread answers, ``""`` outside of one.
 REQUEST_ID: Final[ContextVar[str]] = ContextVar("agenda_request_id", default="")
+
+#: Seconds for which a line of a database that is away is not written again.
+_AWAY_S: Final = 30.0
 
 #: One line for each answer to a request for a reservation; it says nothing unless lines are JSON.
 ADMISSIONS: Final = logging.getLogger("agenda.admissions")
@@ -93,6 +97,29 @@ class JsonLines(_Lines):
         return msgspec.json.encode(line).decode()
 
 
+class AwayLines(logging.Filter):
+    """Lets each thing that waits for the database say so twice a minute, not at each attempt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written; one that is says how many were not."""
+        if record.exc_info is None or not isinstance(record.exc_info[1], UNAVAILABLE):
+            return True
+        if REQUEST_ID.get():  # somebody was told this, and may ask for its line
+            return True
+        at, left_out = self._said.get(record.msg, (-_AWAY_S, 0))
+        if time.monotonic() - at < _AWAY_S:
+            self._said[record.msg] = at, left_out + 1
+            return False
+        self._said[record.msg] = time.monotonic(), 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} ({left_out} times more since)", ()
+        return True
+
+
 def begin_log(log_format: str = "text") -> None:
     """Let Agenda's loggers write to standard error, each line with its time and process.
 
@@ -103,6 +130,7 @@ def begin_log(log_format: str = "text") -> None:
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if log_format == "json" else _Lines(_FORMAT, _TIME))
+    handler.addFilter(AwayLines())
     ours = logging.getLogger("agenda")
     ours.handlers, ours.propagate = [handler], False
     ours.setLevel(logging.INFO)

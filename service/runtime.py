@@ -32,6 +32,7 @@ from service.optimizing.apply import apply_found
 from service.optimizing.runner import Runner
 from service.optimizing.schedule_thread import ScheduleThread
 from service.planning.planner import Planner
+from service.planning.shared_counts import SharedCounts
 from service.problems import problem
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
@@ -66,6 +67,8 @@ class Runtime:
         The Plan, and the clock that all hosts tell the time by.
     loaded
         Called once, by the planner thread, when the Plan is replayed or cannot be, before it plans.
+    waiting
+        What all processes of the server keep waiting; None: there is no other process.
 
     Attributes
     ----------
@@ -103,6 +106,7 @@ class Runtime:
         replica: Replica,
         clock: HostClock,
         loaded: Callable[[], None] | None = None,
+        waiting: SharedCounts | None = None,
     ) -> None:
         self.config = config
         self._loaded = loaded
@@ -112,7 +116,7 @@ class Runtime:
         self.recent = replica.recent
         self._clock = clock
         self.token_book = TokenBook(replica.store.tokens)
-        self.planner = Planner(config, replica, clock, self.telemetry)
+        self.planner = Planner(config, replica, clock, self.telemetry, waiting)
         self.optimizations = Runner(config.database, replica.store, config.dask)
         self.yarn = replica.store.yarn
         self.exposition = PlanExposition(replica, clock)
@@ -352,6 +356,7 @@ def open_runtime(
     config: ServiceConfig,
     clock: Clock | None = None,
     loaded: Callable[[], None] | None = None,
+    waiting: SharedCounts | None = None,
 ) -> Runtime:
     """Return a runtime on the configured database, replaying already.
 
@@ -359,6 +364,8 @@ def open_runtime(
     ----------
     loaded
         Called once, by the planner thread, when the Plan is replayed or cannot be, before it plans.
+    waiting
+        What all processes of the server keep waiting; None: there is no other process.
 
     Raises
     ------
@@ -368,4 +375,4 @@ def open_runtime(
     replica = open_replica(config, clock or SystemClock())
     # A clock that is given is everybody's.
     shared = replica.store.host_clock(SystemClock()) if clock is None else HostClock(clock)
-    return Runtime(config, replica, shared, loaded).start()
+    return Runtime(config, replica, shared, loaded, waiting).start()

@@ -181,8 +181,11 @@ def _application(config: ServiceConfig) -> Any:
     from gunicorn.app.base import BaseApplication
 
     from service.access.rate_limit import RateLimit
+    from service.planning.shared_counts import SharedCounts
 
-    given, rates = config, RateLimit(config.rate)  # made here: workers are forked from this one
+    # Made here: workers are forked from this one. A reload has old and new ones for a while.
+    given, rates = config, RateLimit(config.rate)
+    waiting = SharedCounts(2 * config.workers + 1)
 
     class Application(BaseApplication):  # type: ignore[misc]
         """Gunicorn's view of the service: settings, and an application a worker."""
@@ -205,9 +208,8 @@ def _application(config: ServiceConfig) -> Any:
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
-            return create_app(
-                config, open_runtime(config, _given_clock(config), settle_memory), rates
-            )
+            clock = _given_clock(config)
+            return create_app(config, open_runtime(config, clock, settle_memory, waiting), rates)
 
     return Application()
 

@@ -12,6 +12,7 @@ from service.access.token import Token
 from service.access.user import ANYBODY, LOCAL_USER, User
 from service.api.origin_check import refuse_foreign_page
 from service.problems import ApiError, ApiProblemError, problem
+from service.store.database.driver import UNAVAILABLE
 from service.store.rows.token_book import key_of_name, key_of_secret
 
 if TYPE_CHECKING:
@@ -85,12 +86,25 @@ class Gate:
             else "this server knows no such token"
         )
         now_ms = self._now_ms()
-        user = _good(self._book.of_key(key, now_ms), now_ms, unknown).user
+        user = _good(self._token(route, key, now_ms), now_ms, unknown).user
         wait_s = self._rates.wait_of(user.name)
         if wait_s:
             detail = f"{user.name!r} makes more calls than a user may; wait a little"
             raise problem("too_many", detail, headers={"Retry-After": str(math.ceil(wait_s))})
         return user, key
+
+    def _token(self, route: Route, key: str, now_ms: int) -> Token | None:
+        """Return the token of a key; for figures the last known one, where the database is away.
+
+        So operators see what happens while it is.
+        """
+        try:
+            return self._book.of_key(key, now_ms)
+        except UNAVAILABLE:
+            token = self._book.remembered(key) if route.live else None
+            if token is None:
+                raise
+            return token
 
     @staticmethod
     def _token_key(given: str) -> str:

@@ -114,8 +114,8 @@ from service.cli.terminal.pool_options import dask_option
               metavar="CALLS", help="Calls a second that one user may make of a server, "
               "with --auth token; 0: any number.")  # fmt: skip
 @click.option("--tenant-waiting", type=click.IntRange(min=1), default=50_000, show_default=True,
-              metavar="N", help="Requests of one tenant that may wait to be planned in a server "
-              "process.")  # fmt: skip
+              metavar="N", help="Requests of one tenant that may wait to be planned in a "
+              "server.")  # fmt: skip
 @dask_option("optimisations and comparisons")
 @reports_errors
 def serve(

@@ -142,6 +142,7 @@ class DispatcherThread:
                 self.tick()
             except UNAVAILABLE:
                 logger.exception("a tick of the dispatcher waits for the database")
+                self._let_leadership_lapse()
             except SlurmError as error:
                 logger.warning("the dispatcher waits for Slurm: %s", error)
             except Exception:
@@ -157,7 +158,8 @@ class DispatcherThread:
         """
         with self._ticking:
             clock_ms = self._clock.now_ms()
-            self._number = self._lead(clock_ms)
+            before, self._number = self._number, self._lead(clock_ms)
+            _say_who_leads(before, self._number)
             self._telemetry.leads.set(self._number > 0)
             if self._tenure is not None and self._tenure.number != self._number:
                 self._tenure = None
@@ -171,12 +173,19 @@ class DispatcherThread:
                 with self._telemetry.ticks.time():
                     cycle = tenure.tick(now_ms)
             except LeadershipLostError:
-                logger.warning("another process leads the dispatch by now")
+                _say_who_leads(self._number, 0)
                 self._leads_until_ms, self._number, self._tenure = -1, 0, None
                 self._telemetry.leads.set(0)
                 return None
             self._telemetry.below.set(len(cycle.below))
             return cycle
+
+    def _let_leadership_lapse(self) -> None:
+        """Say that this process leads no longer, where that is over without the database."""
+        if self._number and not self.leads():
+            _say_who_leads(self._number, 0)
+            self._number = 0
+            self._telemetry.leads.set(0)
 
     def _lead(self, clock_ms: int) -> int:
         """Return the number of this process's tenure, 0 without one.
@@ -217,3 +226,13 @@ class DispatcherThread:
         for id_ in self.rows.ids_to_end():
             self._tenure.end(id_, now_ms)
         return self._tenure
+
+
+def _say_who_leads(before: int, after: int) -> None:
+    """Write down where this process begins to lead the dispatch, or does so no longer."""
+    if before == after:
+        return
+    if before:
+        logger.warning("this process leads the dispatch no longer (tenure %d)", before)
+    if after:
+        logger.info("this process leads the dispatch (tenure %d)", after)

@@ -104,8 +104,8 @@ class Runner:
         while not self._closing.wait(_INHERIT_S):
             try:
                 self._take_over()
-            except UNAVAILABLE as error:  # the next look may come through
-                logger.warning("jobs of servers that ended could not be looked at: %s", error)
+            except UNAVAILABLE:  # the next look may come through
+                logger.warning("jobs of servers that ended wait for the database", exc_info=True)
 
     def _go_on(self, row: OptimizationRow, died: str = "") -> None:
         """Start on a job again, from what it has kept; not for ever where its process `died`."""
@@ -165,8 +165,8 @@ class Runner:
                 process.stdin.close()
         try:
             self._follow(id_, code)
-        except UNAVAILABLE as error:  # it has fallen silent, and is gone on with for that
-            logger.warning("how job %s ended could not be looked at: %s", id_, error)
+        except UNAVAILABLE:  # it has fallen silent, and is gone on with for that
+            logger.warning("how job %s ended waits for the database", id_, exc_info=True)
 
     def _follow(self, id_: str, code: int) -> None:
         if code > 0:

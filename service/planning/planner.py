@@ -37,6 +37,7 @@ from service.planning.archivist import Archivist
 from service.planning.change_queue import ChangeQueue
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
+from service.planning.shared_counts import SharedCounts
 from service.planning.solver_lane import SolverLane
 from service.planning.waiting_limit import WaitingLimit
 from service.problems import ProblemDocument, problem
@@ -61,6 +62,8 @@ class Planner:
         Settings and counters of the process.
     replica, clock
         The Plan and the time.
+    waiting
+        What the server's processes keep waiting; None: this one counts for itself.
 
     Attributes
     ----------
@@ -69,10 +72,15 @@ class Planner:
     """
 
     def __init__(
-        self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
+        self,
+        config: ServiceConfig,
+        replica: Replica,
+        clock: Clock,
+        telemetry: Telemetry,
+        waiting: SharedCounts | None = None,
     ) -> None:
         self._timeout_s = config.plan_timeout_s
-        self._waiting = WaitingLimit(config.tenant_waiting)
+        self._waiting = WaitingLimit(config.tenant_waiting, waiting)
         self._replica = replica
         self._telemetry = telemetry
         self._committer = GroupCommit(config, replica, clock, telemetry)

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from service.logs import ADMISSIONS, JsonLines, redact
+from service.logs import ADMISSIONS, REQUEST_ID, AwayLines, JsonLines, redact
+from service.store.database.driver import UnavailableError
 from tests.end_to_end.server_process import Client, serving
 from tests.service.conftest import CLUSTER, Service
 
@@ -135,6 +136,37 @@ class TestSecrets:
 
         assert "hunter2" not in line
         assert "OSError" in json.loads(line)["exception"]
+
+
+def test_a_database_that_is_away_is_said_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thing that waits says so at first and after 30 s; what a call met is always said."""
+    now = [100.0]
+    monkeypatch.setattr("service.logs.time.monotonic", lambda: now[0])
+    written: list[str] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", lambda record: written.append(record.getMessage()))
+    handler.addFilter(AwayLines())
+    logger = logging.Logger("alone")
+    logger.addHandler(handler)
+
+    def say(text: str, error: Exception) -> None:
+        logger.error(text, exc_info=error)
+
+    away = UnavailableError("connection refused")
+    for _ in range(3):
+        say("holds wait", away)
+    say("ticks wait", away)
+    for _ in range(2):
+        say("a fault of ours", ValueError("x"))
+    assert written == ["holds wait", "ticks wait", "a fault of ours", "a fault of ours"]
+
+    now[0] += 31
+    say("holds wait", away)
+    assert written[4:] == ["holds wait (2 times more since)"]
+    request = REQUEST_ID.set("r-1")
+    say("holds wait", away)
+    REQUEST_ID.reset(request)
+    assert written[5:] == ["holds wait"]
 
 
 def test_every_line_of_a_server_is_json(tmp_path: Path) -> None:

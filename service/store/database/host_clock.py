@@ -7,6 +7,7 @@ adds the difference to its own clock. A SQLite file is used by one host, whose c
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Final
 
 import sqlalchemy as sa
@@ -47,7 +48,8 @@ class HostClock:
         self._own = own
         self._engine = engine
         self.ahead_ms = 0
-        self._noticed = False
+        self._said = 0
+        self._saying = threading.Lock()
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970-01-01T00:00:00Z."""
@@ -86,11 +88,19 @@ class HostClock:
         )
 
     def _say(self) -> None:
-        """Write it down once, and once more when it has gone."""
-        noticed = abs(self.ahead_ms) >= NOTICED_MS
-        if noticed and not self._noticed:
-            led = "; it does not lead" if self.fault else ""
-            logger.warning("%s%s", self._difference(), led)
-        elif self._noticed and not noticed:
-            logger.info("the clock of this host agrees with the database's again")
-        self._noticed = noticed
+        """Write down where it begins to matter, where it keeps this host from leading, and its end.
+
+        Several threads measure; one of them says it.
+        """
+        with self._saying:
+            said, self._said = (
+                self._said,
+                sum(abs(self.ahead_ms) >= bound_ms for bound_ms in (NOTICED_MS, BOUND_MS + 1)),
+            )
+            if self._said > said:
+                led = "; it does not lead and is not ready" if self.fault else ""
+                logger.warning("%s%s", self._difference(), led)
+            elif said > self._said == 0:
+                logger.info("the clock of this host agrees with the database's again")
+            elif said > self._said:
+                logger.warning("%s; it may lead again", self._difference())

@@ -73,6 +73,10 @@ class TokenBook:
             self._note(key, token, now_ms)
         return token
 
+    def remembered(self, key: str) -> Token | None:
+        """Return a token that a bearer has shown before, as it was then, or None."""
+        return self._met.get(key)
+
     def maker_fault(self, key: str, tenant: str | None, now_ms: int) -> str | None:
         """Return why what was made under a token is carried on no longer, or None.
 

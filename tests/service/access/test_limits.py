@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from service.access.rate_limit import RateLimit
 from service.commits import group_commit
+from service.commits.changes.commands import Renegotiation
+from service.planning.shared_counts import SharedCounts
+from service.planning.waiting_limit import WaitingLimit
+from service.problems import ApiProblemError
 from tests.patience import eventually
 from tests.service.access.walking import ATOM, guarded
 from tests.service.conftest import Open
@@ -53,6 +59,58 @@ def test_processes_of_a_server_count_together() -> None:
     assert os.waitpid(child, 0)[1] == 0
     assert limit.wait_of("a") > 0
     assert limit.wait_of("b") == 0.0
+
+
+def test_what_waits_in_another_process_counts() -> None:
+    """A forked process sees the counts of all others, and those of a killed one are gone."""
+    shared = SharedCounts(3)
+    shared.put("ads", 2)
+    began, began_end = os.pipe()
+    child = os.fork()
+    if not child:
+        shared._own = None  # as a worker, whose master counts nothing
+        seen = shared.of_others("ads")
+        shared.put("ads", 5)
+        os.write(began_end, bytes([seen]))
+        signal.pause()
+    try:
+        assert os.read(began, 1) == b"\2"
+        assert (shared.of_others("ads"), shared.of_others("web")) == (5, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert shared.of_others("ads") == 0
+
+
+def test_a_row_without_room_counts_for_itself() -> None:
+    """A name that finds all its cells taken, or a process that finds no row, harms no other."""
+    shared = SharedCounts(1, cells=8)
+    for number in range(20):
+        shared.put(f"t{number}", 1)
+    assert sum(shared._counts) == 8
+    for number in range(20):
+        shared.put(f"t{number}", 0)
+    assert sum(shared._counts) == 0
+    shared.put("late", 1)
+    assert sum(shared._counts) == 1
+
+
+def test_a_tenant_waits_in_all_processes_together() -> None:
+    """What another process keeps waiting of a tenant refuses here; another tenant's is taken."""
+
+    class Elsewhere(SharedCounts):
+        def of_others(self, name: str) -> int:
+            return 2 if name == "ads" else 0
+
+    limit = WaitingLimit(2, Elsewhere(1))
+    command = Renegotiation.__new__(Renegotiation)
+    object.__setattr__(command, "ask", SimpleNamespace(request=SimpleNamespace(tenant="ads")))
+    told = pytest.raises(ApiProblemError, match="2 requests of tenant 'ads' wait")
+    with told, limit.holding(command):
+        pass
+    object.__setattr__(command, "ask", SimpleNamespace(request=SimpleNamespace(tenant="web")))
+    with limit.holding(command):
+        pass
 
 
 @pytest.mark.usefixtures("clock")

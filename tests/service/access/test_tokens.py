@@ -10,7 +10,9 @@ import pytest
 from service.access.token import PREFIX
 from service.access.user import Role, User
 from service.config import ConfigError, ServiceConfig, require_access
+from service.store.database.driver import UnavailableError
 from service.store.rows import token_book
+from service.store.rows.tokens import TokenRows
 from tests.service.access.walking import ATOM, Guarded, guarded
 from tests.service.conftest import Open
 
@@ -224,3 +226,21 @@ def test_a_stream_ends_with_its_token(server: Guarded, monkeypatch: pytest.Monke
     asked = {"id": "a", "rdl": ATOM}
     assert server.call("user", "POST", "/v1/reservations", asked).status_code == 201
     assert b"event: accepted" in next(goes_on)
+
+
+@pytest.mark.usefixtures("unremembered")
+def test_figures_go_on_while_the_database_is_away(
+    server: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator whom the process has met reads /metrics; other calls and other tokens are 503."""
+    assert server.call("operator", "GET", "/metrics").status_code == 200
+
+    def away(_rows: object, *_given: object) -> None:
+        raise UnavailableError("connection refused")
+
+    for name in ("stamp", "of_hash"):
+        monkeypatch.setattr(TokenRows, name, away)
+
+    assert server.call("operator", "GET", "/metrics").status_code == 200
+    assert server.call("operator", "GET", "/v1/plan").status_code == 503
+    assert server.call("admin", "GET", "/metrics").status_code == 503

@@ -10,6 +10,7 @@ from service.cli.client.executor.agent import ExecutorAgent
 from service.cli.client.executor.run_directory import RunLimits
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.errors import CliError
+from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Open, Service
 
 REGISTRATION = {"instance": "i", "machines": ["plain-0"]}
@@ -46,6 +47,22 @@ def test_an_installation_keeps_its_name(service: Service) -> None:
 
     assert again["installation"] == own
     assert again["number"] == first["number"] + 1
+
+
+def test_an_estimate_knows_machines_without_an_executor(service: Service) -> None:
+    """None while no executor reports; with some, how many machines have one is said."""
+    submit_one(service, "a", an_application())
+
+    def told() -> tuple[str, str]:
+        body = service.client.get("/v1/applications/a/estimate").get_json()
+        assert (body["start"] is None) == (body["basis"] == "none")
+        return body["basis"], body["detail"]
+
+    assert told() == ("none", "no executor reports now, so nothing starts on any machine")
+    service.client.put("/v1/executors/e", json=REGISTRATION)
+    basis, detail = told()
+    assert basis == "queue"
+    assert detail.endswith("machines with an executor: 1, and the others are counted too")
 
 
 def test_an_executor_of_another_installation_is_refused(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import pytest
@@ -23,6 +24,29 @@ def test_one_of_two_processes_dispatches_and_the_other_takes_over(open_service: 
     assert second.runtime.dispatcher.tick() is not None
     assert first.runtime.dispatcher.tick() is None
     assert shown_of(first, "a")["state"] in ("starting", "running")
+
+
+def test_who_leads_is_written_down(
+    open_service: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line where a process begins to lead, and one where it cannot renew that in time."""
+    monkeypatch.setattr(logging.getLogger("agenda"), "propagate", True)
+    caplog.set_level(logging.INFO, "agenda.service")
+    service = open_service(tick_s=0)
+    dispatcher = service.runtime.dispatcher
+    dispatcher.tick()
+    dispatcher.tick()
+    assert [m for m in caplog.messages if "leads" in m] == [
+        "this process leads the dispatch (tenure 1)"
+    ]
+
+    dispatcher._let_leadership_lapse()
+    assert dispatcher.leads()
+    service.clock.advance(60)
+    dispatcher._let_leadership_lapse()  # as after a tick that the database did not answer
+
+    assert caplog.messages[-1] == "this process leads the dispatch no longer (tenure 1)"
+    assert "agenda_leads 0.0" in service.runtime.telemetry.exposition().decode()
 
 
 def test_how_long_a_silent_process_is_waited_for_is_a_setting(open_service: Open) -> None:
