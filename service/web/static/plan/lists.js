@@ -18,6 +18,7 @@ export class Lists {
     this.keep = keep;
     /** @type {any[]|null} */
     this.refused = null;
+    this.tableName = "";
     $("find").value = shown.q;
     $("order").value = shown.order;
     this.#listen();

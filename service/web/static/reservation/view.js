@@ -31,6 +31,7 @@ export class ReservationView {
     /** @type {any} */
     this.explanation = null;
     this.slot = /** @type {number|null} */ (null);
+    this.refusal = /** @type {RefusalView|undefined} */ (undefined);
     this.isOver = false;
     /** Whether the user is changing it: what is heard of that is no news. */
     this.isChanging = false;
