@@ -87,8 +87,9 @@ export class Times extends EventTarget {
     return `${this.day(seconds)} ${this.clock(seconds)}`;
   }
 
-  /** "Mon, 5 Jan 08:47 – 09:30". @param {number} from @param {number} to */
+  /** "Mon, 5 Jan 08:47 – 09:30". @param {number} from @param {number|null} to null: it has no end */
   span(from, to) {
+    if (to === null) return `from ${this.full(from)}, without an end`;
     const end = this.day(from) === this.day(to) ? this.clock(to) : this.full(to);
     return `${this.full(from)} – ${end}`;
   }

@@ -152,8 +152,9 @@ export class RefusalView {
       if (place) place.textContent = text;
       this.skyline.ghost = ghostOf(body, this.skyline.data?.resource ?? "cpu");
       this.span.first = Math.min(this.span.first, body.begin);
-      this.span.last = Math.max(this.span.last, body.finish);
-      this.span.show(Math.min(this.span.from, body.begin), Math.max(this.span.to, body.finish + 600));
+      const finish = body.finish ?? body.window?.[1] ?? body.begin;
+      this.span.last = Math.max(this.span.last, finish);
+      this.span.show(Math.min(this.span.from, body.begin), Math.max(this.span.to, finish + 600));
       this.skyline.stage.ask();
       say(text);
     });
