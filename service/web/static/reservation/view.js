@@ -126,7 +126,7 @@ export class ReservationView {
 
   #explained() {
     const told = this.explanation;
-    if (!told?.detail) return null;
+    if (!told?.detail || !this.body.atoms.length) return null;
     const { times } = this.shell;
     const slack = told.slack ? [["may move earlier by", duration(told.slack.before)], ["may move later by", duration(told.slack.after)]] : [];
     const others = (told.alternatives ?? []).filter((/** @type {any} */ one) => !one.taken && typeof one.begin === "number");
