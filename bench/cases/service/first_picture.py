@@ -1,9 +1,9 @@
 """`first_picture`: how long a browser takes until the Plan's page has drawn what it shows first.
 
 From the address on, over HTTP on loopback, until skyline and lanes are drawn: 400 reservations of a
-day, 10,000 of two weeks with all lanes in view, and 100,000, of which the page draws a part and says
-of how many. First with nothing kept by the browser, then with the page's own files kept, as on the
-second day. Needs Debian's Chromium and playwright (extra `dev`). Target: 1 s at 10,000.
+day, 10,000 of two weeks with all lanes in view, and 100,000, of which the page draws a part and
+says of how many. First with nothing kept by the browser, then with the page's own files kept, as
+on the second day. Needs Debian's Chromium and playwright (extra `dev`). Target: 1 s at 10,000.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ count = 2000
 resources = { cpu = 32, memory = "128 GiB" }
 """
 
-#: Notes when the page says that it is ready and the frame after that is drawn, ms since the address.
+#: Notes when the page is ready and the frame after that is drawn, ms since the address.
 _LISTEN: Final = """
 new MutationObserver((_, watch) => {
   if (document.body?.dataset.ready === undefined) return;
