@@ -4,7 +4,7 @@ import { SvgPen } from "./pen.js";
 const SPACE = "http://www.w3.org/2000/svg";
 
 /** What is there to be pressed or filled in, and what is not seen. */
-const LEFT_OUT = "button:not(.link, .legend *), input, select, textarea, label:has(input), dialog, script, .unseen, .noprint";
+const LEFT_OUT = "button:not(.link, .legend *, th *), input, select, textarea, label:has(input, select), dialog, script, .unseen, .noprint";
 
 /** What a drawing has from the style sheet. */
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "vector-effect", "font-size", "font-family", "text-anchor"];
@@ -68,10 +68,11 @@ class Photo {
 
   /** Ground and edges. @param {Element} element @param {CSSStyleDeclaration} style @param {Element} into */
   #box(element, style, into) {
-    const place = { ...this.#place(element), rx: parseFloat(style.borderTopLeftRadius) || 0 };
+    const size = this.#place(element);
+    const place = { ...size, rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, size.width / 2, size.height / 2) };
     if (!place.width || !place.height) return;
     if (isSeen(style.backgroundColor)) into.append(made("rect", { ...place, fill: style.backgroundColor }));
-    if (style.backgroundImage !== "none") into.append(made("rect", { ...place, fill: this.#pattern(style.backgroundImage) }));
+    if (style.backgroundImage !== "none") into.append(made("rect", { ...place, fill: this.#pattern(style.backgroundImage.replaceAll(/currentcolor/gi, style.color)) }));
     const edge = /inset/.test(style.boxShadow) ? style.boxShadow.match(/^[a-z]+\([^)]*\)/)?.[0] : null;
     if (edge) into.append(made("rect", { ...place, fill: "none", stroke: edge }));
     const { x, y, width, height } = place;
@@ -136,7 +137,7 @@ class Photo {
     return copy;
   }
 
-  /** A picture: drawn again where it can be, else as it is. @param {HTMLCanvasElement & {stage?: import("./stage.js").Stage}} canvas */
+  /** A picture: drawn again where it can be, else as it is. @param {HTMLCanvasElement & {stage?: Pick<import("./stage.js").Stage, "width"|"height"|"painter">}} canvas */
   #canvas(canvas) {
     const { stage } = canvas;
     if (!stage) return made("image", { ...this.#place(canvas), href: canvas.toDataURL() });

@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -18,8 +18,8 @@ Visiting = Callable[..., AbstractContextManager[Visit]]
 
 #: Pages, how their files are called, words that stand in them, and what is drawn.
 PAGES = [
-    ("/ui/promises", "promises", ["Error budget", "all together"], r"url\(#pattern"),
-    ("/ui/machines", "machines", ["standard", "gpu"], r"<image "),
+    ("/ui/promises", "promises", ["Error budget", "Share kept", "degraded"], r"url\(#pattern"),
+    ("/ui/machines", "machines", ["standard", "gpu"], r"clipPath"),
     ("/ui/applications", "applications", ["crawl", "train"], r"<rect "),
     ("/ui/applications/crawl", "applications-crawl", ["driver", "worker"], r"<rect "),
     ("/ui/reservations/ml-wide", "reservations-ml-wide", ["Held, and its window"], r"<svg "),
@@ -40,7 +40,7 @@ def test_what_is_seen_is_saved(
             assert saved.value.suggested_filename == f"{name}.{kind.lower()}"
             files[kind] = saved.value.path().read_bytes()
         text = files["SVG"].decode()
-        whole = ElementTree.fromstring(text)
+        whole = ET.fromstring(text)
         for word in words:
             assert word in text
         assert re.search(drawn, text)
