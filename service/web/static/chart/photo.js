@@ -20,7 +20,7 @@ function made(name, settings, ...children) {
 }
 
 /** Whether a computed colour is seen. @param {string} colour */
-const isSeen = (colour) => !/^transparent$|[,/] 0\)$/.test(colour);
+const isSeen = (colour) => !/^transparent$|^rgba\(.*, 0\)$|\/ 0\)$/.test(colour);
 
 class Photo {
   /** @param {Element} whole what is drawn */

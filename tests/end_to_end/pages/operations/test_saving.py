@@ -45,5 +45,6 @@ def test_what_is_seen_is_saved(
             assert word in text
         assert re.search(drawn, text)
         assert "As table" not in text
+        assert "#000" not in text, "a hatching whose colour was not found"
         width, height = struct.unpack(">II", files["PNG"][16:24])
         assert (width, height) == tuple(2 * int(whole.attrib[one]) for one in ("width", "height"))
