@@ -27,6 +27,8 @@ class Page:
         The least role that is offered it; None: anybody. Its data is guarded by the calls it makes.
     listed
         Whether it stands among the links of every page.
+    saves
+        Whether buttons below it save what it shows; some pages have their own.
     """
 
     name: str
@@ -35,21 +37,33 @@ class Page:
     key: str = ""
     role: Role | None = Role.USER
     listed: bool = True
+    saves: bool = False
 
 
 #: In the order of the links.
 PAGES: Final = (
     Page("plan", ("/ui/",), "Plan", "p"),
-    Page("reservation", ("/ui/reservations/{id}",), "Reservation", listed=False),
+    Page("reservation", ("/ui/reservations/{id}",), "Reservation", listed=False, saves=True),
     Page("ask", ("/ui/ask",), "Ask", "a"),
     Page(
-        "optimise", ("/ui/optimizations", "/ui/optimizations/{id}"), "Optimise", "o", Role.OPERATOR
+        "optimise",
+        ("/ui/optimizations", "/ui/optimizations/{id}"),
+        "Optimise",
+        "o",
+        Role.OPERATOR,
+        saves=True,
     ),
-    Page("compare", ("/ui/compare",), "Compare", "v", Role.OPERATOR),
+    Page("compare", ("/ui/compare",), "Compare", "v", Role.OPERATOR, saves=True),
     Page("cluster", ("/ui/cluster",), "Cluster", "c"),
-    Page("machines", ("/ui/machines",), "Machines", "m"),
-    Page("applications", ("/ui/applications", "/ui/applications/{id}"), "Applications", "w"),
-    Page("promises", ("/ui/promises",), "Promises", "k"),
+    Page("machines", ("/ui/machines",), "Machines", "m", saves=True),
+    Page(
+        "applications",
+        ("/ui/applications", "/ui/applications/{id}"),
+        "Applications",
+        "w",
+        saves=True,
+    ),
+    Page("promises", ("/ui/promises",), "Promises", "k", saves=True),
     Page("audit", ("/ui/audit",), "Audit", "u", Role.OPERATOR),
     Page("sign-in", ("/ui/sign-in",), "Sign in", role=None, listed=False),
 )

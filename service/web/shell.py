@@ -44,6 +44,9 @@ ASSET_HEADERS: Final = {**_GUARDS, "Cache-Control": "public, max-age=31536000, i
 #: Applied before anything is drawn.
 _FIRST: Final = "core/first.js"
 
+#: What the buttons below a page do that save what it shows.
+_SAVE: Final = "core/save-page.js"
+
 
 @cache
 def shell(page: Page) -> bytes:
@@ -57,11 +60,14 @@ def _frame_of(assets: Assets, page: Page) -> dict[str, Any]:
     """Return what the frame of a page is filled with."""
     module = f"pages/{page.name}.js"
     styles = ["style/tokens.css", "style/base.css", "style/parts.css", f"style/{page.name}.css"]
+    if page.saves:
+        styles.append("style/save.css")
     return {
         "pages": [one for one in PAGES if one.listed],
         "first": assets.address(_FIRST),
         "styles": [assets.address(one) for one in styles if assets.has(one)],
         "module": assets.address(module),
+        "save": assets.address(_SAVE) if page.saves else None,
         "preloads": [assets.address(one) for one in assets.modules_of(module)[1:]],
         "icon": assets.address("style/icon.svg"),
     }

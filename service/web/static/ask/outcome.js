@@ -1,19 +1,14 @@
 // What became of a request: what it would hold, what it holds, or a no with what would do instead.
 import { facts, make } from "../core/dom.js";
-import { amount, counted, decimal, duration } from "../core/numbers.js";
+import { amount, decimal } from "../core/numbers.js";
 import { PagedTable } from "../core/table.js";
 import { offerCards } from "../reservation/offers.js";
-import { mostHeld } from "../reservation/sentence.js";
+import { heldWords } from "../reservation/sentence.js";
 
 /** @typedef {import("../core/times.js").Times} Times */
 
 /** @param {any} body of a reservation @param {Times} times */
-export function promiseWords(body, times) {
-  if (body.begin === undefined || body.begin === null) return "registered, without a promise.";
-  const spare = body.window ? body.window[1] - body.finish : 0;
-  const margin = spare > 0 ? `, ${duration(spare)} before its deadline` : ", right at its deadline";
-  return `up to ${counted(mostHeld(body), "bundle")}, ${times.span(body.begin, body.finish)}${body.window ? margin : ""}.`;
-}
+export const promiseWords = (body, times) => `${heldWords(body, times)}.`;
 
 /** What a dry run was granted. @param {any} body @param {Times} times */
 export const granted = (body, times) => make("section", { class: "panel outcome yes", "aria-label": "Preview" },

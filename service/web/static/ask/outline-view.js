@@ -42,7 +42,8 @@ export class OutlineView {
     this.answer = answer;
     const { meaning } = answer;
     const once = meaning?.runs === 1;
-    const shown = answer.lines.filter(([what]) => !(once && what === "last"));
+    const lines = /** @type {[string, string][]} */ (answer.lines);
+    const shown = lines.filter(([what]) => !(once && what === "last"));
     this.lines.replaceChildren(shown.length
       ? facts(shown.map(([what, said]) => [once && what === "first" ? "Window" : WORDS[what] ?? what, this.#said(what, said, meaning)]))
       : make("p", { text: "A best-effort session: nothing is promised, so nothing is planned." }));

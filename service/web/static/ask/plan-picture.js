@@ -86,10 +86,8 @@ export class PlanPicture extends EventTarget {
     this.skyline.mark = null;
     const taken = [...new Set(body.atoms.flatMap((/** @type {any} */ one) => Object.keys(one.bundle)))];
     if (taken.length && !taken.includes(this.resource)) await this.turn(String(taken[0]));
-    if (typeof body.begin === "number") {
-      const [from, to] = body.window ?? [body.begin, body.finish];
-      this.#look(Math.min(from, body.begin), Math.max(to, body.finish));
-    }
+    const [from, to] = body.window ?? [body.begin, body.finish];
+    if (typeof from === "number" && to !== null) this.#look(Math.min(from, body.begin), Math.max(to, body.finish ?? to));
     this.#drawGhost();
   }
 

@@ -7,7 +7,8 @@
  * @property {number|null} slot of the tenant
  * @property {string} state
  * @property {number} begin seconds from the origin
- * @property {number} finish
+ * @property {number} finish of what is planned
+ * @property {boolean} [isEndless] whether it goes on after that
  * @property {number|null} from of the window
  * @property {number|null} until
  * @property {number} peak most bundles held at once
@@ -17,6 +18,7 @@
 /** @param {any} body @returns {Bar[]} */
 export function barsOf(body) {
   let row = 0;
+  const endless = new Set(body.endless ?? []);
   return body.id.map((/** @type {string} */ id, /** @type {number} */ n) => {
     const tenant = body.tenants[body.tenant[n]];
     const rows = [];
@@ -28,7 +30,7 @@ export function barsOf(body) {
     }
     return made({
       id, tenant: tenant.name, slot: tenant.slot, state: body.states[body.state[n]],
-      begin: body.begin[n], finish: body.finish[n], from: body.window_from[n], until: body.window_until[n], rows,
+      begin: body.begin[n], finish: body.finish[n], isEndless: endless.has(n), from: body.window_from[n], until: body.window_until[n], rows,
     });
   });
 }
@@ -42,7 +44,7 @@ export function barOf(one, slot) {
   const rows = (one.atoms ?? []).flatMap((/** @type {any} */ atom) => atom.allocation).sort((/** @type {number[]} */ a, /** @type {number[]} */ b) => a[0] - b[0]).flat();
   if (!rows.length || one.begin === undefined || one.begin === null) return null;
   return made({
-    id: one.id, tenant: one.tenant, slot, state: one.state, begin: one.begin, finish: one.finish ?? rows.at(-2),
+    id: one.id, tenant: one.tenant, slot, state: one.state, begin: one.begin, finish: one.finish ?? rows.at(-2), isEndless: one.finish === null,
     from: one.window?.[0] ?? null, until: one.window?.[1] ?? null, rows,
   });
 }

@@ -91,7 +91,7 @@ export class Gantt {
   /** A reservation in a sentence. @param {Bar} bar */
   says(bar) {
     const window = bar.until === null || bar.from === null ? "" : `, window ${this.times.span(bar.from, bar.until)}`;
-    return `${bar.id}, tenant ${bar.tenant}, ${bar.state}, holds up to ${counted(bar.peak, "bundle")} ${this.times.span(bar.begin, bar.finish)}${window}`;
+    return `${bar.id}, tenant ${bar.tenant}, ${bar.state}, holds up to ${counted(bar.peak, "bundle")} ${this.times.span(bar.begin, bar.isEndless ? null : bar.finish)}${window}`;
   }
 
   /** @param {any} g @param {number} width @param {number} height */

@@ -26,7 +26,7 @@ export function ghostOf(reservation, resource) {
       add(end, -size * bundles);
     }
   }
-  const found = [];
+  const found = /** @type {{from: number, to: number, amount: number}[]} */ ([]);
   let held = 0;
   let from = 0;
   for (const at of [...changes.keys()].sort((a, b) => a - b)) {

@@ -19,6 +19,7 @@ export class SvgPen {
     this.fillStyle = "#000";
     this.strokeStyle = "#000";
     this.lineWidth = 1;
+    this.globalAlpha = 1;
     this.font = "12px sans-serif";
     this.textAlign = "left";
     this.textBaseline = "middle";
@@ -29,6 +30,7 @@ export class SvgPen {
   #put(name, settings) {
     const made = document.createElementNS(SPACE, name);
     for (const [key, value] of Object.entries(settings)) made.setAttribute(key, String(value));
+    if (this.globalAlpha < 1) made.setAttribute("opacity", String(this.globalAlpha));
     this.target.append(made);
     return made;
   }

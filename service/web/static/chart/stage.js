@@ -32,6 +32,7 @@ export class Stage {
     this.asked = false;
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
+    Object.assign(this.canvas, { stage: this });
     host.prepend(this.canvas);
     host.dataset.picture = "";
     this.g = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d", { alpha: false }));

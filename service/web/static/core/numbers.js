@@ -34,7 +34,7 @@ export function secondsOf(text) {
   return parts.length ? parts.reduce((sum, [, n, unit]) => sum + Number(n) * UNITS[unit], 0) : Number(text);
 }
 
-/** Seconds as people say them: "2 h 5 min". @param {number} seconds */
+/** Seconds as people say them: "2 h 5 min". @param {number} seconds @returns {string} */
 export function duration(seconds) {
   if (seconds < 0) return `−${duration(-seconds)}`;
   const parts = [];

@@ -23,7 +23,7 @@ export class Times extends EventTarget {
     /** Seconds from the origin, as last heard from the server. */
     this.now = 0;
     this.heard = performance.now();
-    this.#prepare();
+    this.formats = this.#prepare();
   }
 
   get zone() {
@@ -38,7 +38,7 @@ export class Times extends EventTarget {
   toggle() {
     this.choice = this.choice === "cluster" ? "viewer" : "cluster";
     localStorage.setItem(CHOICE, this.choice);
-    this.#prepare();
+    this.formats = this.#prepare();
     this.dispatchEvent(new Event("change"));
   }
 
@@ -54,10 +54,11 @@ export class Times extends EventTarget {
     return this.now + (performance.now() - this.heard) / 1000;
   }
 
+  /** How the zone shown writes instants. */
   #prepare() {
     /** @param {Intl.DateTimeFormatOptions} options */
     const of = (options) => new Intl.DateTimeFormat("en-GB", { timeZone: this.zone, hourCycle: "h23", ...options });
-    this.formats = {
+    return {
       clock: of({ hour: "2-digit", minute: "2-digit" }),
       seconds: of({ hour: "2-digit", minute: "2-digit", second: "2-digit" }),
       day: of({ weekday: "short", day: "numeric", month: "short" }),
@@ -86,8 +87,9 @@ export class Times extends EventTarget {
     return `${this.day(seconds)} ${this.clock(seconds)}`;
   }
 
-  /** "Mon, 5 Jan 08:47 – 09:30". @param {number} from @param {number} to */
+  /** "Mon, 5 Jan 08:47 – 09:30". @param {number} from @param {number|null} to null: it has no end */
   span(from, to) {
+    if (to === null) return `from ${this.full(from)}, without an end`;
     const end = this.day(from) === this.day(to) ? this.clock(to) : this.full(to);
     return `${this.full(from)} – ${end}`;
   }

@@ -141,7 +141,15 @@ export class MachineMap {
     canvas.height = Math.round(height * ratio);
     const g = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    machines.forEach((machine, index) => {
+    this.#drawCells(g, block);
+    const painter = { draw: (/** @type {any} */ pen) => this.#drawCells(pen, block) };
+    Object.assign(canvas, { stage: { width: room, height, painter } });
+  }
+
+  /** @param {CanvasRenderingContext2D} g @param {Block} block */
+  #drawCells(g, block) {
+    const side = this.size + GAP;
+    block.machines.forEach((machine, index) => {
       const [x, y] = [(index % block.columns) * side + GAP / 2, Math.floor(index / block.columns) * side + GAP / 2];
       this.#drawCell(g, machine, x, y);
     });

@@ -162,7 +162,7 @@ await attempt($("trouble"), async () => {
 followSkyline(skyline, series, shell);
 offerPictures(skyline, gantt, shell);
 planKeys({ span, skyline, gantt, shell, lists, pane, series, showAlone });
-gantt.onopen = (bar) => pane.open(bar.id);
+gantt.onopen = (/** @type {import("../chart/bars.js").Bar} */ bar) => pane.open(bar.id);
 if (shown.sel) await pane.open(shown.sel, false);
 whenChanged(shell.live, (kinds) => attempt($("trouble"), () => refresh(kinds)), { least: 1000, kinds: ["commit", "reset", "cluster", "start"] });
 document.body.dataset.ready = "";

@@ -24,7 +24,7 @@ function pageBefore() {
  * @throws {Problem}
  */
 async function whose(secret) {
-  const headers = secret === undefined ? {} : { Authorization: `Bearer ${secret}` };
+  const headers = /** @type {Record<string, string>} */ (secret === undefined ? {} : { Authorization: `Bearer ${secret}` });
   let answer;
   try {
     answer = await fetch("/v1/user", { headers, cache: "no-store" });

@@ -18,6 +18,7 @@ export class Lists {
     this.keep = keep;
     /** @type {any[]|null} */
     this.refused = null;
+    this.tableName = "";
     $("find").value = shown.q;
     $("order").value = shown.order;
     this.#listen();
@@ -144,7 +145,7 @@ export class Lists {
         { title: "tenant", of: (bar) => bar.tenant },
         { title: "state", of: (bar) => stateOf(bar.state), sort: (bar) => bar.state },
         { title: "begin", of: (bar) => times.full(bar.begin), sort: (bar) => bar.begin },
-        { title: "end", of: (bar) => times.full(bar.finish), sort: (bar) => bar.finish },
+        { title: "end", of: (bar) => (bar.isEndless ? "no end" : times.full(bar.finish)), sort: (bar) => bar.finish },
         { title: "window", of: (bar) => (bar.until === null ? "" : times.span(bar.from, bar.until)), sort: (bar) => bar.until },
         { title: "most held", of: (bar) => count(bar.peak), sort: (bar) => bar.peak, number: true },
       ],

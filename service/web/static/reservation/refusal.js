@@ -21,20 +21,21 @@ export class RefusalView {
     this.cards = make("div");
     this.legend = make("div", { class: "legend" });
     this.host = make("div", { class: "picture skyline", tabindex: "0", role: "group", "aria-label": "Skyline around the instant at which there was no room" });
-    this.#span();
+    this.span = new Span(0, 1);
+    this.window = /** @type {[number, number]|null} */ (null);
+    this.#look();
     this.skyline = new Skyline(this.host, this.span, view.shell.times);
     this.skyline.onpoint = (text) => { this.says.textContent = text || this.rest; };
     this.rest = "";
   }
 
   /** The time that is shown: the window, and some of either side. */
-  #span() {
+  #look() {
     const { body, shell } = this.view;
     const at = body.binding?.at ?? shell.times.present();
     this.window = windowOf(body.expression);
     const [from, to] = this.window ?? [at - 3600, at + 3600];
     const margin = Math.max((to - from) * 0.3, 1800);
-    this.span ??= new Span(0, 1);
     this.span.first = 0;
     this.span.last = Infinity;
     this.span.show(Math.max(0, Math.min(from, at) - margin), Math.max(to, at) + margin);
@@ -151,8 +152,9 @@ export class RefusalView {
       if (place) place.textContent = text;
       this.skyline.ghost = ghostOf(body, this.skyline.data?.resource ?? "cpu");
       this.span.first = Math.min(this.span.first, body.begin);
-      this.span.last = Math.max(this.span.last, body.finish);
-      this.span.show(Math.min(this.span.from, body.begin), Math.max(this.span.to, body.finish + 600));
+      const finish = body.finish ?? body.window?.[1] ?? body.begin;
+      this.span.last = Math.max(this.span.last, finish);
+      this.span.show(Math.min(this.span.from, body.begin), Math.max(this.span.to, finish + 600));
       this.skyline.stage.ask();
       say(text);
     });
@@ -190,7 +192,7 @@ export class RefusalView {
     this.offers = refusal.offers ?? [];
     this.fits = false;
     this.skyline.ghost = [];
-    this.#span();
+    this.#look();
     await this.show();
     const news = this.offers.length ? counted(this.offers.length, "new offer") : "There is no new offer";
     const text = `The room is gone meanwhile. ${view.shell.times.inText(refusal.detail)}. ${news}.`;

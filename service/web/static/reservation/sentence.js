@@ -2,7 +2,7 @@
 import { counted, duration } from "../core/numbers.js";
 
 /** Most bundles that it holds at once. @param {any} body */
-export function mostHeld(body) {
+function mostHeld(body) {
   /** @type {Map<number, number>} */
   const changes = new Map();
   for (const [start, end, bundles] of body.atoms.flatMap((/** @type {any} */ atom) => atom.allocation)) {
@@ -18,6 +18,21 @@ export function mostHeld(body) {
   return most;
 }
 
+/** Whether it is a best-effort session, for which nothing is planned. @param {any} body */
+const isSession = (body) => body.finish === null && !body.window;
+
+/** How long before its deadline it ends; nothing where it has no end or no deadline. @param {any} body */
+function marginOf(body) {
+  if (!body.window || typeof body.finish !== "number") return "";
+  const spare = body.window[1] - body.finish;
+  return spare > 0 ? `, ${duration(spare)} before its deadline` : ", right at its deadline";
+}
+
+/** What it holds most, when, and how long before its deadline. @param {any} body @param {import("../core/times.js").Times} times */
+export const heldWords = (body, times) =>
+  (isSession(body) ? "nothing of its own: a session runs on what promises leave free"
+    : `up to ${counted(mostHeld(body), "bundle")}, ${times.span(body.begin, body.finish)}${marginOf(body)}`);
+
 /**
  * @param {any} body of `GET /v1/reservations/{id}`
  * @param {import("../core/times.js").Times} times
@@ -25,16 +40,15 @@ export function mostHeld(body) {
 export function sentenceOf(body, times) {
   const now = times.present();
   const held = counted(mostHeld(body), "bundle");
-  const spare = body.window ? body.window[1] - body.finish : null;
-  const margin = spare === null ? "" : spare > 0 ? `, ${duration(spare)} before its deadline` : ", right at its deadline";
-  const when = body.finish === undefined || body.finish === null ? "" : times.span(body.begin, body.finish);
+  const when = typeof body.begin === "number" ? times.span(body.begin, body.finish ?? null) : "";
+  if (isSession(body) && ["accepted", "active"].includes(body.state)) return `It holds ${heldWords(body, times)}.`;
   switch (body.state) {
     case "accepted": {
       const wait = body.begin - now;
-      return `Promised: up to ${held}, ${when}${margin}.${wait > 0 ? ` It begins in ${duration(wait)}.` : ""}`;
+      return `Promised: ${heldWords(body, times)}.${wait > 0 ? ` It begins in ${duration(wait)}.` : ""}`;
     }
     case "active":
-      return `Running since ${times.full(body.begin)}, up to ${held}; it ends ${times.full(body.finish)}${margin}.`;
+      return `Running since ${times.full(body.begin)}, up to ${held}; it ${body.finish === null ? "has no end" : `ends ${times.full(body.finish)}${marginOf(body)}`}.`;
     case "completed":
       return `Completed: it held up to ${held}, ${when}.`;
     case "degraded":

@@ -27,7 +27,7 @@ export class Strip {
     this.lanes = body.atoms.map((/** @type {any} */ atom) => ({
       name: atom.name ?? atom.path,
       bar: {
-        id: atom.path, tenant: body.tenant, slot, state: body.state, begin: body.begin, finish: body.finish,
+        id: atom.path, tenant: body.tenant, slot, state: body.state, begin: body.begin, finish: body.finish ?? atom.allocation.at(-1)?.[1] ?? body.begin,
         from: body.window?.[0] ?? null, until: body.window?.[1] ?? null,
         peak: Math.max(1, ...atom.allocation.map((/** @type {number[]} */ row) => row[2])), rows: atom.allocation.flat(),
       },

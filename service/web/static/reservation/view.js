@@ -31,6 +31,7 @@ export class ReservationView {
     /** @type {any} */
     this.explanation = null;
     this.slot = /** @type {number|null} */ (null);
+    this.refusal = /** @type {RefusalView|undefined} */ (undefined);
     this.isOver = false;
     /** Whether the user is changing it: what is heard of that is no news. */
     this.isChanging = false;
@@ -125,7 +126,7 @@ export class ReservationView {
 
   #explained() {
     const told = this.explanation;
-    if (!told?.detail) return null;
+    if (!told?.detail || !this.body.atoms.length) return null;
     const { times } = this.shell;
     const slack = told.slack ? [["may move earlier by", duration(told.slack.before)], ["may move later by", duration(told.slack.after)]] : [];
     const others = (told.alternatives ?? []).filter((/** @type {any} */ one) => !one.taken && typeof one.begin === "number");
