@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.cases.service.posting import message, read_answer
-from bench.cases.service.processes import served
+from bench.cases.service.load.posting import message, read_answer
+from bench.cases.service.load.processes import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext

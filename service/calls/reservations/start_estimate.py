@@ -16,7 +16,7 @@ from service.access.user import User
 from service.calls.access.visibility import require_visible
 from service.dispatching.documents import read_document
 from service.store import ApplicationRow
-from service.store.rows.runs import ExecutorState
+from service.store.rows.run_records import ExecutorState
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
