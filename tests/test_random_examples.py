@@ -68,6 +68,7 @@ def test_no_test_goes_its_own_way() -> None:
         _TESTS / "soak.py",
         _TESTS / "end_to_end" / "kills" / "test_kill_mixed.py",
         _TESTS / "end_to_end" / "kills" / "test_executor_kills.py",
+        _TESTS / "end_to_end" / "kills" / "test_slurm_faults.py",
         _TESTS / "planner" / "plan" / "slots" / "test_slot_histories.py",
     ]
     own = [_TESTS / "conftest.py", *soaks, Path(__file__)]
