@@ -50,10 +50,15 @@ _ROWS: Final = {
     "items": {"type": "array", "items": _NUMBER, "minItems": 3, "maxItems": 3},
 }
 
+_PART_NAME: Final = {
+    "type": "string",
+    "description": "Its name, or in words what it needs; absent: it is the request itself.",
+}
+
 _ATOM: Final = _object(
     {
         "path": _TEXT,
-        "name": {"type": "string", "description": "What the request calls it; absent if nothing."},
+        "name": _PART_NAME,
         "bundle": {"type": "object"},
         "allocation": _ROWS,
         "released": _ROWS,
@@ -96,7 +101,7 @@ _BINDING: Final = {
         "needed": {"type": ["number", "string", "null"]},
         "free": {"type": ["number", "string", "null"]},
         "policy": _or_null("string"),
-        "name": {"type": "string", "description": "What the request calls it; absent if nothing."},
+        "name": _PART_NAME,
     },
 }
 
