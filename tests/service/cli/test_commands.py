@@ -277,7 +277,10 @@ def test_compare_sets_agents_side_by_side(day: tuple[Path, Path], tmp_path: Path
             ("r2", "capacity"),
             ("r3", "malformed"),
         ]
-    assert page.read_text().count("<svg") == 2
+    told = page.read_text()
+    assert told.count("<svg") == 2
+    assert "gree-l leaves out 2: 1 capacity, 1 malformed" in told
+    assert "capacity: the request needs at least 100 cpu at once" in told
 
 
 def test_unknown_agents_are_usage_errors(day: tuple[Path, Path]) -> None:
