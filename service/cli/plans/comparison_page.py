@@ -25,7 +25,7 @@ _LEGEND: Final = (
 
 
 def comparison_page(comparison: Comparison, title: str) -> str:
-    """Return the HTML of a comparison: in short, figures, skylines, requests, reasons, differences."""
+    """Return the HTML of a comparison: in short, figures, skylines, requests, reasons."""
     base = [run.agent for run in comparison.runs].index(comparison.baseline)
     documents = [run.document.to_json() for run in comparison.runs if run.document is not None]
     sections = [
