@@ -155,7 +155,7 @@ def test_when_it_starts_is_in_the_answer(server: str, folder: Path) -> None:
 def test_a_refusal_names_part_resource_and_holders(server: str, folder: Path) -> None:
     """What is needed, how long it is free and until when, and who holds it: in one sentence."""
     submitted(server, folder, "train-1", TRAINING.format(hours=3))
-    said = submitted(server, folder, "train-2", TRAINING.format(hours=3), code=REFUSED)
+    said = submitted(server, folder, "train-2", TRAINING.format(hours=4), code=REFUSED)
     assert re.search(
         r"train needs 8 gpu for 2h without a break; the longest free stretch is \S+, until "
         rf"{TIME}, for want of gpu; held by news \(1 reservation\)", " ".join(said.split())
