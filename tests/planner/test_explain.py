@@ -97,7 +97,8 @@ def test_amounts_over_time(resource: str, area: int, text: str) -> None:
 
 
 def test_a_time_before_the_origin() -> None:
-    """A sliding window may start before the plan does."""
+    """A sliding window may start before the plan does, or with it."""
+    assert time_text(0, TimeGrid(1000, 10)) == "the origin"
     assert time_text(-90, TimeGrid(1000, 10)) == "1m30s before the origin"
 
 
