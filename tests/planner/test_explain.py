@@ -60,7 +60,7 @@ def test_a_policy_is_named() -> None:
 
 
 def test_an_average_is_told_in_hours() -> None:
-    """A quarter of 16 cores for an hour is 4 core-hours."""
+    """A quarter of 16 cores for an hour is 4 cpu-hours."""
     cluster = minutes().policy(
         "capacity_over_time", name="fair", tenant="*", average=0.25, window="1h"
     )
