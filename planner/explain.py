@@ -12,10 +12,8 @@ _MIB_IN_GIB = 1024
 
 
 def part_text(binding: Binding) -> str:
-    """Return what a sentence calls the part that found no place: its name, if it has one."""
-    if binding.name is not None:
-        return binding.name
-    return f"atom {binding.path}" if binding.path else "the request"
+    """Return what a sentence calls the part that found no place."""
+    return "the request" if binding.name is None else binding.name
 
 
 def time_text(step: int, grid: TimeGrid, zone: str | None = None) -> str:

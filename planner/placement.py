@@ -78,7 +78,7 @@ class Binding:
     policy
         Name of the policy that refused, or None.
     name
-        What the request calls the atom at `path`, or None.
+        What people call the atom at `path` (`rdl.names.PartNames`); None is the request itself.
     """
 
     path: str

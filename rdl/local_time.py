@@ -62,9 +62,11 @@ def clock_words(at: datetime) -> str:
 def time_words(ms: int, grid: TimeGrid, zone: str | None = None) -> str:
     """Return a time with its zone: ``Mon 2026-11-23 18:12 (Europe/Berlin)``.
 
-    Where the plan has no origin it is the time from it: ``1h30m from the origin``.
+    Where the plan has no origin it is the time from it: ``1h30m from the origin``, ``the origin``.
     """
     if grid.origin is None:
+        if ms == 0:
+            return "the origin"
         side = "from" if ms >= 0 else "before"
         return f"{duration_text(abs(ms))} {side} the origin"
     name = zone or grid.zone or UTC_ZONE

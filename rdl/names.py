@@ -1,4 +1,4 @@
-"""What people call a part of a request: the names its source gives, instead of a path."""
+"""What people call a part of a request: its name, or words for what it needs; never a path."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from functools import lru_cache
 
 from rdl.errors import RdlError
 from rdl.expressions import Every, Expression, Graph, Window, children_of
+from rdl.part_words import words_of_part
 
-#: Part of a path that a canonical text with names has; others need not be read.
-_MARK = ": "
+#: What a canonical text with names has.
+_NAME_MARK = ": "
+#: What every atom of a canonical text begins with.
+_ATOM_MARK = "atom("
+#: What a path in a recurrence has.
+_RUN_MARK = "@"
 
 
 class PartNames:
-    """The names of the parts of one request.
+    """What the parts of one request are called, everywhere: refusals, offers, lists and pages.
 
     A part is called by the innermost name on the way to it, without that of the whole request, and
     with the numbers of the children below it (``train.0``); the occurrences of recurrences on the
-    way follow (``train@3``). Where several parts have the name, the path stands behind it.
+    way follow (``train@3``). Where several parts have the name, the path stands behind it. A part
+    without a name is called by what it needs (`rdl.part_words.words_of_part`), and the only atom of
+    a request by nothing: it is the request.
     """
 
     def __init__(self, expression: Expression) -> None:
@@ -26,7 +33,7 @@ class PartNames:
         self._counts: Counter[str] | None = None
 
     def at(self, path: str) -> str | None:
-        """Return what the part at a path is called, or None where nothing on the way is named.
+        """Return what the part at a path is called, or None where it is the request itself.
 
         Parameters
         ----------
@@ -50,7 +57,7 @@ class PartNames:
             elif not isinstance(parent, Every | Window):  # their one child needs no number
                 rest.append(number)
         if name is None:
-            return None if path else self._expression.name
+            return words_of_part(self._expression, path) if path else self._expression.name
         text = ".".join([name, *rest]) + "".join(occurrences)
         return text if self._count(name) == 1 else f"{text} ({path})"
 
@@ -68,7 +75,7 @@ def part_name(expression: Expression, path: str) -> str | None:
 
 def part_name_of_text(text: str, path: str) -> str | None:
     """Return what a part of a canonical text is called; None also where it cannot be read."""
-    if _MARK not in text:
+    if _NAME_MARK not in text and _RUN_MARK not in path and text.count(_ATOM_MARK) < 2:
         return None
     names = _names_of_text(text)
     return None if names is None else names.at(path)

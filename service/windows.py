@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -48,7 +48,12 @@ class HeldTimes(NamedTuple):
             "finish": None if endless else grid.seconds(self.finish),
             "finish_at": None if endless else _at(self.finish, grid),
             "window": None if self.window is None else [grid.seconds(one) for one in self.window],
+            "window_at": None if self.window is None else [_at(one, grid) for one in self.window],
         }
+
+    def beside(self, entry: Mapping[str, Any], grid: TimeGrid) -> dict[str, Any]:
+        """Return a document of the reservation with its times, and dates beside all seconds."""
+        return {**with_dates(entry, grid), **self.to_json(grid)}
 
 
 class UnreadWindow(NamedTuple):
@@ -112,6 +117,25 @@ def window_of(graph: WorkGraph) -> Window | None:
 def _at(step: int, grid: TimeGrid) -> str:
     """Return the date of a step; many reservations begin and end at the same ones."""
     return rfc3339_text(grid.instant_at(grid.ms(step)))
+
+
+def with_dates(entry: Mapping[str, Any], grid: TimeGrid) -> dict[str, Any]:
+    """Return a document of a reservation with the dates of each allocation, row by row."""
+    atoms = [
+        {
+            **atom,
+            "allocation_at": [
+                [_date(begin, grid), _date(end, grid)] for begin, end, _ in atom["allocation"]
+            ],
+        }
+        for atom in entry["atoms"]
+    ]
+    return {**entry, "atoms": atoms}
+
+
+@lru_cache(maxsize=16_384)
+def _date(seconds: float, grid: TimeGrid) -> str:
+    return rfc3339_text(grid.instant_at(round(seconds * 1000)))
 
 
 def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes:

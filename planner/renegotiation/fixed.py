@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.explain import bundles_text
 from planner.reservations.reservation import AtomAllocation, Rows
 from planner.reservations.rows import merge
 from rdl.compile.shapes import is_reachable
+from rdl.expressions import Expression
+from rdl.names import part_name
 from rdl.resources import Resources
 
 #: g, h, multiple, lease and work of an atom, in steps and bundle-steps.
@@ -17,7 +20,23 @@ Numbers = tuple[int, int, int, int, int]
 
 
 class PastChangedError(ValueError):
-    """What was held before now contradicts the new request."""
+    """What was held before now contradicts the new request.
+
+    Parameters
+    ----------
+    path
+        The part that the message speaks of and does not name; None where it names it.
+    """
+
+    def __init__(self, message: str, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+    def detail(self, expression: Expression) -> str:
+        """Return the message with what a request calls the part."""
+        if self.path is None:
+            return str(self)
+        return f"{part_name(expression, self.path) or 'the request'} {self}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +85,7 @@ class FixedAtom:
         alive = _alive(past, now)
         height = sum(count for _, count in alive)
         if int(past[:, 2].max()) > h:
-            raise PastChangedError(f"atom {atom.path} has held {int(past[:, 2].max())} bundles")
+            raise PastChangedError(f"has held {bundles_text(int(past[:, 2].max()))}", atom.path)
         delay = 0
         while True:
             rows = merge(np.concatenate([past, _continuation(alive, now, delay, numbers)]))
@@ -77,8 +96,9 @@ class FixedAtom:
                 return cls(atom.bundle, atom.label, rows, left, first, end)
             if left < 0 or not height:
                 raise PastChangedError(
-                    f"atom {atom.path} holds {held} bundle-steps until its leases end; the new "
-                    f"work of {work} cannot be made of that"
+                    f"holds {held} bundle-steps until its leases end; the new work of {work} "
+                    "cannot be made of that",
+                    atom.path,
                 )
             delay += 1
 

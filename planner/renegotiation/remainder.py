@@ -144,13 +144,13 @@ class _Cutter:
             case Every(same_offset=False) if self.held:
                 return self._every(expression, old, new, anchor)
             case Every() | Void():
-                raise PastChangedError(f"the recurrence at {old} has begun and keeps its rows")
+                raise PastChangedError("has begun and keeps its rows", old)
 
     def _every(self, every: Every, old: str, new: str, anchor: Instant | None) -> Expression | None:
         """Return the occurrences that are not fixed, each a recurrence that comes once."""
         child = _child(old, 0)
         if "@" in child:
-            raise PastChangedError(f"the recurrence at {old} stands in another and keeps its rows")
+            raise PastChangedError("stands in another recurrence and keeps its rows", old)
         numbers = {int(one[len(child) + 1 :].partition(".")[0]) for one in self._under(child)}
         by_clock = isinstance(every.anchor, TimeOfDay)
         base = every.anchor if every.anchor is not None and not by_clock else anchor
@@ -173,7 +173,7 @@ class _Cutter:
                     self.paths.append((f"{_child(new, len(parts))}.0@0", path))
                     parts.append(replace(once, anchor=begin))
             elif not self._all_fixed(path):
-                raise PastChangedError(f"occurrence {k} at {old} has begun and keeps its rows")
+                raise PastChangedError("has begun and keeps its rows", path)
         return AllOf(tuple(parts)) if parts else None
 
     def _from(self, start: Instant, expression: Expression) -> Window:
@@ -255,7 +255,9 @@ class _Cutter:
             elif self._has_begun(second):
                 begins = self._begin(second)
                 if begins < self.now:
-                    raise PastChangedError(f"{second} has begun, and {first} before it is not done")
+                    raise PastChangedError(
+                        "has begun, and what stands before it is not done", second
+                    )
                 start, end = found.get(edge.before, (0, None))
                 latest = begins - gap if end is None else min(end, begins - gap)
                 found[edge.before] = (start, latest)
@@ -298,7 +300,7 @@ class _Cutter:
         """Return the option of an `any` that has begun."""
         begun = [index for index in range(count) if self._has_begun(_child(path, index))]
         if len(begun) != 1:
-            raise PastChangedError(f"more than one option of the any at {path} has been held")
+            raise PastChangedError("more than one option of an any has been held")
         return begun[0]
 
     def _is_done(self, expression: Expression, path: str) -> bool:

@@ -31,6 +31,7 @@ from planner.value import options_of
 from planner.view import PlanView
 from rdl.errors import RdlError
 from rdl.oracle.satisfaction import Violation, check
+from rdl.text.parser import parse
 from rdl.work_graph import (
     ANY,
     ATOM,
@@ -159,7 +160,8 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  
         context = plan.cluster.context(plan.grid, request.submitted_ms)
         remainder = remainder_of(request, begun, context, plan.now)
     except PastChangedError as error:
-        answer = PlacementResult(Code.PAST_CHANGED, str(error))
+        asked = parse(plan.table.read(number).expression)
+        answer = PlacementResult(Code.PAST_CHANGED, error.detail(asked))
         return PreparedUpdate(request, view, {}, answer=answer, has_begun=True)
     except RdlError as error:
         answer = PlacementResult(Code(error.code), f"what is left to do cannot be planned: {error}")
@@ -213,14 +215,14 @@ def begun_of(graph: WorkGraph, before: Holding, now: int) -> dict[str, FixedAtom
         if not len(past):
             continue
         if atom.shifts != (0,) or "@" in atom.path:
-            raise PastChangedError(f"the recurrence at {atom.path} has begun and keeps its rows")
+            raise PastChangedError("has begun and keeps its rows", atom.path)
         vertex = vertices.get(atom.path)
         if vertex is None:
-            raise PastChangedError(f"atom {atom.path} has begun and is no longer asked for")
+            raise PastChangedError("has begun and is no longer asked for", atom.path)
         row = graph.vertices[vertex]
         label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
         if graph.bundles[row[BUNDLE]] != atom.bundle or label != atom.label:
-            raise PastChangedError(f"atom {atom.path} has begun with other bundles or machines")
+            raise PastChangedError("has begun with other bundles or machines", atom.path)
         g, h, multiple, lease, work = row[[MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK]].tolist()
         numbers = (g, h, multiple, lease, work)
         found[atom.path] = FixedAtom.of(atom, past, numbers, now)

@@ -94,7 +94,7 @@ def move_of(
         context = plan.cluster.context(plan.grid, request.submitted_ms)
         rest = remainder_of(request, fixed, context, plan.now, held)
     except PastChangedError as error:
-        return PlacementResult(Code.PAST_CHANGED, str(error))
+        return PlacementResult(Code.PAST_CHANGED, error.detail(request.graph.expression))
     except RdlError as error:
         return PlacementResult(Code(error.code), f"what is left cannot be planned: {error}")
     return Move(commitment, request, fixed, rest, plan.cluster.max_period_ms)
@@ -132,7 +132,7 @@ def _part_begun(plan: Plan, commitment: Commitment, request: Request) -> dict[st
         elif path in numbers:
             found[path] = FixedAtom.of(atom, past, numbers[path], plan.now)
         else:
-            raise PastChangedError(f"atom {path} has begun and is no longer asked for")
+            raise PastChangedError("has begun and is no longer asked for", path)
     return found
 
 

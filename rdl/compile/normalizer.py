@@ -172,10 +172,10 @@ class Normalizer:
             numbers, shortest = numbers_of(atom, self._grid)
         part = VertexDraft(ATOM, atom, path, scope.start, scope.end, shortest)
         part.numbers, part.shifts = numbers, scope.shifts
-        note = rounding_note(atom, path, numbers, self._grid.step_ms)
+        note = rounding_note(atom, numbers, self._grid.step_ms)
         if note is not None:
-            called = self._names.at(path) if path else None
-            self.notes.append(note if called is None else called + note.removeprefix(path))
+            called = self._names.at(path)
+            self.notes.append(note if called is None else f"{called}: {note}")
         if unfit is not None:
             blame(part, Finding(atom, path, UNSATISFIABLE, *unfit))
         return part

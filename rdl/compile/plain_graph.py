@@ -52,7 +52,9 @@ def plain_graph(expression: Expression, context: CompileContext) -> WorkGraph | 
     lease, work = min(numbers.lease, FAR), min(numbers.work, FAR)
     shape = (shortest, 0, numbers.g, numbers.h, numbers.multiple, lease, work, -1)
     row = (ATOM, -1, *window, *shape, 0, 1, 0, 0, 0, 1, 0, -1, int(numbers.handover))
-    note = rounding_note(atom, atom.name or _PATH, numbers, context.grid.step_ms)
+    note = rounding_note(atom, numbers, context.grid.step_ms)
+    if note is not None and atom.name is not None:
+        note = f"{atom.name}: {note}"
     return WorkGraph(
         expression=expression,
         grid=context.grid,

@@ -58,7 +58,7 @@ def numbers_of(atom: Atom, grid: TimeGrid, most: int | None = None) -> tuple[Num
     return numbers, min(shortest, FAR)
 
 
-def rounding_note(atom: Atom, path: str, numbers: Numbers, step_ms: int) -> str | None:
+def rounding_note(atom: Atom, numbers: Numbers, step_ms: int) -> str | None:
     """Return what the grid made of lease and work, or None where it kept them."""
     lease, work = numbers.lease, numbers.work
     said = []
@@ -67,9 +67,7 @@ def rounding_note(atom: Atom, path: str, numbers: Numbers, step_ms: int) -> str 
     if work * step_ms != atom.work_ms:
         kept = seconds_of(work * step_ms)
         said.append(f"work {seconds_of(atom.work_ms)} -> {kept} bundle-seconds")
-    if not said:
-        return None
-    return f"{path}: {', '.join(said)}" if path else ", ".join(said)
+    return ", ".join(said) or None
 
 
 def gap_steps(gap: Gap | None, grid: TimeGrid) -> tuple[int, int]:

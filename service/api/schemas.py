@@ -50,12 +50,24 @@ _ROWS: Final = {
     "items": {"type": "array", "items": _NUMBER, "minItems": 3, "maxItems": 3},
 }
 
+_DATES: Final = {
+    "type": "array",
+    "description": "[start, end] of each row of the allocation.",
+    "items": {"type": "array", "items": _INSTANT, "minItems": 2, "maxItems": 2},
+}
+
+_PART_NAME: Final = {
+    "type": "string",
+    "description": "Its name, or in words what it needs; absent: it is the request itself.",
+}
+
 _ATOM: Final = _object(
     {
         "path": _TEXT,
-        "name": {"type": "string", "description": "What the request calls it; absent if nothing."},
+        "name": _PART_NAME,
         "bundle": {"type": "object"},
         "allocation": _ROWS,
+        "allocation_at": _DATES,
         "released": _ROWS,
     },
     "path",
@@ -96,7 +108,7 @@ _BINDING: Final = {
         "needed": {"type": ["number", "string", "null"]},
         "free": {"type": ["number", "string", "null"]},
         "policy": _or_null("string"),
-        "name": {"type": "string", "description": "What the request calls it; absent if nothing."},
+        "name": _PART_NAME,
     },
 }
 
@@ -132,6 +144,11 @@ _RESERVATION: Final = _object(
             "type": ["array", "null"],
             "items": _NUMBER,
             "description": "From when and until when its request lets it run, in seconds.",
+        },
+        "window_at": {
+            "type": ["array", "null"],
+            "items": _INSTANT,
+            "description": "The same as dates.",
         },
         "held_until": {"type": "number", "description": "It ends then unless it is accepted."},
         "history": _list({"type": "object"}),

@@ -25,7 +25,7 @@ from service.commits.changes.offer_requests import refusal_with_requests
 from service.config import ServiceConfig
 from service.replication.replica import Replica
 from service.store.log.archive import ArchivedRow
-from service.windows import HeldTimes, WindowBook
+from service.windows import HeldTimes, WindowBook, with_dates
 
 logger = logging.getLogger("agenda.service")
 
@@ -135,6 +135,10 @@ def _row(
         rows = [atom.all_rows() for atom in one.atoms if len(atom.rows)]
         begin_ms = min((grid.ms(int(part[:, 0].min())) for part in rows), default=0)
         end_ms = max((grid.ms(int(part[:, 1].max())) for part in rows), default=0)
-        body = {**one.to_json(grid), **times, "history": list(history_of(one, grid))}
+        body = {
+            **with_dates(one.to_json(grid), grid),
+            **times,
+            "history": list(history_of(one, grid)),
+        }
     text = msgspec.json.encode(body)
     return ArchivedRow(one.id, one.tenant, one.queue, state.value, begin_ms, end_ms, clock_ms, text)

@@ -95,6 +95,14 @@ STAGES = "window(order(atom(<1 cpu>, 1, 10, 240, 2400), atom(<1 cpu>, 1, 20, 120
 EXAMPLE_RESERVATION = reservation(
     "r1", STAGES, {"0.0": [[440, 680, 10]], "0.1": [[680, 800, 20]]}, promise="pooled"
 )
+_PART_NAMES = (
+    "1 to 10 x <1 cpu> for 40m of work (first of order)",
+    "1 to 20 x <1 cpu> for 40m of work (second of order)",
+)
+EXAMPLE_RESERVATION["atoms"] = [
+    {"path": atom["path"], "name": called, **atom}
+    for atom, called in zip(EXAMPLE_RESERVATION["atoms"], _PART_NAMES, strict=True)
+]
 EXAMPLE_METRICS = {
     "runtime_ms": 0.1,
     "acceptance": 1.0,

@@ -36,8 +36,8 @@ def test_a_shortage_says_how_much_of_what_and_when() -> None:
     asked = "window(atom(<1500m cpu>, 4, 4, 1h, 4h), 0, 1h)"
     sentence = refusal_of(minutes(), asked, HALF_HOUR.format(bundle="<1 cpu>"))
     assert sentence == (
-        "atom 0 needs at least 6 cpu at once; 4 cpu is left at 30m from the origin, where least "
-        "is free"
+        "the request needs at least 6 cpu at once; 4 cpu is left at 30m from the origin, where "
+        "least is free"
     )
 
 
@@ -47,7 +47,7 @@ def test_times_are_dates_where_there_is_a_calendar() -> None:
     asked = "window(all(atom(<4 GiB memory>, 4, 4, 1h, 4h)), 0, 1h)"
     sentence = refusal_of(cluster, asked, HALF_HOUR.format(bundle="<2 GiB memory>"))
     assert sentence == (
-        "atom 0.0 needs at least 16 GiB memory at once; 8 GiB memory is left at "
+        "the request needs at least 16 GiB memory at once; 8 GiB memory is left at "
         "Mon 2026-01-05 09:30 (UTC), where least is free"
     )
 
@@ -60,12 +60,14 @@ def test_a_policy_is_named() -> None:
 
 
 def test_an_average_is_told_in_hours() -> None:
-    """A quarter of 16 cores for an hour is 4 core-hours."""
+    """A quarter of 16 cores for an hour is 4 cpu-hours."""
     cluster = minutes().policy(
         "capacity_over_time", name="fair", tenant="*", average=0.25, window="1h"
     )
     sentence = refusal_of(cluster, "window(atom(<1 cpu>, 5, 5, 1h, 5h), 0, 1h)")
-    assert sentence.startswith("atom 0 takes 5 cpu-hours; policy fair leaves 4 cpu-hours in its")
+    assert sentence.startswith(
+        "the request takes 5 cpu-hours; policy fair leaves 4 cpu-hours in its"
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,8 @@ def test_amounts_over_time(resource: str, area: int, text: str) -> None:
 
 
 def test_a_time_before_the_origin() -> None:
-    """A sliding window may start before the plan does."""
+    """A sliding window may start before the plan does, or with it."""
+    assert time_text(0, TimeGrid(1000, 10)) == "the origin"
     assert time_text(-90, TimeGrid(1000, 10)) == "1m30s before the origin"
 
 

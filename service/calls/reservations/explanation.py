@@ -20,6 +20,7 @@ from rdl.compile.compiler import compile_source
 from rdl.durations import rfc3339_text
 from rdl.errors import RdlError
 from rdl.local_time import zone_of_text
+from rdl.names import part_name
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import MIN_HEIGHT
 from service.access.user import User
@@ -161,7 +162,8 @@ def _in_the_way(plan: Plan, placement: _Placement, earliest: int) -> Binding | N
         short = np.flatnonzero(free < needed)
         if len(short) and (found is None or first + int(short[-1]) > found[0]):
             step, left = first + int(short[-1]), int(free[short[-1]])
-            binding = Binding(atom.path, "capacity", step, resource, needed, left)
+            name = part_name(request.graph.expression, atom.path)
+            binding = Binding(atom.path, "capacity", step, resource, needed, left, name=name)
             found = step, binding
     return None if found is None else found[1]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def with_times(
     runtime: Runtime, entries: Sequence[dict[str, Any]], grid: TimeGrid
 ) -> list[dict[str, Any]]:
-    """Return documents of reservations and refusals; those of reservations with their times.
+    """Return documents of reservations and refusals; those of reservations with times and dates.
 
     `window` is from when and until when the request lets it run, `begin` and `finish` the ends of
     what it holds (`finish` is null for what has no end).
@@ -38,8 +38,8 @@ def with_times(
             shown.append(entry)
             continue
         _, (begin, finish), window = next(told)
-        times = HeldTimes(begin, finish, window).to_json(grid)
+        told_entry = HeldTimes(begin, finish, window).beside(entry, grid)
         if number in holds:
-            times["held_until"] = holds[number].until
-        shown.append({**entry, **times})
+            told_entry["held_until"] = holds[number].until
+        shown.append(told_entry)
     return shown

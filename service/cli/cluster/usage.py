@@ -26,7 +26,7 @@ from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import listing_options, print_listing
 
 #: The unit that people use for a resource, and how many of an amount's are one.
-_UNITS: Final = {CPU: ("core-hours", 1000), MEMORY: ("GiB-hours", 1024)}
+_UNITS: Final = {CPU: ("cpu-hours", 1000), MEMORY: ("GiB-hours", 1024)}
 _HOUR_S: Final = 3600
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,9 +10,10 @@ import click
 
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.forms.table_text import printable
+from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
 from service.cli.plans.metric_tables import print_metrics
 from service.cli.plans.plan import limits_of, read_day
-from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows, short_why
+from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
 from service.cli.terminal.errors import as_cli_error, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR
 from service.cli.terminal.options import (
@@ -189,26 +189,14 @@ def _print(comparison: Comparison, form: str) -> None:
 
 def _print_left_out(comparison: Comparison) -> None:
     """Print how many requests each agent leaves out for what, and of the first ones why."""
-    reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
-    counts: list[str] = []
-    for run in comparison.runs:
-        left = run.left_out()
-        if left:
-            by_code = Counter(one.code for one in left).most_common()
-            told = ", ".join(f"{count:,} {code}" for code, count in by_code)
-            counts.append(f"{run.agent} leaves out {len(left):,}: {told}")
-        for one in left:
-            said = reasons.setdefault((one.id, one.tenant), {})
-            said.setdefault(f"{one.code}: {short_why(one.detail)}", []).append(run.agent)
+    counts, few = left_out_counts(comparison), left_out_reasons(comparison)
     if not counts:
         return
     click.echo()
     print_title("\n".join(counts))
-    # Those that only some leave out say most about the agents.
-    few = sorted(reasons, key=lambda one: sum(len(agents) for agents in reasons[one].values()))
-    for id_, tenant in few[:_TOLD]:
+    for (id_, tenant), reasons in few[:_TOLD]:
         click.echo(printable(f"{id_} ({tenant})"))
-        for why, agents in reasons[id_, tenant].items():
+        for why, agents in reasons.items():
             click.echo(printable(f"  {', '.join(agents)}: {why}"))
     if len(few) > _TOLD:
         click.echo(f"... and {len(few) - _TOLD:,} more; -o json lists all")

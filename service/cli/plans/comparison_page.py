@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from service.cli.plans.difference_tables import difference_rows
+from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
 from service.pictures.report import beside_html, folded_html, list_html, page_html, table_html
 
@@ -24,7 +25,7 @@ _LEGEND: Final = (
 
 
 def comparison_page(comparison: Comparison, title: str) -> str:
-    """Return the HTML of a comparison: in short, figures, skylines, requests, differences."""
+    """Return the HTML of a comparison: in short, figures, skylines, requests, reasons."""
     base = [run.agent for run in comparison.runs].index(comparison.baseline)
     documents = [run.document.to_json() for run in comparison.runs if run.document is not None]
     sections = [
@@ -40,6 +41,7 @@ def comparison_page(comparison: Comparison, title: str) -> str:
         ),
         ("Skylines", beside_html(documents)),
         ("Requests that agents answer differently", _disagreements(comparison)),
+        ("Why requests are left out", _reasons(comparison)),
         ("Who moved", "".join(_differences(run, comparison.baseline) for run in comparison.runs)),
     ]
     return page_html(title, sections)
@@ -91,6 +93,21 @@ def _disagreements(comparison: Comparison) -> str:
     header = ("id", "tenant", "weight", *(run.agent for run in comparison.runs))
     rows = [[one.id, one.tenant, one.weight, *one.answers] for one in found]
     return f"<p>{len(found):,} in all.</p>" + table_html(header, rows)
+
+
+def _reasons(comparison: Comparison) -> str:
+    """Return how many each agent leaves out for what, and why, request by request."""
+    counts = left_out_counts(comparison)
+    if not counts:
+        return "<p>None is.</p>"
+    rows = [
+        [id_, tenant, ", ".join(agents), why]
+        for (id_, tenant), reasons in left_out_reasons(comparison)
+        for why, agents in reasons.items()
+    ]
+    header = ("id", "tenant", "left out by", "why")
+    text = "Those that few agents leave out come first; a reason is said beside the agent's plan."
+    return list_html(counts) + f"<p>{text}</p>" + table_html(header, rows)
 
 
 def _differences(run: AgentRun, baseline: str) -> str:

@@ -237,8 +237,8 @@ class ReservationAnswer:
 
     def to_json(self) -> dict[str, object]:
         """Return what the client is sent."""
-        shown = self.reservation.to_json(self.grid)
-        return {**shown, **self.times.to_json(self.grid), "version": self.version}
+        shown = self.times.beside(self.reservation.to_json(self.grid), self.grid)
+        return {**shown, "version": self.version}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from tests.end_to_end.server_process import serving
 from tests.service.cli.command_line import agenda
 
 CLUSTER = """
+zone = "Europe/Berlin"
 step = "1m"
 horizon = "14d"
 
@@ -45,6 +46,9 @@ every(1d,
     ), 00:00, 06:00),
   days=[mon..fri], zone="Europe/Berlin", times=5)
 """
+
+#: A time as sentences say it where the cluster is.
+TIME = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d \(Europe/Berlin\)"
 
 TRAINING = "window(train: atom(<4 cpu, 1 gpu>, min=8, max=8, lease=2h, work=16h), +0, +{hours}h)\n"
 
@@ -130,11 +134,14 @@ def test_a_plan_offline_says_when(folder: Path) -> None:
 
 
 def test_a_request_is_posted_and_read_back(server: str, folder: Path) -> None:
-    """The answer names its parts and its times."""
+    """The answer names its parts and its times, by the clock of Berlin."""
     submitted(server, folder, "nightly", NIGHTLY)
     said = done("show", "nightly", "--server", server)
-    assert "extract" in said
-    assert "publish" in said
+    assert "extract@0" in said
+    assert "publish@0" in said
+    assert "times in Europe/Berlin" in said
+    dates = [row for atom in entry(server, "nightly")["atoms"] for row in atom["allocation_at"]]
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", date) for row in dates for date in row)
 
 
 def test_when_it_starts_is_in_the_answer(server: str, folder: Path) -> None:
@@ -146,23 +153,37 @@ def test_when_it_starts_is_in_the_answer(server: str, folder: Path) -> None:
 
 
 def test_a_refusal_names_part_resource_and_holders(server: str, folder: Path) -> None:
-    """Who held what it needed is one call further."""
+    """What is needed, how long it is free and until when, and who holds it: in one sentence."""
     submitted(server, folder, "train-1", TRAINING.format(hours=3))
-    said = submitted(server, folder, "train-2", TRAINING.format(hours=3), code=REFUSED)
-    assert "train" in said
-    assert "gpu" in said
+    said = submitted(server, folder, "train-2", TRAINING.format(hours=4), code=REFUSED)
+    assert re.search(
+        r"train needs 8 gpu for 2h without a break; the longest free stretch is \S+, until "
+        rf"{TIME}, for want of gpu; held by news \(1 reservation\)", " ".join(said.split())
+    ), said  # fmt: skip
     url = f"{server}/v1/reservations/train-2/explanation"
     with urllib.request.urlopen(url, timeout=30) as answer:
         holders = json.loads(answer.read())["holders"]
     assert any(one["tenant"] == "news" for one in holders)
 
 
+def test_a_part_without_a_name_is_called_by_what_it_needs(server: str, folder: Path) -> None:
+    """No answer says a path: neither the refusal nor the table of a reservation."""
+    gang = "atom(<4 cpu, 1 gpu>, {0}, {0}, 1h, {0}h)"
+    text = f"window(all({gang.format(1)}, {gang.format(9)}), +0, +3h)"
+    refused = submitted(server, folder, "pair", text, code=REFUSED)
+    assert "9 x <4 cpu, 1 gpu> for 1h (second of all)" in " ".join(refused.split())
+
+
+def test_offers_are_dates_and_read_the_same_each_time(server: str) -> None:
+    """Asked twice, a refused request has one offer in the same words, by the clock of Berlin."""
+    first, second = (done("offers", "--id", "train-2", "--server", server) for _ in range(2))
+    assert first == second
+    assert re.search(rf"it would fit if the deadline were {TIME}", " ".join(first.split())), first
+
+
 def test_an_offer_is_taken(server: str) -> None:
-    """A counter-offer is a whole request; sent back, it takes the place of the refused one."""
-    mine = client_library.Client(server)
-    with pytest.raises(client_library.RefusedError) as refused:
-        mine.submit(TRAINING.format(hours=3), id="train-2", tenant="news")
-    assert mine.accept(refused.value.offers[0]).state == "accepted"
+    """By its number; the reservation takes the place of the refusal."""
+    done("offers", "--id", "train-2", "--take", "1", "--server", server)
     assert entry(server, "train-2")["state"] == "accepted"
 
 

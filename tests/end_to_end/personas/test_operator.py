@@ -21,6 +21,7 @@ from tests.end_to_end.server_process import serving
 from tests.service.cli.command_line import agenda
 
 CLUSTER = """\
+zone = "Europe/Berlin"
 step = "1m"
 horizon = "7d"
 
@@ -128,11 +129,13 @@ def test_who_holds_what(server: str) -> None:
 
 
 def test_why_requests_were_refused(server: str) -> None:
-    """The list of refusals has the code of each, in its table and in its CSV."""
+    """The list of refusals has the code of each; one alone says what, by whom, and when here."""
     text = done("list", "--state", "refused", "-o", "csv", "--server", server)
     rows = {row["id"]: row for row in csv.DictReader(io.StringIO(text))}
     assert (rows["ads-2"]["code"], rows["lab-1"]["code"]) == ("capacity", "quota")
-    assert "small-lab" in done("show", "lab-1", "--server", server)
+    said = " ".join(done("show", "lab-1", "--server", server).split())
+    assert "the request needs at least 640 cpu at once; 320 cpu is left within policy" in said
+    assert re.search(r"small-lab at \w{3} \d{4}-\d\d-\d\d \d\d:\d\d \(Europe/Berlin\)", said), said
 
 
 def test_what_an_outage_would_do(server: str) -> None:

@@ -116,6 +116,12 @@ def test_panels_of_a_comparison_stand_in_one_order(page: str) -> None:
     assert set(orders[0]) == {"cpu", "gpu"}
 
 
+def test_a_comparison_says_why_requests_are_left_out(page: str) -> None:
+    """In a section of its own, with how many each agent leaves out for what."""
+    reasons = page.partition("<h2>Why requests are left out</h2>")[2].partition("<h2>")[0]
+    assert re.search(r"leaves out [\d,]+: |None is\.", reasons)
+
+
 def test_the_time_axis_ends_with_the_last_allocation(page: str) -> None:
     """A day in the horizon of a week takes the whole width: hours, not days."""
     assert re.search(r"hours from", page)

@@ -231,7 +231,10 @@ def test_what_the_grid_made_of_the_numbers() -> None:
         "all(atom(<1 cpu>, 1, 2, 90s, 270s), atom(<1 cpu>, 1, 1, 60, 60))", context
     )
 
-    assert graph.notes == ("0: lease 90s -> 2 steps, work 270 -> 360 bundle-seconds",)
+    assert graph.notes == (
+        "1 to 2 x <1 cpu> for 4m30s of work (first of all): lease 90s -> 2 steps, "
+        "work 270 -> 360 bundle-seconds",
+    )
     assert graph.vertices[0, [MIN_HEIGHT, MAX_HEIGHT, LEASE, WORK]].tolist() == [1, 2, 2, 6]
     assert graph.submitted == 1
     assert graph.vertices[0, START] == 1

@@ -7,8 +7,8 @@ from hypothesis import given
 
 from rdl.codecs.json_codec import from_json, to_json
 from rdl.errors import RdlError
-from rdl.expressions import Expression, children_of
-from rdl.names import part_name, part_name_of_text
+from rdl.expressions import Atom, Expression, children_of
+from rdl.names import PartNames, part_name, part_name_of_text
 from rdl.text.formatter import format_expression, format_pretty
 from rdl.text.parser import parse
 from tests.strategies import expressions
@@ -63,7 +63,7 @@ def test_a_definition_alone_is_a_part_of_a_graph() -> None:
         ("0@0.0.1.0", "train.0@0"),
         ("0@2.0.2.0", "copy@2 (0@2.0.2.0)"),
         ("0@2.0.2.1", "copy@2 (0@2.0.2.1)"),
-        ("0@1.0.3", None),
+        ("0@1.0.3", "1 x <1 cpu> for 1m (fourth of order, run 2)"),
     ],
 )
 def test_a_part_is_called_by_its_innermost_name(path: str, name: str | None) -> None:
@@ -77,9 +77,58 @@ def test_a_part_is_called_by_its_innermost_name(path: str, name: str | None) -> 
     assert part_name_of_text(text, path) == name
 
 
-def test_a_text_without_names_is_not_even_read() -> None:
-    """What has no name mark in it has no names."""
-    assert part_name_of_text("not RDL", "0") is None
+def test_the_only_part_of_a_request_is_the_request() -> None:
+    """One atom without a name needs no words of its own, and its text is not even read."""
+    assert part_name(parse(f"window(all({A}), 0, 9)"), "0.0") is None
+    assert part_name_of_text("not RDL, with one atom(", "0") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "words"),
+    [
+        (
+            "all(atom(<1 cpu>, 1, 1, 9, 9), atom(<1 cpu>, 2, 2, 1h, 2h))",
+            "1",
+            "2 x <1 cpu> for 1h (second of all)",
+        ),
+        (
+            f"order({A}, any({A}, window(atom(<2 gpu>, 1, 4, 1h, 5h), 0, 9h)))",
+            "1.1.0",
+            "1 to 4 x <2 gpu> for 5h of work (second of any, second of order)",
+        ),
+        (f"order({A}, any({A}, {A}))", "1", "any of 2 (second of order)"),
+        (f"order({A}, void(<1 cpu>, 3))", "1", None),
+        (f"all({A}, void(<1 cpu>, 3), {A})", "1", "void of up to 3 x <1 cpu> (second of all)"),
+        (f"every(1d, {A})", "0@3", "run 4 of the request"),
+        (f"every(1d, all({A}, {A}))", "0@*.1", "1 x <1 cpu> for 1m (second of all)"),
+        (f"all({A}, all({A}, all({A}, all({A}))))", "1.1.1.0", "1 x <1 cpu> for 1m (1.1.1.0)"),
+        (f"all({', '.join([A] * 23)})", "10", "1 x <1 cpu> for 1m (11th of all)"),
+        (f"all({', '.join([A] * 23)})", "21", "1 x <1 cpu> for 1m (22nd of all)"),
+    ],
+)
+def test_a_part_without_a_name_is_called_by_what_it_needs(
+    text: str, path: str, words: str | None
+) -> None:
+    """And by its place, from the inside out; both forms of a request agree."""
+    assert part_name(parse(text), path) == words
+    assert part_name_of_text(text, path) == words
+
+
+@given(expressions())
+def test_no_two_parts_are_called_the_same(expression: Expression) -> None:
+    """Whatever a request looks like, words lead to one part."""
+    names = PartNames(expression)
+    paths = _atom_paths(expression, "")
+    called = [names.at(path) for path in paths]
+
+    assert len(set(called)) == len(paths)
+
+
+def _atom_paths(expression: Expression, path: str) -> list[str]:
+    if isinstance(expression, Atom):
+        return [path]
+    below = enumerate(children_of(expression))
+    return [one for n, child in below for one in _atom_paths(child, f"{path}.{n}".lstrip("."))]
 
 
 @pytest.mark.parametrize(

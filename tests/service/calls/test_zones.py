@@ -55,3 +55,20 @@ def test_a_reservation_says_its_zone_and_utc_says_nothing(service: Service) -> N
     a, b = (service.client.get(f"/v1/reservations/{one}").get_json() for one in "ab")
     assert "zone" not in a
     assert b["zone"] == "Asia/Tokyo"
+
+
+def test_seconds_of_a_reservation_have_dates_beside(service: Service) -> None:
+    """Its allocation and its window, in the answer to POST, alone, and in a list."""
+    text = "window(order(fetch: atom(<1 cpu>, 1, 1, 1h, 1h), atom(<1 cpu>, 2, 2, 1h, 2h)), 0, 2h)"
+    made = service.ask("a", text).get_json()
+    alone = service.client.get("/v1/reservations/a").get_json()
+    listed = service.client.get("/v1/reservations").get_json()["reservations"][0]
+    for shown in (made, alone, listed):
+        assert [(atom["name"], atom["allocation_at"]) for atom in shown["atoms"]] == [
+            ("fetch", [["2026-01-05T00:00:00Z", "2026-01-05T01:00:00Z"]]),
+            (
+                "2 x <1 cpu> for 1h (second of order)",
+                [["2026-01-05T01:00:00Z", "2026-01-05T02:00:00Z"]],
+            ),
+        ]
+        assert shown["window_at"] == ["2026-01-05T00:00:00Z", "2026-01-05T02:00:00Z"]

@@ -51,7 +51,7 @@ def test_plan_prints_one_answer_in_three_forms(day: tuple[Path, Path]) -> None:
     """The table names refusals by code, JSON is the Plan itself, CSV one row a request."""
     table = agenda("plan", *day, "-o", "table").stdout
     assert "gree-l" in table
-    assert "2 refused: 1 capacity, 1 malformed\n\nr2 (ml): capacity\n  atom 0 needs" in table
+    assert "2 refused: 1 capacity, 1 malformed\n\nr2 (ml): capacity\n  the request needs" in table
     assert max(len(line) for line in table.split("refused:")[0].splitlines()) <= 80
     assert json.loads(agenda("plan", *day, "-o", "json").stdout)["metrics"]["requests"] == 3
     rows = list(csv.DictReader(io.StringIO(agenda("plan", *day, "-o", "csv").stdout)))
@@ -267,7 +267,7 @@ def test_compare_sets_agents_side_by_side(day: tuple[Path, Path], tmp_path: Path
     tables, _, reasons = done.stdout.partition("leaves out")
     assert "times the figure of gree" in tables
     assert max(len(line) for line in tables.splitlines()) <= 80
-    assert "r2 (ml)\n  gree-l: capacity: atom 0 needs at least 100 cpu at once" in reasons
+    assert "r2 (ml)\n  gree-l: capacity: the request needs at least 100 cpu at once" in reasons
     assert "r3 (ml)\n  gree-l, gree: malformed: line 1, column 14" in reasons
     compared = json.loads(agenda("compare", *day, "--agents", "gree-l,gree", "-o", "json").stdout)
     assert [run["agent"] for run in compared["agents"]] == ["gree-l", "gree"]
@@ -277,7 +277,10 @@ def test_compare_sets_agents_side_by_side(day: tuple[Path, Path], tmp_path: Path
             ("r2", "capacity"),
             ("r3", "malformed"),
         ]
-    assert page.read_text().count("<svg") == 2
+    told = page.read_text()
+    assert told.count("<svg") == 2
+    assert "gree-l leaves out 2: 1 capacity, 1 malformed" in told
+    assert "capacity: the request needs at least 100 cpu at once" in told
 
 
 def test_unknown_agents_are_usage_errors(day: tuple[Path, Path]) -> None:
@@ -304,7 +307,10 @@ def test_rdl_check_prints_canonical_text_and_notes(tmp_path: Path) -> None:
     text.write_text(ORDER.replace("240,2400", "90,2700"))
     done = agenda("rdl", "check", text)
     assert done.exit_code == DONE
-    assert "note: 0.0: lease 90s -> 2 steps" in done.stdout
+    assert (
+        "note: 1 to 10 x <1 cpu> for 45m of work (first of order): lease 90s -> 2 steps"
+        in done.stdout
+    )
     checked = json.loads(agenda("rdl", "check", text, "-o", "json").stdout)
     value.write_text(json.dumps(checked["json"]))
     assert json.loads(agenda("rdl", "check", value, "-o", "json").stdout) == checked
@@ -371,7 +377,8 @@ def test_a_plan_and_a_refusal_say_names(tmp_path: Path, day: tuple[Path, Path]) 
     done = agenda("plan", day[0], workload, "--out", out)
     assert done.exit_code == DONE
     document = json.loads(out.read_text())
-    assert [atom.get("name") for atom in document["reservations"][0]["atoms"]] == ["fetch", None]
+    names = [atom.get("name") for atom in document["reservations"][0]["atoms"]]
+    assert names == ["fetch", "1 x <1 cpu> for 10s (second of order)"]
     assert document["refusals"][0]["detail"].startswith("train needs at least 100 cpu at once")
     assert document["refusals"][0]["binding"]["name"] == "train"
     assert agenda("validate", out).exit_code == DONE

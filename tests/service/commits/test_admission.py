@@ -23,6 +23,7 @@ class TestAdmission:
             "bundle": {"cpu": 1},
             "handover": False,
             "allocation": [[0, 3600, 10]],
+            "allocation_at": [["2026-01-05T00:00:00Z", "2026-01-05T01:00:00Z"]],
             "slots": slots,
         }
         assert slots == [[0, 3600, 1, f"plain-{machine}"] for machine in range(10)]

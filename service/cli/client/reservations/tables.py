@@ -22,6 +22,9 @@ COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "
 LISTED: Final = tuple(
     ListColumn(name, is_wide=name in ("queue", "promise", "revision")) for name in COLUMNS
 )
+#: What the part is called that has no name of its own (`rdl.names.PartNames`).
+THE_REQUEST: Final = "the request"
+
 ALLOCATION_COLUMNS: Final = ("part", "bundle", "start", "end", "bundles")
 SLOT_COLUMNS: Final = ("part", "start", "end", "bundles", "machine")
 
@@ -84,7 +87,7 @@ def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     zone = common_zone([entry])
     return [
         [
-            atom.get("name", atom["path"]),
+            atom.get("name", THE_REQUEST),
             json.dumps(atom["bundle"]),
             instant_text(entry, start, zone),
             instant_text(entry, end, zone),
@@ -100,7 +103,7 @@ def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     zone = common_zone([entry])
     return [
         [
-            atom.get("name", atom["path"]),
+            atom.get("name", THE_REQUEST),
             instant_text(entry, start, zone),
             instant_text(entry, end, zone),
             bundles,

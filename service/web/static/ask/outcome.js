@@ -32,7 +32,7 @@ function heldDetails(body, times) {
     rows,
     size: 12,
     columns: [
-      { title: "Part", of: (row) => row.atom.name ?? (row.atom.path || "the request"), sort: (row) => row.atom.path },
+      { title: "Part", of: (row) => row.atom.name ?? "the request", sort: (row) => row.atom.path },
       { title: "From", of: (row) => times.full(row.from), sort: (row) => row.from },
       { title: "To", of: (row) => times.full(row.to), sort: (row) => row.to },
       { title: "Bundles", of: (row) => decimal(row.bundles), sort: (row) => row.bundles, number: true },

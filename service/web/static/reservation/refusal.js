@@ -55,7 +55,7 @@ export class RefusalView {
         make("section", { class: "panel" }, make("h2", { text: "Facts" }), facts([
           ["tenant", body.tenant], ["queue", body.queue], ["asked", times.ofText(body.submitted_at)],
           ["window", this.window ? times.span(...this.window) : null], ["code", body.code],
-          ["part", body.binding?.name ?? body.binding?.path], ["policy", body.binding?.policy],
+          ["part", body.binding && (body.binding.name ?? "the request")], ["policy", body.binding?.policy],
         ]))));
     if (this.drawn === body) return this.#showOffers();
     this.cards.replaceChildren(make("p", { class: "faint", text: "Looking at the Plan as it is now …" }));

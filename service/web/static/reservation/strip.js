@@ -25,7 +25,7 @@ export class Strip {
     const [first, last] = [Math.min(...ends), Math.max(...ends)];
     const margin = Math.max((last - first) * 0.06, 60);
     this.lanes = body.atoms.map((/** @type {any} */ atom) => ({
-      name: atom.name ?? atom.path,
+      name: atom.name ?? "the request",
       bar: {
         id: atom.path, tenant: body.tenant, slot, state: body.state, begin: body.begin, finish: body.finish ?? atom.allocation.at(-1)?.[1] ?? body.begin,
         from: body.window?.[0] ?? null, until: body.window?.[1] ?? null,
@@ -42,7 +42,7 @@ export class Strip {
       size: 12,
       rows: body.atoms.flatMap((/** @type {any} */ atom) => atom.allocation.map((/** @type {number[]} */ row) => ({ atom, row }))),
       columns: [
-        { title: "part", of: ({ atom }) => atom.name ?? atom.path },
+        { title: "part", of: ({ atom }) => atom.name ?? "the request" },
         { title: "from", of: ({ row }) => times.full(row[0]), sort: ({ row }) => row[0] },
         { title: "to", of: ({ row }) => times.full(row[1]), sort: ({ row }) => row[1] },
         { title: "bundles", number: true, of: ({ row }) => count(row[2]), sort: ({ row }) => row[2] },

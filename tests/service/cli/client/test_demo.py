@@ -145,7 +145,7 @@ def test_a_refused_request_exits_with_3(demo: tuple[str, str, Path], tmp_path: P
     refused = client(server, "submit", request, "--queue", "batch")
     assert refused.exit_code == REFUSED
     assert refused.stderr.startswith("refused (")
-    assert "atom 0 needs " in refused.stderr
+    assert "the request needs " in refused.stderr
     request.write_text("window(atom(<1 cpu>,5,2,60,120),+1h,+23h)")
     wrong = client(server, "submit", request, "--queue", "batch")
     assert wrong.exit_code == ERROR

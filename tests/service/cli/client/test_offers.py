@@ -44,7 +44,7 @@ def test_offers_for_a_file_beside_a_workload(day: tuple[Path, Path], tmp_path: P
     beside = agenda("offers", asked, "--cluster", day[0], "--workload", day[1])
     assert beside.exit_code == DONE, beside.output
     assert beside.stdout.startswith(
-        "refused (capacity): atom 0 needs at least 50 cpu at once; no cpu is left at 1m40s from the"
+        "refused (capacity): the request needs at least 50 cpu at once; no cpu is left at "
     )
     assert (
         "  offer 1: it would fit if the deadline were 10m from the origin, 3m20s later\n"

@@ -1,0 +1,118 @@
+"""What a part without a name is called: what it needs, and where it stands in the request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rdl.expressions import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Every,
+    Expression,
+    Graph,
+    Order,
+    Void,
+    Window,
+    children_of,
+)
+from rdl.time_grid import duration_text
+
+_ORDINALS: Final = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
+
+#: Most places that are said in words; a part that is deeper is told by its path.
+_MOST_PLACES: Final = 3
+
+
+def has_one_atom(expression: Expression) -> bool:
+    """Return whether a request has at most one atom, which then needs no words of its own."""
+    atoms = _atoms(expression)
+    next(atoms, None)
+    return next(atoms, None) is None
+
+
+def words_of_part(expression: Expression, path: str) -> str | None:
+    """Return what the part at a path is called that has no name on its way.
+
+    ``2 x <1 cpu> for 1h (second of all)``; in a recurrence ``2 x <1 cpu> for 1h (second of all,
+    run 4)``, runs counted from 1. The only atom of a request is None, for it is the request
+    itself, and ``run 4 of the request`` where it recurs.
+
+    Parameters
+    ----------
+    path
+        Child numbers joined by dots, each with an optional ``@k``. A path that the expression
+        does not have is None.
+    """
+    here, places, runs = expression, list[str](), list[str]()
+    for part in path.split(".") if path else []:
+        number, _, occurrence = part.partition("@")
+        children = children_of(here)
+        if not number.isdecimal() or int(number) >= len(children):
+            return None
+        if occurrence.isdecimal():
+            runs.append(f"run {int(occurrence) + 1}")
+        if not isinstance(here, Every | Window):  # their one child needs no number
+            places.insert(0, f"{_ordinal(int(number))} of {_OPERATORS[type(here)]}")
+        here = children[int(number)]
+    if not path or has_one_atom(expression):
+        return f"{' of '.join(reversed(runs))} of the request" if runs else None
+    if len(places) > _MOST_PLACES:
+        places, runs = [path], []
+    where = [*places, *reversed(runs)]
+    return f"{_need(here)} ({', '.join(where)})" if where else _need(here)
+
+
+_OPERATORS: Final[dict[type, str]] = {AllOf: "all", AnyOf: "any", Order: "order", Graph: "graph"}
+
+
+def _need(part: Expression) -> str:
+    """Return what a part asks for, short."""
+    while isinstance(part, Every | Window):
+        part = children_of(part)[0]
+    if isinstance(part, Atom):
+        return _atom(part)
+    if isinstance(part, Void):
+        return f"void of up to {part.maximum:,} x <{part.bundle}>"
+    return f"{_OPERATORS[type(part)]} of {len(children_of(part))}"
+
+
+def _atom(atom: Atom) -> str:
+    """Return a gang with its time, anything else with its work."""
+    if atom.minimum == atom.maximum and atom.work_ms == atom.lease_ms * atom.maximum:
+        return f"{atom.minimum:,} x <{atom.bundle}> for {duration_text(atom.lease_ms)}"
+    wide = f"{atom.minimum:,}"
+    if atom.maximum != atom.minimum:
+        wide = f"{atom.minimum:,} to {atom.maximum:,}"
+    return f"{wide} x <{atom.bundle}> for {duration_text(atom.work_ms)} of work"
+
+
+def _ordinal(index: int) -> str:
+    """Return a place in words up to the tenth, then as ``11th``."""
+    if index < len(_ORDINALS):
+        return _ORDINALS[index]
+    number = index + 1
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def _atoms(expression: Expression) -> Iterator[Atom]:
+    pending = [expression]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, Atom):
+            yield here
+        pending.extend(children_of(here))
