@@ -23,6 +23,7 @@ LEFT_OUT = {
     "make ": "`.ci/run` runs what a contributor runs",
     "python -m bench": "`.ci/run` runs every case, small",
     "AGENDA_TRACES=": "reads recorded traces",
+    "AGENDA_SLURM_NODES=": "needs a Slurm",
     "agenda import ": "reads recorded traces, which are not part of the project",
     "agenda lotes google.toml": "reads what an import of a trace wrote",
     "agenda plan flows.toml": "reads what an import of workflows wrote",

@@ -113,7 +113,9 @@ def can_answer(lab: SlurmLab) -> bool:
         return False
 
 
-def play(lab: SlurmLab, kinds: Iterable[str], seed: int, seconds: float) -> FaultStory:
+def play(
+    lab: SlurmLab, kinds: Iterable[str], seed: int, seconds: float, pause_s: float
+) -> FaultStory:
     """Ask and cause faults in turn; return when every application has completed."""
     rng, ends = random.Random(seed), time.monotonic() + seconds
     story = FaultStory(int(time.time()))
@@ -122,7 +124,7 @@ def play(lab: SlurmLab, kinds: Iterable[str], seed: int, seconds: float) -> Faul
         if time.monotonic() > ends:
             break
         ask(lab, story, rng)
-        time.sleep(rng.uniform(5, 20))
+        time.sleep(rng.uniform(0, pause_s))
         cause(lab, kind, rng)
         story.faults[kind] += 1
     lab.slurm.wait_for_nodes()
@@ -174,13 +176,15 @@ def verdicts_of(story: FaultStory, records: Sequence[SlurmJob]) -> dict[str, str
     return found
 
 
-def judged(folder: Path, kinds: Iterable[str], seed: int, seconds: float) -> list[str]:
+def judged(
+    folder: Path, kinds: Iterable[str], seed: int, seconds: float, pause_s: float
+) -> list[str]:
     """Play on a server of its own; print what there was and return the faults."""
     with ExitStack() as stack:
         lab = SlurmLab(folder, stack)
         stack.callback(lab.close)
         lab.serve()
-        story = play(lab, kinds, seed, seconds)
+        story = play(lab, kinds, seed, seconds, pause_s)
         states = {id_: str(lab.application(id_)["state"]) for id_ in story.applications}
         records = records_of(lab, story)
     verdicts = verdicts_of(story, records)
@@ -198,7 +202,7 @@ def test_a_fault_of_each_kind_loses_and_repeats_nothing_and_breaks_no_promise(
     tmp_path: Path,
 ) -> None:
     """By Slurm's own accounting."""
-    assert judged(tmp_path, FEW, 1, 600) == []
+    assert judged(tmp_path, FEW, 1, 600, 4) == []
 
 
 @pytest.mark.soak
@@ -211,7 +215,7 @@ def test_an_hour_of_random_faults_loses_and_repeats_nothing_and_breaks_no_promis
     print(f"\nAGENDA_SOAK_SEED={seed}")
     rng = random.Random(seed)
     kinds = iter(lambda: rng.choice(FEW), "")
-    assert judged(tmp_path, kinds, seed, SECONDS) == []
+    assert judged(tmp_path, kinds, seed, SECONDS, 25) == []
 
 
 def run_of(name: str, state: str, started_s: int, ends_s: int) -> SlurmJob:
