@@ -113,7 +113,7 @@ _ALL: Final = (
     _cell("omega-schedulers", "1 to 32 batch schedulers (Omega figures 9, 13)",
           "three batch schedulers bear decisions three times as long", _HOLDS),
     _cell("omega-decisions", "busyness by both decision times (Omega figure 10)",
-          "two-level leaves jobs unserved where shared state serves them", _HOLDS),
+          "two-level leaves jobs unserved where shared state serves them", _PART),
     _cell("omega-rules", "rules of transactions on a cell (Omega figure 14)",
           "all-or-nothing conflicts twice as often, coarse checks 2 to 3 times", _HOLDS),
     Experiment("omega-mapreduce", "MapReduce jobs with idle machines (Omega figures 15, 16)",
