@@ -36,6 +36,7 @@ from rdl.expressions import (
     children_of,
 )
 from rdl.limits import SourceLimits
+from rdl.names import PartNames
 from rdl.operators import MAX_DATES, WEEKDAYS
 from rdl.text.formatter import most_characters
 from rdl.time_grid import duration_text, seconds_of
@@ -85,6 +86,7 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
     """Return everything malformed in `expression`, without recursion, within the limits."""
     troubles: list[Finding] = []
     notes: list[str] = []
+    names = PartNames(expression)
     atoms = written = 0
     calendars = False
     pending: list[tuple[Expression, _Place | None, int, bool]] = [(expression, None, 1, False)]
@@ -96,7 +98,7 @@ def check(expression: Expression, limits: SourceLimits, *, exact_work: bool = Fa
             wrong = _operator(here, limits, inside_every=inside_every)
         troubles.extend(_at(here, place, said) for said in wrong)
         if type(here) is AnyOf:
-            notes.extend(_note_rise(here, _path(place)))
+            notes.extend(_note_rise(here, names, place))
         children = children_of(here)
         written += most_characters(here)
         atoms += not children
@@ -245,12 +247,13 @@ def _any(choice: AnyOf, most: int) -> Iterator[_Said]:
             yield "each value of prefer lies in (0, 1]", None
 
 
-def _note_rise(choice: AnyOf, path: str) -> Iterator[str]:
+def _note_rise(choice: AnyOf, names: PartNames, place: _Place | None) -> Iterator[str]:
     """Note a later option that is worth more than one written before it."""
     worths = choice.prefer or ()
     for index, (before, after) in enumerate(pairwise(worths)):
         if after > before:
-            where = f"{path}: " if path else ""
+            called = None if place is None else names.at(_path(place))
+            where = "" if called is None else f"{called}: "
             yield (
                 f"{where}prefer rises from {before:g} to {after:g}: option {index + 1} is "
                 f"preferred to option {index}, though it is written after it"

@@ -295,7 +295,8 @@ class Normalizer:
         beyond = grid.horizon <= first < limit
         if last > grid.horizon and not beyond:
             end = seconds_of(grid.horizon_ms)
-            self.notes.append(f"{path}: {_CUT} {end} s" if path else f"{_CUT} {end} s")
+            called = self._names.at(path) if path else None
+            self.notes.append(f"{_CUT} {end} s" if called is None else f"{called}: {_CUT} {end} s")
         inside = replace(
             scope,
             start=max(scope.start, first),

@@ -418,4 +418,4 @@ def test_preferences_that_rise_are_noted(
     choice = AnyOf((ATOM, ATOM, ATOM), prefer)
     assert compile_expression(choice, CONTEXT).notes == note
     inside = compile_expression(Order((ATOM, choice)), CONTEXT)
-    assert inside.notes == tuple(f"1: {one}" for one in note)
+    assert inside.notes == tuple(f"any of 3 (second of order): {one}" for one in note)
