@@ -284,6 +284,17 @@ def test_small_sizes_show_that_more_dimensions_pay(
         assert ratios[f"rigid mean turnaround, {size} / sjf"] < 0.95
 
 
+def test_the_workload_is_told_by_its_quantiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zoe-workload --small: a row for each metric and group, ascending from least to most."""
+    monkeypatch.delenv("AGENDA_TRACES", raising=False)
+    done = simulate("zoe-workload", "--small", "--seeds", "1", "-o", "json")
+    assert done.exit_code == DONE, done.output
+    told = json.loads(done.stdout)
+    assert len(told["rows"]) == 16
+    assert all(row["values"] == sorted(row["values"]) for row in told["rows"])
+    assert {row["metric"] for row in told["rows"]} == told["claims"].keys()
+
+
 def test_small_preemption_shows_that_interactive_waits_less(
     monkeypatch: pytest.MonkeyPatch, points: Path
 ) -> None:
