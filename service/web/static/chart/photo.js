@@ -4,7 +4,7 @@ import { SvgPen } from "./pen.js";
 const SPACE = "http://www.w3.org/2000/svg";
 
 /** What is there to be pressed or filled in, and what is not seen. */
-const LEFT_OUT = "button:not(.link, .legend *, th *), input, select, textarea, label:has(input, select), dialog, script, .unseen, .noprint";
+const LEFT_OUT = "button:not(.link, .legend *, th *), input, select, textarea, label:has(input, select), summary, dialog, script, .unseen, .noprint";
 
 /** What a drawing has from the style sheet. */
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "vector-effect", "font-size", "font-family", "text-anchor"];
