@@ -71,7 +71,9 @@ class ForestBuilder:
         rows[:, pb.V_WORK] = source[:, wg.WORK] // multiple
         rows[:, pb.V_START] = np.maximum(source[:, wg.START] - self._base, 0)
         rows[:, pb.V_END] = np.minimum(source[:, wg.END] - self._base, self._columns)
-        rows[:, pb.V_PARENT] = np.where(source[:, wg.PARENT] >= 0, source[:, wg.PARENT] + offset, -1)
+        rows[:, pb.V_PARENT] = np.where(
+            source[:, wg.PARENT] >= 0, source[:, wg.PARENT] + offset, -1
+        )
         rows[:, pb.V_SHIFT] = source[:, wg.SHIFT_FIRST] + len(self._shifts)
         rows[:, pb.V_CHILD] = source[:, wg.CHILD_FIRST] + len(self._children)
         room = rows[:, pb.V_END] - rows[:, pb.V_START] >= np.maximum(rows[:, pb.V_SHORTEST], 1)

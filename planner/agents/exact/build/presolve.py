@@ -73,7 +73,9 @@ def _implies(takes: dict[int, int], by: dict[int, int], free: I64, of: I64) -> b
     )
 
 
-def distinct_demands(demands: Sequence[Demand], kept: Sequence[int]) -> tuple[list[Demand], list[int]]:
+def distinct_demands(
+    demands: Sequence[Demand], kept: Sequence[int]
+) -> tuple[list[Demand], list[int]]:
     """Return the different demands on the rows that were kept, and which of them each one is."""
     numbers: dict[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], int] = {}
     found: list[Demand] = []
