@@ -119,10 +119,18 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All runs, in the order asked."""
+    """All runs, in the order asked.
+
+    Attributes
+    ----------
+    bound_by
+        The agent that gave the least bound; of equals one whose own search ended with the proof.
+        None where there is no bound.
+    """
 
     baseline: str
     runs: tuple[AgentRun, ...]
+    bound_by: str | None = None
 
     def run(self, agent: str) -> AgentRun:
         """Return the run of an agent.
@@ -161,6 +169,7 @@ class Comparison:
         """Return plain JSON."""
         return {
             "baseline": self.baseline,
+            "bound_by": self.bound_by,
             "agents": [run.to_json() for run in self.runs],
             "disagreements": [one.to_json() for one in self.disagreements()],
         }
@@ -214,10 +223,21 @@ def comparison_of(runs: Sequence[AgentRun]) -> Comparison:
 
     A bound holds for every plan of the workload, so each plan is held against the least of them.
     """
+    bound_by = _agent_of_least_bound(runs)
     runs = _with_least_bound(runs)
     names = [run.agent for run in runs]
     base = names.index(BASELINE) if BASELINE in names else 0
-    return Comparison(names[base], tuple(_beside(run, runs[base]) for run in runs))
+    return Comparison(names[base], tuple(_beside(run, runs[base]) for run in runs), bound_by)
+
+
+def _agent_of_least_bound(runs: Sequence[AgentRun]) -> str | None:
+    """Return who gave the least bound, first of all who proved that its own plan reaches it."""
+    known = [
+        (one.metrics.bound, one.status != SolverOutcome.OPTIMAL.value, place)
+        for place, one in enumerate(runs)
+        if one.metrics is not None and one.metrics.bound is not None
+    ]
+    return runs[min(known)[2]].agent if known else None
 
 
 def _with_least_bound(runs: Sequence[AgentRun]) -> list[AgentRun]:

@@ -27,7 +27,7 @@ details { margin: .5rem 0; }
 summary { cursor: pointer; font-weight: 600; }
 @media (max-width: 40rem) {
   body { margin: 1rem auto; }
-  thead { position: absolute; clip-path: inset(50%); }
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   tbody, tr, td { display: block; }
   tr { border-bottom: 1px solid #bbb; padding: .5rem 0; }
   td, td.number { display: flex; justify-content: space-between; gap: 1rem; border: 0;

@@ -182,6 +182,9 @@ def test_the_least_bound_holds_for_all(run: Evaluate) -> None:
     ]
     gaps = run("compare/figures.js", "m.figuresOf({agents: a[0]}).map((f) => f.gap)", agents)
     assert gaps == [0.4, 0.2, 0.3, None]
+    named = "m.bestBound({agents: a[0], bound_by: a[1]}).agent"
+    assert run("compare/figures.js", named, agents, "milp") == "milp"
+    assert run("compare/figures.js", named, agents, None) == "exact"
     differing = [{"id": "x", "tenant": "web", "weight": 1, "answers": ["accepted", "capacity"]}]
     assert run("compare/figures.js", "m.tally(a[0], ['gree', 'exact'])", differing) == [
         {"agent": "gree", "taken": 1, "alone": 1},

@@ -74,6 +74,15 @@ def test_a_comparison_is_plain_json() -> None:
     assert [one["agent"] for one in plain["agents"]] == ["gree", "gree-l"]
 
 
+def test_the_least_bound_names_the_agent_that_proved_its_plan() -> None:
+    """A quick bound beside a greedy plan may be as low; who searched and proved it is named."""
+    comparison = compare(CLUSTER, WORK, ["gree", "exact"])
+    assert comparison.run("exact").status == "optimal"
+    assert comparison.run("gree").metrics.bound == comparison.run("exact").metrics.bound  # type: ignore[union-attr]
+    assert comparison.to_json()["bound_by"] == "exact"
+    assert compare(CLUSTER, WORK, ["gree"]).bound_by == "gree"
+
+
 @pytest.mark.parametrize("agents", [[], ["gree", "gree"], ["gre"]])
 def test_agents_are_named_once_and_known(agents: list[str]) -> None:
     """Misuse is an error that says so."""

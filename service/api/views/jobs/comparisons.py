@@ -75,10 +75,11 @@ _FIELDS: Final = {
     "phase": {"type": "string", "description": "How far it is, in words."},
     "result": {
         "type": ["object", "null"],
-        "description": "baseline, agents (metrics, relative to the baseline, differences), "
-        "disagreements: what `agenda compare -o json` prints; with requests, how many were "
-        "planned, based_on, the version of the Plan, and skylines: what each agent's Plan holds "
-        "over time, by resource and tenant, on one axis.",
+        "description": "baseline, bound_by (the agent that gave the least bound), agents "
+        "(metrics, relative to the baseline, differences), disagreements: what `agenda compare "
+        "-o json` prints; with requests, how many were planned, based_on, the version of the "
+        "Plan, and skylines: what each agent's Plan holds over time, by resource and tenant, on "
+        "one axis.",
     },
 }
 

@@ -12,18 +12,18 @@
  */
 
 /**
- * The least bound that any agent proves, and which: all plan the same requests, so it holds for all.
- * @param {any[]} agents @returns {{bound: number, agent: string}|null}
+ * The least bound of all, and who gives it: all plan the same requests, so it holds for all.
+ * @param {any} result of a comparison @returns {{bound: number, agent: string}|null}
  */
-export function bestBound(agents) {
-  const found = agents.filter((one) => typeof one.metrics?.bound === "number")
-    .sort((a, b) => a.metrics.bound - b.metrics.bound)[0];
-  return found ? { bound: found.metrics.bound, agent: found.agent } : null;
+export function bestBound({ agents, bound_by: by }) {
+  const found = agents.filter((/** @type {any} */ one) => typeof one.metrics?.bound === "number")
+    .sort((/** @type {any} */ a, /** @type {any} */ b) => a.metrics.bound - b.metrics.bound)[0];
+  return found ? { bound: found.metrics.bound, agent: by ?? found.agent } : null;
 }
 
 /** @param {any} result of a comparison @returns {AgentFigures[]} in the order asked */
 export function figuresOf(result) {
-  const best = bestBound(result.agents);
+  const best = bestBound(result);
   return result.agents.map((/** @type {any} */ one) => ({
     agent: one.agent,
     status: one.status,

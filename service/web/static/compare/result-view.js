@@ -5,6 +5,7 @@ import { count, counted, decimal, duration, percent } from "../core/numbers.js";
 import { stretched, svg } from "../core/svg.js";
 import { PagedTable } from "../core/table.js";
 import { linkTo } from "../improve/diff-view.js";
+import { AGENTS } from "./agents.js";
 import { bestBound, differing, figuresOf, tally } from "./figures.js";
 import { skylineLegend, skylinePictures } from "./skylines.js";
 
@@ -38,7 +39,7 @@ export class ResultView extends EventTarget {
     this.element.replaceChildren(
       make("section", { class: "panel" },
         make("h2", { text: `${counted(result.requests, "request")}, planned from nothing by each` }),
-        this.#values(rows), figuresTable(rows, result.baseline).element, boundNote(result.agents)),
+        this.#values(rows), figuresTable(rows, result.baseline).element, boundNote(result)),
       ...(result.skylines ? [make("section", { class: "panel" }, this.#bar(), this.pictures)] : []),
       this.#differences());
     this.#draw();
@@ -46,7 +47,7 @@ export class ResultView extends EventTarget {
 
   /** Values as bars on one scale, with the bound as a line. @param {import("./figures.js").AgentFigures[]} rows */
   #values(rows) {
-    const best = bestBound(this.result.agents);
+    const best = bestBound(this.result);
     const most = Math.max(best?.bound ?? 0, ...rows.map((row) => row.metrics?.value ?? 0), 1e-9);
     return make("div", { class: "values" }, ...rows.filter((row) => row.metrics).flatMap((row) => [
       make("span", { text: row.agent }),
@@ -165,11 +166,11 @@ function figuresTable(rows, baseline) {
   });
 }
 
-/** @param {any[]} agents */
-function boundNote(agents) {
-  const best = bestBound(agents);
-  const text = best
-    ? `No Plan of these requests is worth more than ${decimal(Math.round(best.bound))}: ${best.agent} proves it. Gaps are to that bound.`
-    : "None of these agents proves a bound; exact, hybrid and milp do.";
-  return make("p", { class: "faint", text });
+/** Solvers prove a bound by their search; beside the plans of others stands a quick one. @param {any} result */
+function boundNote(result) {
+  const best = bestBound(result);
+  if (!best) return null;
+  const isProven = AGENTS.some((one) => one.solves && one.name === best.agent);
+  const by = isProven ? `: ${best.agent} proves it` : ", by amounts and prices alone; exact, hybrid and milp can prove less";
+  return make("p", { class: "faint", text: `No Plan of these requests is worth more than ${decimal(Math.round(best.bound))}${by}. Gaps are to that bound.` });
 }

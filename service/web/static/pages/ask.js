@@ -1,5 +1,4 @@
 // Ask: write a request, see what it means and where it would stand, and then ask for it.
-import { AskDesk } from "../ask/desk.js";
 import { EXAMPLES } from "../ask/examples.js";
 import { OutlineView, placeOf } from "../ask/outline-view.js";
 import { PlanPicture } from "../ask/plan-picture.js";
@@ -55,19 +54,35 @@ const editor = new Editor($("rdl"), $("copy"), async (text, signal) => {
 const outline = new OutlineView((span) => editor.go(span), shell.times);
 const problems = new ProblemList(editor, $("judged"), $("problems"));
 const picture = new PlanPicture(shell, shown.resource);
-const desk = new AskDesk(shell, picture, {
-  place: $("outcome"),
-  body: () => fields.bodyOf($("rdl").value),
-  bound: (path) => {
-    const span = editor.answer ? placeOf(editor.answer.outline, path) : null;
-    editor.mark(span ? [{ span, kind: "bound" }] : []);
-  },
-});
+/** Where the request is tried; its modules come after the first picture. @type {import("../ask/desk.js").AskDesk|null} */
+let desk = null;
+
+async function openDesk() {
+  const { AskDesk } = await import("../ask/desk.js");
+  desk ??= new AskDesk(shell, picture, {
+    place: $("outcome"),
+    body: () => fields.bodyOf($("rdl").value),
+    bound: (path) => {
+      const span = editor.answer ? placeOf(editor.answer.outline, path) : null;
+      editor.mark(span ? [{ span, kind: "bound" }] : []);
+    },
+  });
+  return desk;
+}
+
+/** @param {boolean} dry whether it is a preview, which asks for nothing */
+async function send(dry) {
+  const there = await openDesk().catch(() => null);
+  if (there) return dry ? there.preview() : there.ask();
+  const text = "A part of this page did not come, and nothing was asked for. Reload it: what you wrote is kept.";
+  return $("outcome").replaceChildren(make("p", { class: "trouble", role: "alert", text }));
+}
+
 $("outline").replaceChildren(outline.element);
 
 let later = 0;
 editor.addEventListener("changed", () => {
-  desk.forget();
+  desk?.forget();
   editor.mark([]);
   clearTimeout(later);
   later = window.setTimeout(keep, 400);
@@ -79,7 +94,7 @@ editor.addEventListener("checked", () => {
   else outline.empty();
 });
 fields.element.addEventListener("input", () => {
-  desk.forget();
+  desk?.forget();
   keep();
 });
 picture.addEventListener("turned", () => {
@@ -92,11 +107,11 @@ $("examples").addEventListener("change", () => {
 });
 $("request").addEventListener("submit", (/** @type {Event} */ event) => {
   event.preventDefault();
-  desk.preview();
+  send(true);
 });
-$("ask").addEventListener("click", () => desk.ask());
+$("ask").addEventListener("click", () => send(false));
 addKeys(
-  { keys: ["Ctrl+Enter"], says: "Preview: a dry run", field: true, act: () => desk.preview() },
+  { keys: ["Ctrl+Enter"], says: "Preview: a dry run", field: true, act: () => send(true) },
   { keys: ["Alt+ArrowDown"], shown: "Alt+↓", says: "The next problem", field: true, act: () => problems.next() },
   { keys: ["e"], says: "Write the request", act: () => $("rdl").focus() },
 );
@@ -104,3 +119,4 @@ addKeys(
 await attempt($("trouble"), () => picture.begin());
 await editor.ask();
 document.body.dataset.ready = "";
+openDesk().catch(() => null); // asked for again when it is needed
