@@ -11,6 +11,9 @@ _WISH: Final = (
     "window(atom(<32 cpu, 64 GiB memory>, min=20, max=20, lease=2h, work=40h), +4h, +10h)"
 )
 
+#: Offers that are tried, each of the refusal before.
+_TIMES: Final = 3
+
 _KINDS: Final = {
     "deadline": "with a later deadline",
     "start": "with an earlier start",
@@ -23,15 +26,16 @@ def take_an_offer(stage: DemoStage) -> None:
     body = {"id": "campaign", "tenant": "you", "queue": "batch", "rdl": _WISH}
     stage.tell("you ask for 20 whole machines for 2 h, between 4 and 10 hours from now")
     reply = stage.server.call("POST", "/v1/reservations", body)
-    if reply.ok:
-        stage.tell("campaign is promised")
-        return
-    stage.tell(f"refused: {reply.body['detail']}")
-    offers = reply.body.get("refusal", {}).get("offers", [])
-    if not offers:
-        return
-    stage.tell(f"offered instead, {_said(offers[0])}: {offers[0]['request']['rdl']}")
-    taken = stage.post("/v1/reservations", offers[0]["request"])
+    for _ in range(_TIMES):  # the day goes on: others may take what an offer says
+        if reply.ok:
+            break
+        stage.tell(f"refused: {reply.body['detail']}")
+        offers = reply.body.get("refusal", {}).get("offers", [])
+        if not offers:
+            return
+        stage.tell(f"offered instead, {_said(offers[0])}: {offers[0]['request']['rdl']}")
+        reply = stage.server.call("POST", "/v1/reservations", offers[0]["request"])
+    taken = reply.good()
     stage.tell(f"taken: campaign holds its machines from {_hour(taken['begin_at'])} "
                f"to {_hour(taken['finish_at'])}")  # fmt: skip
 
