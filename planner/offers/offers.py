@@ -24,7 +24,6 @@ from planner.offers.variants import (
     resize,
     single_options,
     start_ms,
-    with_dates,
     with_deadline,
     with_start,
 )
@@ -213,21 +212,11 @@ class Seeker:
         option: str | None = None,
     ) -> Offer:
         """Write down a variant that was accepted."""
-        text, zone = format_expression(self._dated(expression)), zone_named(self.expression)
+        text, zone = format_expression(expression), zone_named(self.expression)
         grid = self.context.grid
         counted = kind in TIMED_OFFERS and _is_counted(self.expression, kind)
         version = self.view.version
         return Offer(text, kind, asked, offered, share, version, grid, zone, option, counted)
-
-    def _dated(self, expression: Expression) -> Expression:
-        """Return a variant that means the same when it is sent back later.
-
-        One that begins at once keeps counting from its submission: it has no time to wait.
-        """
-        dated = with_dates(expression, self.context)
-        if dated == expression or (self.begin(dated) or 0) <= self.context.submitted:
-            return expression
-        return dated
 
 
 def _is_counted(expression: Expression, kind: str) -> bool:

@@ -9,7 +9,6 @@ from rdl.compile.calendar.civil_time import ORIGIN, window_ms
 from rdl.compile.context import CompileContext
 from rdl.expressions import (
     Absolute,
-    AfterSubmission,
     AllOf,
     AnyOf,
     Atom,
@@ -23,7 +22,6 @@ from rdl.expressions import (
     Void,
     Window,
 )
-from rdl.meaning.shift import with_instants
 from rdl.resources import Resources
 
 
@@ -35,17 +33,6 @@ def _shift_instant(instant: Instant, ms: int, context: CompileContext) -> Instan
     if context.grid.origin is None or isinstance(instant, Offset):
         return Offset(ms)
     return Absolute(context.grid.instant_at(ms))
-
-
-def with_dates(expression: Expression, context: CompileContext) -> Expression:
-    """Return the request with dates in place of what counts from its submission."""
-
-    def dated(instant: Instant) -> Instant:
-        if not isinstance(instant, AfterSubmission):
-            return instant
-        return _shift_instant(instant, context.submitted_ms + instant.ms, context)
-
-    return with_instants(expression, dated)
 
 
 def deadline_ms(expression: Expression, context: CompileContext) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -36,34 +35,26 @@ def shifted(expression: Expression, by_ms: int, submitted_ms: int = 0) -> Expres
     submitted_ms
         When it was submitted, in ms from the origin.
     """
-    return with_instants(expression, lambda instant: _moved(instant, by_ms, submitted_ms))
-
-
-def with_instants(expression: Expression, change: Callable[[Instant], Instant]) -> Expression:
-    """Return a request with each instant of its windows and periods changed.
-
-    What stands in a period counts from there, and stays.
-    """
     match expression:
         case Window(start=start, end=end, of=of):
             return replace(
                 expression,
-                start=None if start is None else change(start),
-                end=change(end),
-                of=with_instants(of, change),
+                start=None if start is None else _moved(start, by_ms, submitted_ms),
+                end=_moved(end, by_ms, submitted_ms),
+                of=shifted(of, by_ms, submitted_ms),
             )
         case Every(until=until, anchor=anchor):
             return replace(
                 expression,
-                until=None if until is None else change(until),
-                anchor=None if anchor is None else change(anchor),
+                until=None if until is None else _moved(until, by_ms, submitted_ms),
+                anchor=None if anchor is None else _moved(anchor, by_ms, submitted_ms),
             )
         case AnyOf(options=options):
-            return replace(expression, options=tuple(with_instants(one, change) for one in options))
+            moved = tuple(shifted(one, by_ms, submitted_ms) for one in options)
+            return replace(expression, options=moved)
         case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            return replace(
-                expression, children=tuple(with_instants(one, change) for one in children)
-            )
+            moved = tuple(shifted(one, by_ms, submitted_ms) for one in children)
+            return replace(expression, children=moved)
         case _:
             return expression
 

@@ -69,22 +69,6 @@ def test_the_largest_part_is_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "offered"),
-    [("+20m, +30m", "1200, 1800"), ("+0, +10m", "+0, +600")],
-    ids=["later: means the same an hour on", "at once: has no time to wait"],
-)
-def test_an_offer_counts_from_no_submission(window: str, offered: str) -> None:
-    """What begins later has instants, so that it may be sent back later; the rest counts on."""
-    standing = a_request("standing", "window(atom(<1 cpu>, 12, 12, 1h, 12h), 0, 1h)").on(CLUSTER)
-    plan = a_plan(CLUSTER).holding(standing).build()
-
-    offers = offers_for(plan, f"window(atom(<1 cpu>, 8, 8, 10m, 80m), {window})")
-
-    size = next(offer for offer in offers if offer.kind == "size")
-    assert size.expression == f"window(atom(<1 cpu>, 4, 4, 600, 2400), {offered})"
-
-
-@pytest.mark.parametrize(
     ("text", "part"),
     [
         ("atom(<1 cpu>, 17, 17, 10m, 170m)", 16 / 17),
