@@ -22,6 +22,7 @@ PAGES = [
     ("/ui/machines", "machines", ["standard", "gpu"], r"clipPath"),
     ("/ui/applications", "applications", ["crawl", "train"], r"<rect "),
     ("/ui/applications/crawl", "applications-crawl", ["driver", "worker"], r"<rect "),
+    ("/ui/ask", "ask", ["Request in RDL", "The Plan", "At most"], r"<rect "),
     ("/ui/reservations/ml-wide", "reservations-ml-wide", ["Held, and its window"], r"<svg "),
 ]
 
