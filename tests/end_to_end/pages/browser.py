@@ -6,7 +6,7 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from service.web.assets import packaged_assets
 from tests.end_to_end.pages.site import Site
 
 Theme = Literal["light", "dark"]
@@ -158,3 +159,14 @@ def picture(page: Page, name: str) -> None:
     with Image.open(io.BytesIO(page.screenshot())) as shot:
         small = shot.convert("RGB").quantize(128, dither=Image.Dither.NONE)
         small.save(PICTURES / f"{name}.png", optimize=True)
+
+
+def on_modules(page: Page) -> Callable[..., Any]:
+    """Return a function that imports a module into a page and evaluates an expression on `m`."""
+
+    def asked(module: str, expression: str, given: Any = None) -> Any:
+        address = packaged_assets().address(module)
+        code = f"async given => {{ const m = await import({address!r}); return {expression}; }}"
+        return page.evaluate(code, given)
+
+    return asked

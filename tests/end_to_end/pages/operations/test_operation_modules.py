@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from service.web.assets import packaged_assets
-from tests.end_to_end.pages.browser import visiting
+from tests.end_to_end.pages.browser import on_modules, visiting
 from tests.end_to_end.pages.site import Site
 
 pytestmark = pytest.mark.browser
@@ -21,14 +21,7 @@ Ask = Callable[..., Any]
 def ask(browser: Browser, busy: Site) -> Iterator[Ask]:
     """Return a function that imports a module and evaluates an expression on it, `m`."""
     with visiting(browser, busy) as visit:
-        page = visit.open("/ui/sign-in", "#token")
-
-        def asked(module: str, expression: str, given: Any = None) -> Any:
-            address = packaged_assets().address(module)
-            code = f"async given => {{ const m = await import({address!r}); return {expression}; }}"
-            return page.evaluate(code, given)
-
-        yield asked
+        yield on_modules(visit.open("/ui/sign-in", "#token"))
 
 
 @pytest.mark.parametrize(

@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from planner.files import PlanDocument
 from planner.workload.reload import metrics_of
 from service.cli.client.plan.export import served_plan
-from service.cli.client.server import Server, ServerReply
+from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import Service
-
-
-class _InProcess(Server):
-    """A server that is asked without a socket."""
-
-    def __init__(self, service: Service) -> None:
-        super().__init__()
-        object.__setattr__(self, "service", service)
-
-    def call(
-        self, method: str, path: str, body: object = None, query: Any = None, headers: Any = None
-    ) -> ServerReply:
-        """Ask the service of the test."""
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        answer = self.service.client.open(  # type: ignore[attr-defined]
-            path, method=method, json=body, query_string=given, headers=headers
-        )
-        return ServerReply(answer.status_code, answer.get_json())
 
 
 def test_the_document_is_a_plan_file_with_the_figures_of_the_servers_plan(
@@ -44,7 +24,7 @@ def test_the_document_is_a_plan_file_with_the_figures_of_the_servers_plan(
     service.reserve("full", whole)
     assert service.ask("more", whole).status_code == 409
     assert service.client.delete("/v1/reservations/gone").status_code == 200
-    plain = served_plan(_InProcess(service))
+    plain = served_plan(InProcessServer(service))
     with service.runtime.reading() as plan:
         expected = metrics_of(plan).to_json()
     assert plain["metrics"] == expected | {"runtime_ms": None}

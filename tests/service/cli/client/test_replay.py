@@ -11,36 +11,15 @@ import pytest
 from planner.files import WorkloadLine
 from service.cli.client.reservations.recorded_day import Playback
 from service.cli.client.reservations.replay import Played, play, report
-from service.cli.client.server import Server, ServerReply
+from service.cli.client.server import Server
 from service.cli.terminal.exit_codes import DONE, ERROR
 from service.cli.terminal.progress import CommandProgress
+from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 
 MINUTE = 60_000
 LATER = 3  # minutes
-
-
-class InProcess(Server):
-    """A server that is asked without a socket."""
-
-    def __init__(self, service: Service) -> None:
-        super().__init__()
-        object.__setattr__(self, "service", service)
-
-    def call(
-        self, method: str, path: str, body: object = None, query: Any = None, headers: Any = None
-    ) -> ServerReply:
-        """Ask the service of the test."""
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        answer = self.service.client.open(  # type: ignore[attr-defined]
-            path, method=method, json=body, query_string=given, headers=headers
-        )
-        return ServerReply(answer.status_code, answer.get_json())
-
-    def once(self, path: str, body: object, query: Any = None, key: Any = None) -> ServerReply:
-        """Post a change."""
-        return self.call("POST", path, body, query)
 
 
 #: Ten machines: the third request finds half of them taken, the last none.
@@ -62,7 +41,7 @@ def _play(service: Service, playback: Playback) -> Played:
         posted.append(until)
 
     requests, posted = list(playback.requests(DAY)), list[float]()
-    return play(InProcess(service), requests, CommandProgress(), pause)
+    return play(InProcessServer(service), requests, CommandProgress(), pause)
 
 
 def _held(service: Service, prefix: str = "") -> dict[str, Any]:
@@ -109,13 +88,13 @@ def test_windows_are_the_same_at_any_speed(speed: float) -> None:
 def test_the_report_counts_promises_that_stand_and_those_that_broke(still: Service) -> None:
     """After an outage of most machines the gang has less than it was promised."""
     played = _play(still, Playback(0, MINUTE))
-    before = report(InProcess(still), played)
+    before = report(InProcessServer(still), played)
     assert (before["accepted"], before["kept"], before["broken"], before["violations"]) == (
         3, 3, 0, 0,
     )  # fmt: skip
     asked = {"machines": "plain", "count": 9, "end": "+3h"}
     assert still.client.post("/v1/cluster/outages", json=asked).status_code == 201
-    after = report(InProcess(still), played)
+    after = report(InProcessServer(still), played)
     assert after["broken"] >= 1
     assert after["kept"] + after["broken"] == 3
 
@@ -124,8 +103,8 @@ def test_the_command_posts_a_file_and_says_how_it_was_served(
     still: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bad line is told and left out; the same again gets the same answers."""
-    monkeypatch.setattr(Server, "call", InProcess(still).call)
-    monkeypatch.setattr(Server, "once", InProcess(still).once)
+    monkeypatch.setattr(Server, "call", InProcessServer(still).call)
+    monkeypatch.setattr(Server, "once", InProcessServer(still).once)
     file = tmp_path / "day.jsonl"
     lines = [json.dumps(line.to_json()) for line in DAY]
     file.write_text("\n".join([*lines, '{"id": "x"}']))
