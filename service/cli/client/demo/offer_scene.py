@@ -26,6 +26,9 @@ def take_an_offer(stage: DemoStage) -> None:
     body = {"id": "campaign", "tenant": "you", "queue": "batch", "rdl": _WISH}
     stage.tell("you ask for 20 whole machines for 2 h, between 4 and 10 hours from now")
     reply = stage.server.call("POST", "/v1/reservations", body)
+    if reply.ok:
+        stage.tell("campaign is promised")
+        return
     for _ in range(_TIMES):  # the day goes on: others may take what an offer says
         if reply.ok:
             break
