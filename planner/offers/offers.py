@@ -18,6 +18,7 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.policy import RequestLimits
 from planner.offers.trial_machines import TrialMachines
 from planner.offers.variants import (
+    dated,
     deadline_ms,
     option_name,
     part_left,
@@ -211,8 +212,9 @@ class Seeker:
         share: float,
         option: str | None = None,
     ) -> Offer:
-        """Write down a variant that was accepted."""
-        text, zone = format_expression(expression), zone_named(self.expression)
+        """Write down a variant that was accepted, with the times that it was accepted for."""
+        text = format_expression(dated(expression, self.context))
+        zone = zone_named(self.expression)
         grid = self.context.grid
         counted = kind in TIMED_OFFERS and _is_counted(self.expression, kind)
         version = self.view.version

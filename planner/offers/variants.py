@@ -9,6 +9,7 @@ from rdl.compile.calendar.civil_time import ORIGIN, window_ms
 from rdl.compile.context import CompileContext
 from rdl.expressions import (
     Absolute,
+    AfterSubmission,
     AllOf,
     AnyOf,
     Atom,
@@ -22,6 +23,7 @@ from rdl.expressions import (
     Void,
     Window,
 )
+from rdl.meaning.shift import with_instants
 from rdl.resources import Resources
 
 
@@ -33,6 +35,30 @@ def _shift_instant(instant: Instant, ms: int, context: CompileContext) -> Instan
     if context.grid.origin is None or isinstance(instant, Offset):
         return Offset(ms)
     return Absolute(context.grid.instant_at(ms))
+
+
+def dated(expression: Expression, context: CompileContext) -> Expression:
+    """Return the request with its times as instants, where they count from the submission.
+
+    An offer means the same whenever it is sent back. Bounds of windows lie on the grid, inside
+    what was asked, as the compiler rounds them: asked again in the same step they read the same.
+    A start at the submission stays: it bounds nothing.
+    """
+    grid = context.grid
+
+    def start_of(instant: Instant) -> Instant:
+        if not isinstance(instant, AfterSubmission) or instant.ms <= 0:
+            return instant
+        ms = grid.ms(grid.ceil(context.submitted_ms + instant.ms))
+        return _shift_instant(instant, ms, context)
+
+    def end_of(instant: Instant) -> Instant:
+        if not isinstance(instant, AfterSubmission):
+            return instant
+        ms = grid.ms(grid.floor(context.submitted_ms + instant.ms))
+        return _shift_instant(instant, ms, context)
+
+    return with_instants(expression, start_of, end_of)
 
 
 def deadline_ms(expression: Expression, context: CompileContext) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -35,26 +36,51 @@ def shifted(expression: Expression, by_ms: int, submitted_ms: int = 0) -> Expres
     submitted_ms
         When it was submitted, in ms from the origin.
     """
+
+    def move(instant: Instant) -> Instant:
+        return _moved(instant, by_ms, submitted_ms)
+
+    return with_instants(expression, move, move)
+
+
+def with_instants(
+    expression: Expression,
+    start_of: Callable[[Instant], Instant],
+    end_of: Callable[[Instant], Instant],
+) -> Expression:
+    """Return a request with the instants of its windows and periods changed.
+
+    What stands in a period stays as it is: its times count from there.
+
+    Parameters
+    ----------
+    start_of
+        Returns another start of a window, and another anchor of a recurrence.
+    end_of
+        Returns another end of a window, and another end of a recurrence.
+    """
+
+    def changed(child: Expression) -> Expression:
+        return with_instants(child, start_of, end_of)
+
     match expression:
         case Window(start=start, end=end, of=of):
             return replace(
                 expression,
-                start=None if start is None else _moved(start, by_ms, submitted_ms),
-                end=_moved(end, by_ms, submitted_ms),
-                of=shifted(of, by_ms, submitted_ms),
+                start=None if start is None else start_of(start),
+                end=end_of(end),
+                of=changed(of),
             )
         case Every(until=until, anchor=anchor):
             return replace(
                 expression,
-                until=None if until is None else _moved(until, by_ms, submitted_ms),
-                anchor=None if anchor is None else _moved(anchor, by_ms, submitted_ms),
+                until=None if until is None else end_of(until),
+                anchor=None if anchor is None else start_of(anchor),
             )
         case AnyOf(options=options):
-            moved = tuple(shifted(one, by_ms, submitted_ms) for one in options)
-            return replace(expression, options=moved)
+            return replace(expression, options=tuple(changed(one) for one in options))
         case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            moved = tuple(shifted(one, by_ms, submitted_ms) for one in children)
-            return replace(expression, children=moved)
+            return replace(expression, children=tuple(changed(one) for one in children))
         case _:
             return expression
 

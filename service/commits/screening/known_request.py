@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from planner.offers.offers import TIMED_OFFERS
 from planner.plan.plan import Plan
-from planner.reservations.reservation import Refusal
 from rdl.compile.source import read_source
+from rdl.expressions import Expression, Offset
+from rdl.meaning.shift import with_instants
 from rdl.text.formatter import format_expression
 from service.commits.changes.commands import Ask, ReservationAnswer
 from service.windows import times_now
@@ -48,12 +50,23 @@ def note_of_retry(plan: Plan, ask: Ask) -> str:
     text = format_expression(request.graph.expression)
     if text == refusal.expression:
         return f"it was refused before ({refusal.code})"
-    return _note_of_offer(refusal, text)
-
-
-def _note_of_offer(refusal: Refusal, text: str) -> str:
     for offer in refusal.offers:
-        if offer["expression"] == text:
-            kind = offer["change"]["kind"]
+        kind = offer["change"]["kind"]
+        if _is_offer(offer["expression"], kind, text):
             return f"an offer ({kind}) in place of {refusal.expression}, refused ({refusal.code})"
     return ""
+
+
+def _is_offer(offer: str, kind: str, text: str) -> bool:
+    """Return whether a request is an offer, or what that offer would be if sought again now.
+
+    What changes in size or option keeps its window, and a window that counts from the submission
+    has other times later.
+    """
+    if offer == text:
+        return True
+    return kind not in TIMED_OFFERS and _without_times(offer) == _without_times(text)
+
+
+def _without_times(text: str) -> Expression:
+    return with_instants(read_source(text), lambda _: Offset(0), lambda _: Offset(1))

@@ -40,6 +40,30 @@ class TestRefusals:
         assert after["sentence"] == before["sentence"]
         assert after["sentence"] == ("it would fit if the deadline were Mon 2026-01-05 01:10 (UTC)")
 
+    def test_of_another_size_mean_the_same_later(self, service: Service) -> None:
+        """A window that counts from the submission is offered with its dates, on the grid."""
+        service.reserve("first", "window(atom(<1 cpu>, 6, 6, 2h, 12h), 0, 2h)")
+        asked = "window(atom(<1 cpu>, 1, 10, 10m, 8h), +5m, +1h)"
+        offers = offers_of(service, asked)["offers"]
+        (smaller,) = (one for one in offers if one["change"]["kind"] == "size")
+        assert smaller["expression"].endswith("2026-01-05T00:05:00Z, 2026-01-05T01:00:00Z)")
+        service.clock.at_ms += 29_977
+        service.reserve("second", smaller["expression"])
+
+    def test_of_another_size_are_known_when_sought_again(self, service: Service) -> None:
+        """The history says that a request is an offer of its refusal, whatever its dates."""
+        service.reserve("first", "window(atom(<1 cpu>, 6, 6, 2h, 12h), 0, 2h)")
+        asked = "window(atom(<1 cpu>, 1, 10, 10m, 8h), +5m, +1h)"
+        assert service.ask("second", asked).status_code == 409
+        service.clock.at_ms += 120_000
+        offers = offers_of(service, asked)["offers"]
+        (smaller,) = (one for one in offers if one["change"]["kind"] == "size")
+
+        service.reserve("second", smaller["expression"])
+
+        history = service.client.get("/v1/reservations/second").get_json()["history"]
+        assert any("an offer (size) in place of" in entry.get("detail", "") for entry in history)
+
     def test_carry_offers_that_are_accepted(self, service: Service) -> None:
         """A refusal has at most three, the least change first, for the version it is kept in."""
         service.reserve("first", WHOLE_CLUSTER)
