@@ -245,6 +245,19 @@ def test_the_address_brings_back_what_was_written(visit: Callable[..., Any]) -> 
         assert page.locator("#fields input").nth(1).input_value() == "2.5"
 
 
+def test_a_picture_shows_what_is_written(visit: Callable[..., Any]) -> None:
+    """The picture that is saved holds the values of fields, and the request once."""
+    with visit(accept_downloads=True) as it:
+        page = it.open("/ui/ask")
+        _write(page, FITS)
+        page.locator("#fields input").nth(1).fill("2.5")
+        with page.expect_download() as saved:
+            page.locator("#save-svg").click()
+        text = saved.value.path().read_text(encoding="utf-8")
+        assert ">2.5</text>" in text
+        assert text.count("30m") == 1
+
+
 def test_a_user_asks_for_its_own_tenants_only(browser: Browser, guarded_day: Site) -> None:
     """The tenants of others are not offered."""
     with visiting(browser, guarded_day, walker="user") as it:

@@ -3,8 +3,8 @@ import { SvgPen } from "./pen.js";
 
 const SPACE = "http://www.w3.org/2000/svg";
 
-/** What is there to be pressed or filled in, and what is not seen. */
-const LEFT_OUT = "button:not(.link, .legend *, th *), input, select, textarea, label:has(input, select), summary, dialog, script, .unseen, .noprint";
+/** What is there to be pressed, and what is not seen. */
+const LEFT_OUT = "button:not(.link, .legend *, th *), input[type=file], input[type=password], summary, dialog, script, .unseen, .noprint";
 
 /** What a drawing has from the style sheet. */
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "vector-effect", "font-size", "font-family", "text-anchor"];
@@ -21,6 +21,13 @@ function made(name, settings, ...children) {
 
 /** Whether a computed colour is seen. @param {string} colour */
 const isSeen = (colour) => !/^transparent$|^rgba\(.*, 0\)$|\/ 0\)$/.test(colour);
+
+/** What a field holds, or null for what is none. @param {Element} element @returns {string[]|null} */
+function linesOf(element) {
+  if (element instanceof HTMLSelectElement) return [...element.selectedOptions].map((one) => one.label);
+  if (element instanceof HTMLTextAreaElement) return element.value.split("\n");
+  return element instanceof HTMLInputElement ? [element.value] : null;
+}
 
 class Photo {
   /** @param {Element} whole what is drawn */
@@ -44,10 +51,44 @@ class Photo {
     if (element instanceof HTMLCanvasElement) return void into.append(this.#canvas(element));
     const style = getComputedStyle(element);
     this.#box(element, style, into);
+    if (element instanceof HTMLInputElement && ["checkbox", "radio"].includes(element.type)) return this.#choice(element, style, into);
+    const lines = linesOf(element);
+    if (lines) return this.#value(element, lines, style, this.#clipped(element, into));
     const inside = style.overflowX === "visible" && style.overflowY === "visible" ? into : this.#clipped(element, into);
     for (const child of element.childNodes) {
       if (child instanceof Text) this.#text(child, style, inside);
       else if (child instanceof Element) this.#walk(child, inside);
+    }
+  }
+
+  /** A box to tick, or one of several. @param {HTMLInputElement} field @param {CSSStyleDeclaration} style @param {Element} into */
+  #choice(field, style, into) {
+    const { x, y, width, height } = this.#place(field);
+    if (field.type === "radio") {
+      const middle = { cx: x + width / 2, cy: y + height / 2 };
+      into.append(made("circle", { ...middle, r: width / 2, fill: "none", stroke: style.color }));
+      if (field.checked) into.append(made("circle", { ...middle, r: width / 4, fill: style.color }));
+      return;
+    }
+    const tick = `M${x + width * 0.2} ${y + height * 0.5}l${width * 0.22} ${height * 0.25}l${width * 0.38} ${-height * 0.5}`;
+    into.append(made("rect", { x, y, width, height, rx: 2, fill: "none", stroke: style.color }));
+    if (field.checked) into.append(made("path", { d: tick, fill: "none", stroke: style.color, "stroke-width": 1.6 }));
+  }
+
+  /** What a field holds, line by line. @param {Element} field @param {string[]} lines @param {CSSStyleDeclaration} style @param {Element} into */
+  #value(field, lines, style, into) {
+    if (!isSeen(style.color)) return;
+    const { x, y, height } = this.#place(field);
+    const size = parseFloat(style.fontSize);
+    const step = parseFloat(style.lineHeight) || 1.2 * size;
+    const top = field instanceof HTMLTextAreaElement ? y + parseFloat(style.borderTopWidth) + parseFloat(style.paddingTop) - field.scrollTop : y + (height - step) / 2;
+    for (const [n, line] of lines.entries()) {
+      const element = made("text", {
+        x: x + parseFloat(style.borderLeftWidth) + parseFloat(style.paddingLeft), y: top + n * step + (step + 0.7 * size) / 2,
+        fill: style.color, "font-family": style.fontFamily, "font-size": style.fontSize, "xml:space": "preserve",
+      });
+      element.textContent = line;
+      into.append(element);
     }
   }
 
