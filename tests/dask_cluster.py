@@ -68,6 +68,9 @@ def dask_cluster(folder: Path) -> Iterator[DaskCluster]:
         cluster.address = json.loads(written)["address"]
         for _ in range(2):
             cluster.add_worker("--nthreads", "1")
+        for index in range(2):
+            log = folder / f"worker-{index}.log"
+            eventually(log.read_text, lambda text: "Registered to" in text)
         yield cluster
     finally:
         for one in (*cluster.workers, scheduler):

@@ -131,7 +131,7 @@ def test_what_runs_goes_on_where_the_dispatcher_finds_no_database(
         for _ in range(3):
             assert tries.acquire(timeout=300)
     eventually(lambda: shown("b")["state"], "running".__eq__)
-    assert (shown("a")["started"], shown("b")["started"]) == (0, 5)
+    assert shown("a")["started"] == 0
 
 
 def test_the_log_tells_it_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
