@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
+from dispatch.accounts.missed_work import MissedWork
 from dispatch.accounts.promises import PromiseBook, shortfall
 from dispatch.accounts.slot_account import SlotAccount
 from dispatch.applications.application import Kind
@@ -36,6 +37,7 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from service.dispatching.documents import assignment_of, read_document, status_of
+from service.dispatching.ended_work import ended_work
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
 from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
@@ -126,6 +128,7 @@ class Tenure:
         self._time_below = TimeBelowBook(replica.store)
         self._slots = SlotAccount(_TICK_MS)
         self._credits = CreditBook()
+        self._missed = MissedWork(lambda: ended_work(replica.store.applications))
         dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(
             table, dispatcher, self._backend, self._start_delays, self._credits
@@ -173,7 +176,7 @@ class Tenure:
             logger.exception("%s cannot be ended", id_)
 
     def tick(self, now_ms: int) -> Cycle:
-        """Run one cycle, write what has changed, and give back what is not needed.
+        """Run one cycle, write what has changed, and tell the Plan what was missed or is left over.
 
         Parameters
         ----------
@@ -188,6 +191,7 @@ class Tenure:
         directive = self._follow(now_ms)
         self._follow_in_slurm(now_ms)
         cycle = self._loop.tick(directive)
+        self._missed.observe(self._loop.table, now_ms)
         self._watch_machines(now_ms)
         self._tables.settle()
         self._keep_table(now_ms)
@@ -195,6 +199,7 @@ class Tenure:
         self._write(cycle)
         self._time_below.observe(directive.at_ms, below)
         self._release_credits(now_ms)
+        self._plan_missed(now_ms)
         return cycle
 
     def _keep_table(self, now_ms: int) -> None:
@@ -269,6 +274,14 @@ class Tenure:
             due = self._credits.due(plan, now_ms)
         for change in due:
             self._releaser.release(change, self.number)
+
+    def _plan_missed(self, now_ms: int) -> None:
+        """Let the Plan owe again what passed without its work."""
+        with self._replica.newest() as plan:
+            due = self._missed.due(plan, self._loop.table, now_ms)
+        for change in due:
+            logger.info("%s: %s", change.id, change.reason)
+            self._releaser.miss(change, self.number)
 
     def _write(self, cycle: Cycle) -> None:
         """Write what has changed since the last tick, and forget what is over."""

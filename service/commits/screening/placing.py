@@ -36,6 +36,7 @@ from service.commits.changes.commands import (
     HoldAcceptance,
     HoldEnding,
     HoldPlacing,
+    MissedTime,
     Reconfiguration,
     Renegotiation,
     RowRelease,
@@ -113,6 +114,9 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
                 draft.change = Close(id_, revision)
             case RowRelease(change=change):
                 draft.answer = blocked_problem(plan, change.id, change.revision, Transition.RELEASE)
+                draft.change = change
+            case MissedTime(change=change):
+                draft.answer = blocked_problem(plan, change.id, change.revision, Transition.MISS)
                 draft.change = change
             case Reconfiguration(cluster=cluster, tag=tag):
                 draft.answer = stale_cluster_problem(plan, tag)
