@@ -27,7 +27,7 @@ from dispatch.cycle.machine_changes import move_to
 from dispatch.cycle.options import options_of
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
-from dispatch.entitlements.start_delay import StartDelays
+from dispatch.entitlements.start_delay import NO_DELAY, StartDelays
 from dispatch.executions.assignment import Delta
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
@@ -36,6 +36,7 @@ from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
+from service.dispatching.delay_record import in_seconds, keep_delays
 from service.dispatching.documents import assignment_of, read_document, status_of
 from service.dispatching.ended_work import ended_work
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
@@ -136,7 +137,7 @@ class Tenure:
         self._close_on_end: set[str] = set()
         self._statuses: dict[str, bytes] = {}
         self._last_cycle: Cycle | None = None
-        self._table_kept = 0
+        self._table_kept, self._delays_kept = 0, NO_DELAY
 
     def close(self) -> None:
         """Wait for the dispatch table that is being made."""
@@ -195,6 +196,7 @@ class Tenure:
         self._watch_machines(now_ms)
         self._tables.settle()
         self._keep_table(now_ms)
+        self._keep_delays()
         below = self._count_time_below(directive)
         self._write(cycle)
         self._time_below.observe(directive.at_ms, below)
@@ -233,6 +235,13 @@ class Tenure:
             if policy.tables:
                 self._tables.follow(plan, now_ms)
             return directive
+
+    def _keep_delays(self) -> None:
+        """Write down new start delays, for requests of every process to allow for."""
+        learnt = in_seconds(self._follower.delays)
+        if learnt.delays_ms and learnt != self._delays_kept:
+            keep_delays(self._replica.store, learnt)
+            self._delays_kept = learnt
 
     def _follow_in_slurm(self, now_ms: int) -> None:
         """Reserve in Slurm what the Plan holds, and close what people's jobs have done."""

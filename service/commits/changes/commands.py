@@ -41,6 +41,8 @@ class Ask:
         Where its RDL stands in the body, for problems.
     offers
         Most offers that a refusal of it carries.
+    notes
+        What its answer is to say besides what compiling it says.
     """
 
     expression: Expression
@@ -49,6 +51,7 @@ class Ask:
     agent: str
     pointer: str
     offers: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,7 @@ def _renew(draft: PendingChange, plan: Plan) -> bool:
     try:
         context = context_of(plan, draft.request.submitted_ms)
         graph = compile_expression(draft.ask.expression, context, draft.ask.source)
+        graph = replace(graph, notes=(*draft.ask.notes, *graph.notes))
     except RdlError as error:
         draft.answer = problem_of_rdl(error, f"{draft.ask.pointer}/rdl").document
         return False
