@@ -14,7 +14,7 @@ from service.cli.client.server_process import free_port, run_server
 
 
 @contextmanager
-def serving_slurm(slurm: Path, nodes: Sequence[str], agent: str = "gree") -> Iterator[Server]:
+def serving_slurm(slurm: Path, nodes: Sequence[str], agent: str = "gree-l") -> Iterator[Server]:
     """Serve a Plan of the nodes on the Slurm, made by an agent."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name:
