@@ -1,12 +1,13 @@
-"""An hour of jobs played on a real Slurm in one of three ways.
+"""An hour of jobs played on a real Slurm in one of four ways.
 
 - `priority`: production work waits in the partition of the higher tier, which preempts best effort.
 - `reservations`: for each production job a reservation of Slurm is asked for, at the first of many
   instants at which Slurm grants it before the deadline, with the flags that Agenda's have.
 - `agenda`: a request to an Agenda server, whose Plan stands in Slurm as reservations.
+- `early`: the same with an agent that plans early (`agenda serve --agent aligned-early`).
 
-In the last two, a job whose promise is refused runs as best effort. Best effort is the same plain
-`sbatch` in all three.
+In the last three, a job whose promise is refused runs as best effort. Best effort is the same plain
+`sbatch` in all.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class SlurmHour:
     way
         ``priority``, ``reservations`` or ``agenda``; names of jobs begin with it.
     server
-        Of the way ``agenda``.
+        Of the ways ``agenda`` and ``early``.
     promised
         Ids of the production jobs that were promised their deadline.
     """
@@ -60,6 +61,7 @@ class SlurmHour:
             "priority": self._by_priority,
             "reservations": self._reserved,
             "agenda": self._planned,
+            "early": self._planned,
         }[self.way]
         self.began_s = time.time()
         with ThreadPoolExecutor(8) as pool:

@@ -14,8 +14,8 @@ from service.cli.client.server_process import free_port, run_server
 
 
 @contextmanager
-def serving_slurm(slurm: Path, nodes: Sequence[str]) -> Iterator[Server]:
-    """Serve a Plan of the nodes on the Slurm."""
+def serving_slurm(slurm: Path, nodes: Sequence[str], agent: str = "gree-l") -> Iterator[Server]:
+    """Serve a Plan of the nodes on the Slurm, made by an agent."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name:
         folder = Path(name)
@@ -34,6 +34,7 @@ def serving_slurm(slurm: Path, nodes: Sequence[str]) -> Iterator[Server]:
             sys.executable, "-c", "from service.cli.main import main; main()", "serve",
             "--database", f"sqlite:///{folder / 'agenda.db'}", "--cluster", str(cluster),
             "--slurm", str(settings), "--port", str(port), "--workers", "1",
+            "--agent", agent,
         ]  # fmt: skip
         with run_server(command, port, folder / "log") as process:
             yield Server(f"http://127.0.0.1:{port}")

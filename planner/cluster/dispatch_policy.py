@@ -1,4 +1,4 @@
-"""DispatchPolicy: what the operator says about work that no reservation covers.
+"""DispatchPolicy: what the operator says about how work is served.
 
 These are words of the cluster file. The planner keeps them and does not read them: what each means
 is the dispatcher's (`dispatch.cycle.options`).
@@ -67,6 +67,8 @@ class DispatchPolicy:
         Strategy that chooses machines; one of `PLACEMENTS`.
     tables
         Whether dispatch tables are made; without them ``lotes`` is best fit.
+    allow_start
+        Whether requests hold each lease longer by what work of their size waits for its start.
 
     Raises
     ------
@@ -82,6 +84,7 @@ class DispatchPolicy:
     reclaim: bool = True
     placement: str = "lotes"
     tables: bool = True
+    allow_start: bool = False
 
     def __post_init__(self) -> None:
         """Check the words."""

@@ -426,13 +426,15 @@ class PlanState:
                     self._room.take(atom.slots, atom.bundle, sign)
 
     def set_state(self, number: int, state: State) -> None:
-        """Give a reservation another state, and count it among the live no more if it ended."""
+        """Give a reservation another state; count it among the live while it is."""
         before = self.table.state(number)
         self.table.meta[number]["state"] = STATE_NUMBERS[state]
         if state not in LIVE:
             self.table.holds.pop(number, None)
-        if before in LIVE and state not in LIVE:
-            self._live[self.table.scope(number)] -= 1
+        more = (state in LIVE) - (before in LIVE)
+        if more:
+            scope = self.table.scope(number)
+            self._live[scope] = self._live.get(scope, 0) + more
 
     def _number(self, id_: str) -> int:
         number = self.table.number_of(id_)

@@ -26,6 +26,7 @@ class Transition(StrEnum):
     CLOSE = "close"  # the client releases the rest
     CANCEL = "cancel"  # the client gives it up; the past stays
     DEGRADE = "degrade"  # capacity is lost under it
+    MISS = "miss"  # its time passed and its work did not run
     RESTORE = "restore"  # capacity is back; the state follows from the clock
     FAIL = "fail"  # its window can no longer hold it
     RELEASE = "release"  # some rows of the future are given back
@@ -49,11 +50,15 @@ TRANSITIONS: Final[dict[tuple[State, Transition], frozenset[State]]] = {
     (State.ACTIVE, Transition.RELEASE): frozenset({State.ACTIVE}),
     (State.ACTIVE, Transition.RENEGOTIATE): frozenset({State.ACTIVE, State.ACCEPTED}),
     (State.ACTIVE, Transition.RELOCATE): frozenset({State.ACTIVE}),
+    (State.ACTIVE, Transition.MISS): frozenset({State.DEGRADED}),
+    (State.COMPLETED, Transition.MISS): frozenset({State.DEGRADED}),
+    (State.DEGRADED, Transition.MISS): frozenset({State.DEGRADED}),
     (State.DEGRADED, Transition.RELOCATE): frozenset({State.DEGRADED}),
     (State.DEGRADED, Transition.DEGRADE): frozenset({State.DEGRADED}),  # and it loses more
     (State.DEGRADED, Transition.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.CANCEL): frozenset({State.CANCELLED}),
+    (State.DEGRADED, Transition.CLOSE): frozenset({State.COMPLETED}),
     (State.DEGRADED, Transition.FAIL): frozenset({State.FAILED}),
 }
 

@@ -1,11 +1,11 @@
-"""Releaser: gives back to the Plan what the dispatcher finds is not needed any more."""
+"""Releaser: tells the Plan what the dispatcher finds is not needed any more, or was missed."""
 
 from __future__ import annotations
 
 import logging
 
-from planner.plan.records.changes import Release
-from service.commits.changes.commands import Closure, Command, RowRelease
+from planner.plan.records.changes import Degrade, Release
+from service.commits.changes.commands import Closure, Command, MissedTime, RowRelease
 from service.planning.planner import Planner
 from service.problems import ApiProblemError
 
@@ -13,7 +13,9 @@ logger = logging.getLogger("agenda.service")
 
 
 class Releaser:
-    """Closes reservations and releases rows; what the planner cannot do now is left as it is.
+    """Closes reservations, releases rows and takes back missed time.
+
+    What the planner cannot do now is left as it is.
 
     Parameters
     ----------
@@ -44,8 +46,18 @@ class Releaser:
         """
         self._change(RowRelease(change, tenure), f"what {change.id} no longer needs")
 
-    def _change(self, command: Command, what: str) -> None:
+    def miss(self, change: Degrade, tenure: int) -> None:
+        """Take back time that passed without its work: the adapter plans it again.
+
+        Raises
+        ------
+        LeadershipLostError
+            If another tenure has begun; nothing was changed.
+        """
+        self._change(MissedTime(change, tenure), f"what {change.id} missed", "owed again")
+
+    def _change(self, command: Command, what: str, done: str = "given back") -> None:
         try:
             self._planner.change(command)
         except ApiProblemError as error:
-            logger.warning("%s is not given back: %s", what, error)
+            logger.warning("%s is not %s: %s", what, done, error)

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
+from dispatch.accounts.missed_work import MissedWork
 from dispatch.accounts.promises import PromiseBook, shortfall
 from dispatch.accounts.slot_account import SlotAccount
 from dispatch.applications.application import Kind
@@ -26,7 +27,7 @@ from dispatch.cycle.machine_changes import move_to
 from dispatch.cycle.options import options_of
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
-from dispatch.entitlements.start_delay import StartDelays
+from dispatch.entitlements.start_delay import NO_DELAY, StartDelays
 from dispatch.executions.assignment import Delta
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
@@ -35,7 +36,9 @@ from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
+from service.dispatching.delay_record import in_seconds, keep_delays
 from service.dispatching.documents import assignment_of, read_document, status_of
+from service.dispatching.ended_work import ended_work
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
 from service.dispatching.machine_watch import MachineWatch
 from service.dispatching.releaser import Releaser
@@ -126,6 +129,7 @@ class Tenure:
         self._time_below = TimeBelowBook(replica.store)
         self._slots = SlotAccount(_TICK_MS)
         self._credits = CreditBook()
+        self._missed = MissedWork(lambda: ended_work(replica.store.applications))
         dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(
             table, dispatcher, self._backend, self._start_delays, self._credits
@@ -133,7 +137,7 @@ class Tenure:
         self._close_on_end: set[str] = set()
         self._statuses: dict[str, bytes] = {}
         self._last_cycle: Cycle | None = None
-        self._table_kept = 0
+        self._table_kept, self._delays_kept = 0, NO_DELAY
 
     def close(self) -> None:
         """Wait for the dispatch table that is being made."""
@@ -173,7 +177,7 @@ class Tenure:
             logger.exception("%s cannot be ended", id_)
 
     def tick(self, now_ms: int) -> Cycle:
-        """Run one cycle, write what has changed, and give back what is not needed.
+        """Run one cycle, write what has changed, and tell the Plan what was missed or is left over.
 
         Parameters
         ----------
@@ -188,13 +192,16 @@ class Tenure:
         directive = self._follow(now_ms)
         self._follow_in_slurm(now_ms)
         cycle = self._loop.tick(directive)
+        self._missed.observe(self._loop.table, now_ms)
         self._watch_machines(now_ms)
         self._tables.settle()
         self._keep_table(now_ms)
+        self._keep_delays()
         below = self._count_time_below(directive)
         self._write(cycle)
         self._time_below.observe(directive.at_ms, below)
         self._release_credits(now_ms)
+        self._plan_missed(now_ms)
         return cycle
 
     def _keep_table(self, now_ms: int) -> None:
@@ -228,6 +235,13 @@ class Tenure:
             if policy.tables:
                 self._tables.follow(plan, now_ms)
             return directive
+
+    def _keep_delays(self) -> None:
+        """Write down new start delays, for requests of every process to allow for."""
+        learnt = in_seconds(self._follower.delays)
+        if learnt.delays_ms and learnt != self._delays_kept:
+            keep_delays(self._replica.store, learnt)
+            self._delays_kept = learnt
 
     def _follow_in_slurm(self, now_ms: int) -> None:
         """Reserve in Slurm what the Plan holds, and close what people's jobs have done."""
@@ -269,6 +283,14 @@ class Tenure:
             due = self._credits.due(plan, now_ms)
         for change in due:
             self._releaser.release(change, self.number)
+
+    def _plan_missed(self, now_ms: int) -> None:
+        """Let the Plan owe again what passed without its work."""
+        with self._replica.newest() as plan:
+            due = self._missed.due(plan, self._loop.table, now_ms)
+        for change in due:
+            logger.info("%s: %s", change.id, change.reason)
+            self._releaser.miss(change, self.number)
 
     def _write(self, cycle: Cycle) -> None:
         """Write what has changed since the last tick, and forget what is over."""

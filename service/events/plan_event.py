@@ -17,6 +17,7 @@ RESERVATION_KINDS: Final = (
     "cancelled",
     "failed",
     "degraded",
+    "missed",
     "restored",
     "regained",
     "moved",

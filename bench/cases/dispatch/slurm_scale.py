@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from bench.workloads.slurm_server import serving_slurm
 from bench.workloads.swim_hour import CPUS
-from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.commands import JobRequest, SlurmCommands
 from dispatch.backends.slurm.control.rest import SlurmRest
+from dispatch.backends.slurm.control.submissions import AT_ONCE, submit_all
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
 from service.cli.client.server import Server
@@ -27,6 +28,7 @@ NAME = "slurm_scale"
 
 COMPONENTS: Final = 1000
 RESERVATIONS: Final = 100
+SUBMISSIONS: Final = 64
 
 #: After how long components that have not ended are left, s.
 MOST_S: Final = 200
@@ -45,6 +47,7 @@ def run(small: bool) -> dict[str, object]:
     daemons = [name for name in names if name.startswith("n")]
     params |= {"nodes": len(names), "daemons": len(daemons)}
     figures: dict[str, object] = {**_looks(Path(slurm), commands)}
+    figures |= _submissions(commands, daemons, 16 if small else SUBMISSIONS)
     figures |= _reservations(commands, names, 10 if small else RESERVATIONS)
     figures |= _components(Path(slurm), commands, daemons, 20 if small else COMPONENTS)
     return {"params": params, "figures": figures}
@@ -67,6 +70,26 @@ def _looks(slurm: Path, commands: SlurmCommands) -> dict[str, object]:
         "look_commands_ms": _median_ms(lambda: (commands.jobs(), commands.nodes())),
         "look_rest_ms": _median_ms(lambda: (rest.jobs(), rest.nodes())),
     }
+
+
+def _submissions(commands: SlurmCommands, daemons: list[str], count: int) -> dict[str, object]:
+    """Return what submitting a job takes where jobs go one by one, and some at a time."""
+
+    def ms_each(at_once: int) -> float:
+        jobs = [
+            JobRequest(
+                f"scale-submit-{at_once}-{number}", "#!/bin/sh\n", "scavenge",
+                daemons[number % len(daemons)], 1, 0, "", "", "/tmp", "/dev/null", "/dev/null",
+            )
+            for number in range(count)
+        ]  # fmt: skip
+        began_s = time.perf_counter()
+        ids = [id_ for id_ in submit_all(commands, jobs, at_once) if isinstance(id_, int)]
+        taken_ms = 1000 * (time.perf_counter() - began_s) / len(jobs)
+        commands.cancel(ids)
+        return round(taken_ms, 1)
+
+    return {"submit_one_by_one_ms": ms_each(1), f"submit_{AT_ONCE}_at_once_ms": ms_each(AT_ONCE)}
 
 
 def _reservations(commands: SlurmCommands, names: list[str], count: int) -> dict[str, object]:

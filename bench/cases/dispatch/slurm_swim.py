@@ -1,8 +1,8 @@
 """`slurm_swim`: an hour of SWIM jobs on a real Slurm, alone and with Agenda's Plan (Rayon 6.4).
 
 `.ci/slurm python -m bench slurm_swim` starts the Slurm; AGENDA_SLURM_NODES=8 says how many nodes.
-The hour takes `3600 / COMPRESSION` seconds in each of three ways; every figure is from Slurm's
-accounting. Jobs that have not ended `AFTER_S` after it are cancelled.
+The hour takes `3600 / COMPRESSION` seconds in each of four ways (AGENDA_SLURM_WAYS names fewer);
+every figure is from Slurm's accounting. Jobs that have not ended `AFTER_S` after it are cancelled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ NAME = "slurm_swim"
 
 COMPRESSION: Final = 15
 AFTER_S: Final = 45
-WAYS: Final = ("priority", "reservations", "agenda")
+#: The way, and the agent of its Agenda.
+WAYS: Final = {"priority": None, "reservations": None, "agenda": "gree-l", "early": "aligned-early"}
 
 #: Names the folder of a Slurm, as `.ci/slurm` says.
 _SLURM: Final = "AGENDA_SLURM"
@@ -46,7 +47,8 @@ def run(small: bool) -> dict[str, object]:
     hour_s = jobs[-1].submitted_s if small else 3600 / COMPRESSION
     load = sum(job.work_s for job in jobs) / (nodes * hour_s)
     figures: dict[str, object] = {"jobs": len(jobs), "load": round(load, 2)}
-    for way in WAYS:
+    chosen = os.environ.get("AGENDA_SLURM_WAYS")
+    for way in chosen.split(",") if chosen else WAYS:
         figures[way] = _played(way, Path(slurm), nodes, jobs, hour_s)
         print(way, figures[way], file=sys.stderr, flush=True)
     return {"params": params, "figures": figures}
@@ -57,9 +59,10 @@ def _played(
 ) -> dict[str, object]:
     """Play the hour in one way; return what the accounting says of it."""
     hour = SlurmHour(way)
-    if way != "agenda":
+    agent = WAYS[way]
+    if agent is None:
         return _hour_of(hour, nodes, jobs, hour_s)
-    with serving_slurm(slurm, [f"n{index + 1}" for index in range(nodes)]) as hour.server:
+    with serving_slurm(slurm, [f"n{index + 1}" for index in range(nodes)], agent) as hour.server:
         return _hour_of(hour, nodes, jobs, hour_s)
 
 

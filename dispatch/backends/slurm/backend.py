@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,10 +19,12 @@ from dispatch.backends.slurm.component_jobs import (
     end_of,
     request_of,
 )
+from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_of
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
+from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
@@ -168,16 +170,8 @@ class SlurmBackend:
         """See `Backend.apply`."""
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         found = dict(self._stop(stops, at_ms))
-        away = ""
-        for delta in deltas:
-            if delta.op in (Op.STOP, Op.SHRINK):
-                continue
-            try:
-                why = away or self._start(delta, at_ms)
-            except SlurmAwayError as error:  # the others need not wait for it too
-                why = away = str(error)
-            if why:
-                found[delta] = why
+        starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
+        found |= self._start(starts, at_ms)
         if deltas:
             self._lookout.hurry()
         return tuple(NotDone(delta, found[delta]) for delta in deltas if delta in found)
@@ -205,14 +199,35 @@ class SlurmBackend:
             self._leaving.update([] if one.exited else [one.job])
             self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
 
-    def _start(self, delta: Delta, at_ms: int) -> str:
-        """Submit the job of a component; return why not, or nothing.
+    def _start(self, deltas: Iterable[Delta], at_ms: int) -> dict[Delta, str]:
+        """Submit the jobs of components; return what cannot be started, and why.
 
-        Raises
-        ------
-        SlurmAwayError
-            If Slurm does not answer; a job that it took in spite of that is cancelled later.
+        A job that Slurm took though it did not answer is cancelled later.
         """
+        refused: dict[Delta, str] = {}
+        asked: dict[Key, tuple[Delta, JobRequest, bool]] = {}
+        for delta in deltas:
+            why = self._why_not(delta, asked)
+            order = self._order(delta) if not why else None
+            if order is None or not order.command:
+                refused[delta] = why or "the component has no command to run"
+                continue
+            key, node = _key(delta), self._settings.machines[delta.machine]
+            rights = self._rights_on(node, order.reservation, at_ms)
+            request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
+            asked[key] = delta, request, order.core
+        wanted = list(asked.values())
+        answers = submit_all(self._slurm.commands, [request for _, request, _ in wanted])
+        for (delta, _, core), answer in zip(wanted, answers, strict=True):
+            if isinstance(answer, SlurmError):
+                refused[delta] = str(answer)
+            else:
+                placed = _Placed(delta.machine, at_ms, answer, self._steady_s(), core)
+                self._there[_key(delta)] = placed
+        return refused
+
+    def _why_not(self, delta: Delta, asked: Container[Key]) -> str:
+        """Return why a component cannot be submitted to its machine, or nothing."""
         key = _key(delta)
         if delta.machine not in self._machines:
             return f"there is no machine {delta.machine}"
@@ -222,20 +237,7 @@ class SlurmBackend:
             return f"other people's jobs run on {delta.machine}"
         if key in self._there:
             return f"it is on {self._there[key].machine} already"
-        order = self._order(delta)
-        if not order.command:
-            return "the component has no command to run"
-        node = self._settings.machines[delta.machine]
-        rights = self._rights_on(node, order.reservation, at_ms)
-        request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
-        try:
-            job = self._slurm.commands.submit(request)
-        except SlurmAwayError:
-            raise
-        except SlurmError as error:
-            return str(error)
-        self._there[key] = _Placed(delta.machine, at_ms, job, self._steady_s(), order.core)
-        return ""
+        return "it is asked for twice" if key in asked else ""
 
     # What happens.
 

@@ -100,18 +100,46 @@ def limit_refusal(
         account = policy.scope.key(request.tenant, request.queue)
         if account is None:
             continue
-        refused = _window_refusal(policy, request)
-        if refused is None and policy.max_count is not None:
-            standing = plan.live_count(*account)
-            standing += sum(
-                count
-                for (tenant, queue), count in added.items()
-                if account[0] in (None, tenant) and account[1] in (None, queue)
-            )
-            refused = _count_refusal(policy, policy.max_count, standing)
+        refused = _window_refusal(policy, request) or _account_refusal(plan, policy, account, added)
         if refused is not None:
             return refused
     return None
+
+
+def count_refusal(
+    plan: PlanState, scope: tuple[str, str], added: Mapping[tuple[str, str], int]
+) -> PlacementResult | None:
+    """Return the refusal of one more reservation of (tenant, queue) by its count, or None.
+
+    Parameters
+    ----------
+    added
+        As for :func:`limit_refusal`.
+    """
+    for policy in limits_of(plan.cluster.policies, *scope):
+        account = policy.scope.key(*scope)
+        refused = None if account is None else _account_refusal(plan, policy, account, added)
+        if refused is not None:
+            return refused
+    return None
+
+
+def _account_refusal(
+    plan: PlanState,
+    policy: RequestLimits,
+    account: tuple[str | None, str | None],
+    added: Mapping[tuple[str, str], int],
+) -> PlacementResult | None:
+    """Return the refusal of one more reservation of an account, or None."""
+    if policy.max_count is None:
+        return None
+    standing = plan.live_count(*account)
+    standing += sum(
+        count
+        for (tenant, queue), count in added.items()
+        if account[0] in (None, tenant) and account[1] in (None, queue)
+    )
+    return _count_refusal(policy, policy.max_count, standing)
 
 
 def _window_refusal(policy: RequestLimits, request: Request) -> PlacementResult | None:

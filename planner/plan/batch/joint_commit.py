@@ -30,6 +30,11 @@ def degrade_conflict(plan: PlanState, index: int, change: Degrade) -> Conflict |
     number = plan.table.number_of(change.id)
     assert number is not None
     before = plan.table.holding(number)
+    if change.misses:
+        if within(change.kept, before):
+            return None
+        detail = "more would be kept than is held"
+        return Conflict(index, change.id, Code.CONFLICT, detail)
     if past_of(before, plan.now) != past_of(change.kept, plan.now):
         detail = "what was held before now is not what would be kept"
         return Conflict(index, change.id, Code.PAST_CHANGED, detail)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Taking, takings_of
 from planner.placement import Code, PlacementResult
-from planner.plan.batch.admission import limit_refusal
+from planner.plan.batch.admission import count_refusal, limit_refusal
 from planner.plan.batch.joint_commit import (
     conflict_for,
     degrade_conflict,
@@ -318,7 +318,10 @@ class _Batch:
         )
 
     def _degrade(self, index: int, change: Degrade) -> _Answer:
-        blocked = self._blocked(index, change.id, change.revision, Transition.DEGRADE)
+        transition = Transition.MISS if change.misses else Transition.DEGRADE
+        blocked = self._blocked(index, change.id, change.revision, transition)
+        if blocked is None:
+            blocked = self._too_many(index, change) if change.misses else None
         if blocked is None:
             blocked = degrade_conflict(self.plan, index, change)
         if blocked is not None:
@@ -335,6 +338,18 @@ class _Batch:
         self.pool.add(takings)
         self.touched.add(change.id)
         return Degraded(change.id, kept, change.reason, change.offers, change.cause)
+
+    def _too_many(self, index: int, change: Degrade) -> Conflict | None:
+        """Return why one that was over cannot stand again beside the others, or None."""
+        number = self.plan.table.number_of(change.id)
+        if number is None or self.plan.table.state(number) in LIVE:
+            return None
+        scope = self.plan.table.scope(number)
+        refused = count_refusal(self.plan, scope, self.added)
+        if refused is not None and refused.code is not None:
+            return Conflict(index, change.id, refused.code, refused.detail, refused.binding)
+        self.added[scope] = self.added.get(scope, 0) + 1
+        return None
 
     def _relocate(self, index: int, change: Relocate) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Transition.RELOCATE)

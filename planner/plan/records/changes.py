@@ -16,7 +16,7 @@ from planner.cluster.cluster import Cluster
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.holds import AcceptHold, EndHold, Hold
-from planner.plan.records.reservation_records import DEGRADED, RENEGOTIATED
+from planner.plan.records.reservation_records import DEGRADED, MISSED, RENEGOTIATED
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.reservation import Holding, Rows
@@ -115,7 +115,8 @@ class Degrade:
     reason, offers
         What its owner is told.
     cause
-        The word of the history.
+        The word of the history. With `MISSED` part of its past passed without its work: `kept` may
+        hold less of the past than it did, and it may be over by the clock.
     """
 
     id: str
@@ -124,6 +125,11 @@ class Degrade:
     reason: str
     offers: tuple[dict[str, Any], ...] = ()
     cause: str = DEGRADED
+
+    @property
+    def misses(self) -> bool:
+        """Whether some of the past is owed again."""
+        return self.cause == MISSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ RENEGOTIATED = "renegotiated"
 #: Cause of a change that takes part of what was promised away.
 DEGRADED = "degraded"
 
+#: Cause of one that takes away time that passed without the work it was for: it is owed again.
+MISSED = "missed"
+
 
 def promise_entry(level: PromiseLevel) -> dict[str, Any]:
     """Return the key of a record that says the level; totals only say nothing."""

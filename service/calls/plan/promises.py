@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Words of a history that say that less was held for a while, and that it stands elsewhere.
 _LESS: Final = frozenset({"degraded", "regained"})
-_ELSEWHERE: Final = frozenset({"moved", "relocated", "optimized"})
+_ELSEWHERE: Final = frozenset({"moved", "missed", "relocated", "optimized"})
 
 #: Applications, or archived reservations, read at once.
 _PAGE: Final = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.agents import AGENT_NAMES
@@ -16,6 +16,7 @@ from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
 from service.access.actor import present_actor
 from service.calls.reservations.rdl import text_of
+from service.calls.reservations.start_allowance import with_allowance
 from service.commits.answers.responses import (
     atomic_render,
     batch_render,
@@ -89,7 +90,7 @@ def read_ask(
     rdl = values["rdl"]
     source = text_of(rdl)
     try:
-        expression = read_source(rdl)
+        expression, notes = with_allowance(runtime, read_source(rdl))
         graph = runtime.compile(expression, submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, f"{pointer}/rdl") from error
@@ -100,11 +101,11 @@ def read_ask(
         submitted_ms=submitted_ms,
         weight=values["weight"],
         priority=values["priority"],
-        graph=graph,
+        graph=replace(graph, notes=(*notes, *graph.notes)) if notes else graph,
         creditable=values["creditable"],
         promise=asked_level(values),
     )
-    return Ask(expression, source, request, agent, pointer, offers)
+    return Ask(expression, source, request, agent, pointer, offers, notes)
 
 
 def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -> Ask:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from planner.agents import QUICK_AGENTS
 from planner.cluster.cluster import Cluster
 from planner.placement import Code
-from planner.plan.records.changes import Change, Conflict, Release
+from planner.plan.records.changes import Change, Conflict, Degrade, Release
 from planner.plan.records.holds import Hold
 from planner.request import Request
 from planner.reservations.reservation import Reservation
@@ -41,6 +41,8 @@ class Ask:
         Where its RDL stands in the body, for problems.
     offers
         Most offers that a refusal of it carries.
+    notes
+        What its answer is to say besides what compiling it says.
     """
 
     expression: Expression
@@ -49,6 +51,7 @@ class Ask:
     agent: str
     pointer: str
     offers: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,19 @@ class RowRelease:
 
 
 @dataclass(frozen=True, slots=True)
+class MissedTime:
+    """Take back time that passed without its work, by the leader of a tenure: it is owed again."""
+
+    change: Degrade
+    tenure: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the reservation."""
+        return self.change.id
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfiguration:
     """Change the cluster: policies, queues, prices, outages, machines."""
 
@@ -189,6 +205,7 @@ Command: TypeAlias = (
     | Cancellation
     | Closure
     | RowRelease
+    | MissedTime
     | Reconfiguration
     | AdaptationCommand
     | OptimizationCommand
@@ -365,7 +382,11 @@ class QueuedChange:
     @property
     def tenure(self) -> int | None:
         """The tenure in which it may be committed; None: at any time."""
-        return self.command.tenure if isinstance(self.command, Closure | RowRelease) else None
+        match self.command:
+            case Closure() | RowRelease() | MissedTime() as by_leader:
+                return by_leader.tenure
+            case _:
+                return None
 
     @property
     def size(self) -> int:

@@ -36,6 +36,7 @@ from service.commits.changes.commands import (
     HoldAcceptance,
     HoldEnding,
     HoldPlacing,
+    MissedTime,
     Reconfiguration,
     Renegotiation,
     RowRelease,
@@ -114,6 +115,9 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
             case RowRelease(change=change):
                 draft.answer = blocked_problem(plan, change.id, change.revision, Transition.RELEASE)
                 draft.change = change
+            case MissedTime(change=change):
+                draft.answer = blocked_problem(plan, change.id, change.revision, Transition.MISS)
+                draft.change = change
             case Reconfiguration(cluster=cluster, tag=tag):
                 draft.answer = stale_cluster_problem(plan, tag)
                 draft.change = Reconfigure(cluster)
@@ -143,6 +147,7 @@ def _renew(draft: PendingChange, plan: Plan) -> bool:
     try:
         context = context_of(plan, draft.request.submitted_ms)
         graph = compile_expression(draft.ask.expression, context, draft.ask.source)
+        graph = replace(graph, notes=(*draft.ask.notes, *graph.notes))
     except RdlError as error:
         draft.answer = problem_of_rdl(error, f"{draft.ask.pointer}/rdl").document
         return False

@@ -19,6 +19,7 @@ _DONE_TO_IT: Final = {
     Transition.CANCEL: "cancelled",
     Transition.CLOSE: "closed",
     Transition.RELEASE: "released",
+    Transition.MISS: "owed time that was missed",
 }
 
 

@@ -39,6 +39,7 @@ def test_every_word_is_written_back() -> None:
     words = {
         "order": "sjf-2d", "by_priority": False, "interactive_first": False, "preempt": False,
         "allocation": "malleable", "reclaim": False, "placement": "spread", "tables": False,
+        "allow_start": True,
     }  # fmt: skip
     cluster = cluster_from_json({**_CLUSTER, "dispatch": words})
     assert cluster_to_json(cluster)["dispatch"] == words

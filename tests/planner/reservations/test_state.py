@@ -18,8 +18,9 @@ FINAL = {State.COMPLETED, State.CANCELLED, State.FAILED, State.REFUSED}
 
 
 def test_final_states_have_no_way_out() -> None:
-    """What is over stays over."""
-    assert not any(may(state, event) for state, event in itertools.product(FINAL, Transition))
+    """What is over stays over; only what the clock ended without its work is owed again."""
+    ways = [way for way in itertools.product(FINAL, Transition) if may(*way)]
+    assert ways == [(State.COMPLETED, Transition.MISS)]
 
 
 def test_every_live_state_can_be_cancelled() -> None:
@@ -38,13 +39,15 @@ def test_every_state_but_refused_is_reached_from_accepted() -> None:
     assert reached == set(State) - {State.REFUSED}
 
 
-def test_degraded_comes_back_or_fails_but_never_completes_directly() -> None:
-    """planning.md: degraded -> back when restored, -> failed when its window is lost."""
+def test_degraded_comes_back_or_fails_and_completes_only_when_closed() -> None:
+    """Back when restored, failed when its window is lost; its owner may say that all is done."""
     targets = set().union(
         *(to for (state, _), to in TRANSITIONS.items() if state is State.DEGRADED)
     )
     back = {State.ACCEPTED, State.ACTIVE, State.CANCELLED, State.FAILED}
-    assert targets == back | {State.DEGRADED}
+    assert targets == back | {State.DEGRADED, State.COMPLETED}
+    assert TRANSITIONS[State.DEGRADED, Transition.CLOSE] == {State.COMPLETED}
+    assert not may(State.DEGRADED, Transition.END)
 
 
 def test_numbers_of_states_are_a_round_trip() -> None:

@@ -53,6 +53,11 @@ def dispatch() -> None:
 )
 @click.option("--placement", type=click.Choice(PLACEMENTS), help="How machines are chosen.")
 @click.option("--tables/--no-tables", default=None, help="Make dispatch tables (LoTES).")
+@click.option(
+    "--allow-start/--no-allow-start",
+    default=None,
+    help="Let requests hold leases longer by what work of their size waits for its start.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def policy(server: Server, form: str, **options: Any) -> int:
@@ -70,7 +75,7 @@ def policy(server: Server, form: str, **options: Any) -> int:
     if form == JSON:
         print_json(found)
     else:
-        print_title("dispatch policy: how work without a reservation is served")
+        print_title("dispatch policy: how work is served")
         print_table(("word", "value"), [[name, _text(value)] for name, value in found.items()])
     return DONE
 

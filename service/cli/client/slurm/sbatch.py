@@ -21,6 +21,7 @@ from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
 from service.cli.terminal.options import duration, read_text
 
 _PATH: Final = "/v1/reservations"
+_POLICY: Final = "/v1/dispatch/policy"
 
 #: Options of `agenda sbatch` that a line ``#AGENDA`` may give.
 _LINES: Final = ("deadline", "work", "id", "queue")
@@ -69,7 +70,7 @@ def sbatch(
     user = pwd.getpwuid(os.getuid()).pw_name
     rdl = shape.request(seconds, _end(options["deadline"]))
     body: dict[str, Any] = {
-        "rdl": _with_start(rdl, shape.cpus, user) if allow_start else rdl,
+        "rdl": _with_start(server, rdl, shape.cpus, user) if allow_start else rdl,
         "tenant": user,
     }
     body |= {name: options[name] for name in ("id", "queue") if options[name]}
@@ -84,11 +85,16 @@ def sbatch(
     return _submit(server, reply.body, words, seconds * shape.nodes)
 
 
-def _with_start(rdl: str, cpus: int, user: str) -> str:
-    """Return a request that allows for what Slurm takes to start a job, and say how much."""
+def _with_start(server: Server, rdl: str, cpus: int, user: str) -> str:
+    """Return a request that allows for what Slurm takes to start a job, and say how much.
+
+    It stays as it is where the server allows for it in every request.
+    """
     from dispatch.backends.slurm.control.commands import SlurmCommands
     from service.cli.client.slurm.start_waits import enlarged, learnt_delays
 
+    if server.call("GET", _POLICY).good().get("allow_start"):
+        return rdl
     longer, delay_ms = enlarged(rdl, cpus, learnt_delays(SlurmCommands(), user))
     if delay_ms:
         click.echo(f"reserving {delay_ms / 1000:g} s more: jobs wait so long to start", err=True)

@@ -1,0 +1,285 @@
+"""Missed work: time of a reservation that passed while its work had no machines.
+
+The invariant is: of an execution that draws on its atoms alone, and is not over, every stretch of
+what the reservation holds before now is one that the execution ran through, or one that it came too
+late for. So what was asked less what the past holds is what is still to run, and the Plan owes it.
+Whatever breaks it (no server led while a slot passed, a start that came late, work that began anew
+because its machine was lost) is the same: the stretch is taken out of the past (`Degrade` with the
+cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it does for
+lost machines; where that holds it no more, the reservation fails and its owner is told.
+
+A stretch is time held in a row. It is missed when the work lacked machines for a tenth of it, and
+for five seconds, the grace of stops; in one that goes on, what has passed is taken out and the rest
+stays. Recurrences are left alone: a run has a time of its own. What came too late is not owed:
+where an application is submitted after its stretch began, or asks for more than the reservation
+holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dispatch.cycle.cover.cover import names_atom
+from dispatch.executions.execution import Execution
+from dispatch.executions.table import ExecutionTable
+from planner.explain import time_text
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Degrade
+from planner.plan.records.reservation_records import MISSED
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import add_up, subtract
+from planner.reservations.state import State, Transition, may
+from rdl.time_grid import TimeGrid
+
+#: What part of a stretch, and how long at least, work may lack its machines: less is late.
+_SHARE: Final = 10
+_LEAST_MS: Final = 5_000
+
+#: How long a change that the Plan did not take is not asked for again.
+_PAUSE_MS: Final = 10_000
+
+#: Most stays of an execution that are remembered.
+_STAYS: Final = 8
+
+
+class _Stay(NamedTuple):
+    """When the cores of an execution had machines: from when, and until when that was seen."""
+
+    start_ms: int
+    until_ms: int
+
+
+class _Stretch(NamedTuple):
+    """Time that an atom holds in a row, in ms from the origin."""
+
+    path: str
+    start_ms: int
+    end_ms: int
+
+    @property
+    def tolerance_ms(self) -> int:
+        """For how long its work may lack machines."""
+        length_ms = self.end_ms - self.start_ms
+        return min(length_ms, max(_LEAST_MS, length_ms // _SHARE))
+
+
+@dataclass(slots=True)
+class MissedWork:
+    """Finds, tick by tick, what executions have missed of what their reservations held.
+
+    What it keeps only prevents work that ran from being owed again: after a restart, a stretch that
+    an execution ran through before it was sent back into the line counts as missed.
+
+    Attributes
+    ----------
+    ended_before
+        Yields the reservation and the atom (None: all) of every execution that was over before the
+        first tick; asked once, when it first matters.
+    """
+
+    ended_before: Callable[[], Iterable[tuple[str, str | None]]] | None = None
+    _stays: dict[str, list[_Stay]] = field(default_factory=dict)
+    _ended: dict[str, set[str | None]] = field(default_factory=dict)
+    _asked_ms: dict[str, int] = field(default_factory=dict)
+
+    def observe(self, table: ExecutionTable, now_ms: int) -> None:
+        """Note which executions of reservations have machines now."""
+        for execution in table:
+            name = execution.application.reservation
+            if name is None:
+                continue
+            if execution.is_over:
+                self.note_ended(name, execution.application.atom)
+                self._stays.pop(execution.id, None)
+            elif execution.started_ms is not None:
+                self._note_stay(execution.id, _Stay(execution.started_ms, now_ms))
+
+    def note_ended(self, reservation: str, atom: str | None) -> None:
+        """Note that an execution of a reservation, or of an atom of it, is over."""
+        self._ended.setdefault(reservation, set()).add(atom)
+
+    def _note_stay(self, id_: str, stay: _Stay) -> None:
+        stays = self._stays.setdefault(id_, [])
+        if stays and stays[-1].start_ms == stay.start_ms:
+            stays[-1] = stay
+        else:
+            stays[:] = [*stays[1 - _STAYS :], stay]
+
+    def due(self, plan: Plan, table: ExecutionTable, now_ms: int) -> list[Degrade]:
+        """Return what is to be taken out of the past of reservations, one change each.
+
+        Parameters
+        ----------
+        now_ms
+            In ms from the origin; stretches are judged up to the Plan's present step.
+        """
+        found: list[Degrade] = []
+        for name in sorted({one.application.reservation or "" for one in table} - {""}):
+            fellows = table.of_reservation(name)
+            if not fellows or now_ms < self._asked_ms.get(name, now_ms - _PAUSE_MS) + _PAUSE_MS:
+                continue
+            number = plan.table.number_of(name)
+            if number is None or not _may_miss(plan, number):
+                continue
+            change = self._change_of(plan, number, fellows)
+            if change is not None:
+                self._asked_ms[name] = now_ms
+                found.append(change)
+            else:
+                self._asked_ms.pop(name, None)
+        return found
+
+    def _change_of(self, plan: Plan, number: int, fellows: list[Execution]) -> Degrade | None:
+        """Return what takes all that was missed out of the past of a reservation, or None."""
+        holding = plan.table.holding(number)
+        if any("@" in atom.path for atom in holding.atoms):
+            return None
+        gone: list[tuple[_Stretch, int]] = []
+        for atom in holding.atoms:
+            users = [one for one in fellows if _draws_on(one, atom.path)]
+            for stretch in _stretches(atom, plan.grid, plan.now) if users else ():
+                until_ms = self._missed_until(stretch, users, plan)
+                if until_ms is not None and _would_fit(users[0], holding, plan.grid, stretch):
+                    gone.append((stretch, until_ms))
+        name = plan.table.id_of(number)
+        gone = [one for one in gone if not self._has_ended(name, one[0].path)]
+        kept = _without(holding, gone, plan.grid)
+        if not gone or kept is None:
+            return None
+        revision = int(plan.table.meta[number]["revision"])
+        reason = _reason(gone, plan.grid)
+        return Degrade(name, revision, kept, reason, cause=MISSED)
+
+    def _has_ended(self, reservation: str, path: str) -> bool:
+        """Return whether an execution that drew on an atom is over."""
+        if self.ended_before is not None:
+            before, self.ended_before = self.ended_before, None
+            for name, atom in before():
+                self.note_ended(name, atom)
+        atoms = self._ended.get(reservation, ())
+        return any(atom is None or names_atom(path, atom) for atom in atoms)
+
+    def _missed_until(
+        self, stretch: _Stretch, users: Iterable[Execution], plan: Plan
+    ) -> int | None:
+        """Return until when a stretch is missed, in ms; None where anybody had what it promises."""
+        now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
+        until_ms = stretch.end_ms
+        for execution in users:
+            if execution.submitted_ms > stretch.start_ms + late_ms or self._has_used(
+                execution, stretch
+            ):
+                return None
+            here_ms = now_ms if execution.started_ms is None else execution.started_ms
+            until_ms = min(until_ms, here_ms)
+            if until_ms - max(stretch.start_ms, execution.submitted_ms) < late_ms:
+                return None
+        return now_ms if stretch.end_ms <= now_ms else until_ms
+
+    def _has_used(self, execution: Execution, stretch: _Stretch) -> bool:
+        late_ms = stretch.tolerance_ms
+        return any(
+            stay.start_ms < stretch.start_ms + late_ms and stay.until_ms > stretch.end_ms - late_ms
+            for stay in self._stays.get(execution.id, ())
+        )
+
+
+def _may_miss(plan: Plan, number: int) -> bool:
+    """Return whether a reservation can be owed something: one that its owner closed cannot."""
+    meta, state = plan.table.meta[number], plan.table.state(number)
+    if int(meta["begin"]) >= plan.now or not may(state, Transition.MISS):
+        return False
+    if state is not State.COMPLETED:
+        return True
+    return all(atom.released is None for atom in plan.table.holding(number).atoms)
+
+
+def _draws_on(execution: Execution, path: str) -> bool:
+    atom = execution.application.atom
+    return atom is None or names_atom(path, atom)
+
+
+def _stretches(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[_Stretch]:
+    """Yield the time that an atom holds in a row, as far as that has begun before step `now`."""
+    start = end = -1
+    for first, last, _ in atom.rows.tolist():
+        if first != end:
+            if end > start:
+                yield _Stretch(atom.path, grid.ms(start), grid.ms(end))
+            start = first
+        end = last
+        if start >= now:
+            return
+    if end > start:
+        yield _Stretch(atom.path, grid.ms(start), grid.ms(end))
+
+
+def _would_fit(execution: Execution, holding: Holding, grid: TimeGrid, stretch: _Stretch) -> bool:
+    """Return whether an execution's cores ask for no more than is held at once in a stretch."""
+    asked: dict[str, int] = {}
+    for part in execution.parts:
+        if part.uncovered or part.limit:
+            return False
+        if part.component.core:
+            for name, amount in part.component.resources.items():
+                asked[name] = asked.get(name, 0) + amount * part.component.count
+    there: dict[str, int] = {}
+    for atom in holding.atoms:
+        if _draws_on(execution, atom.path):
+            bundles = _most_bundles(atom.rows, grid, stretch)
+            for name, amount in atom.bundle.items():
+                there[name] = there.get(name, 0) + amount * bundles
+    return bool(asked) and all(amount <= there.get(name, 0) for name, amount in asked.items())
+
+
+def _most_bundles(rows: Rows, grid: TimeGrid, stretch: _Stretch) -> int:
+    """Return the most bundles held at once in a stretch."""
+    here = rows[
+        (rows[:, 0] < grid.ceil(stretch.end_ms)) & (rows[:, 1] > grid.floor(stretch.start_ms))
+    ]
+    return int(here[:, 2].max()) if len(here) else 0
+
+
+def _without(
+    holding: Holding, gone: Iterable[tuple[_Stretch, int]], grid: TimeGrid
+) -> Holding | None:
+    """Return a holding without what stretches hold until an instant; None where that is nothing.
+
+    Machines are left out: the Plan keeps those of what stays.
+    """
+    cuts: dict[str, list[tuple[int, int]]] = {}
+    for stretch, until_ms in gone:
+        start, end = grid.floor(stretch.start_ms), grid.floor(min(until_ms, stretch.end_ms))
+        if start < end:
+            cuts.setdefault(stretch.path, []).append((start, end))
+    if not cuts:
+        return None
+    atoms = [
+        replace(atom, rows=_cut(atom.rows, cuts.get(atom.path, [])), slots=None)
+        for atom in holding.atoms
+    ]
+    left = tuple(atom for atom in atoms if len(atom.rows))
+    finish = max((int(atom.rows[-1, 1]) for atom in left), default=holding.begin)
+    return Holding(left, holding.begin, finish)
+
+
+def _cut(rows: Rows, cuts: Iterable[tuple[int, int]]) -> Rows:
+    for start, end in cuts:
+        inside = rows[(rows[:, 1] > start) & (rows[:, 0] < end)].copy()
+        inside[:, :2] = np.clip(inside[:, :2], start, end)
+        rows = add_up(subtract(rows, inside))
+    return rows
+
+
+def _reason(gone: list[tuple[_Stretch, int]], grid: TimeGrid) -> str:
+    """Return what its owner is told."""
+    first, last = (
+        min(one.start_ms for one, _ in gone),
+        max(min(until, one.end_ms) for one, until in gone),
+    )
+    start, end = time_text(grid.floor(first), grid), time_text(grid.floor(last), grid)
+    return f"its work had no machines from {start} to {end}, and is owed that time again"

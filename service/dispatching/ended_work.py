@@ -1,0 +1,33 @@
+"""Which reservations have had work that is over, as the rows of applications tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from service.dispatching.documents import read_document
+from service.store import ApplicationRows, PageOf
+
+#: Applications read at once.
+_PAGE: Final = 1000
+
+
+def ended_work(rows: ApplicationRows) -> Iterator[tuple[str, str | None]]:
+    """Yield the reservation, and the atom where one was named, of every application that is over.
+
+    Parameters
+    ----------
+    rows
+        All applications that are on disk are read.
+    """
+    after: tuple[int, str] | None = None
+    while True:
+        page = rows.page(PageOf(after, limit=_PAGE))
+        for row in page:
+            if row.over:
+                application = read_document(row.document).application
+                if application.reservation is not None:
+                    yield application.reservation, application.atom
+        if len(page) < _PAGE:
+            return
+        after = page[-1].submitted_ms, page[-1].id

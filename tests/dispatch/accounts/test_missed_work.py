@@ -1,0 +1,214 @@
+"""Time of a reservation that passed without its work is found, taken out of the past, and owed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dispatch.accounts.missed_work import MissedWork
+from planner.plan.records.changes import Advance, Close, Degrade
+from planner.promise import PromiseLevel
+from planner.reservations.state import State
+from planner.validation.validate import validate
+from tests.builders import a_cluster, a_plan, a_request, commit
+from tests.dispatch.cycle.world import World, an_application
+from tests.planner.adaptation.events import adapt_now
+from tests.planner.plan.plan_json import plan_json
+
+#: Two cores for 20 s, somewhere in the first hundred.
+_GANG = "window(atom(<1 cpu>, 2, 2, 20, 40), 0, 100)"
+
+
+class _Following:
+    """A world whose dispatcher may be away for a while, and what it finds missed."""
+
+    def __init__(self, text: str = _GANG, *, placed: bool = False) -> None:
+        level = PromiseLevel.PLACED if placed else PromiseLevel.POOLED
+        cluster = a_cluster().horizon(200).machines("m", 4, cpu=1).build()
+        cluster = replace(cluster, promise=level)
+        request = a_request("r", text).on(cluster)
+        plan = a_plan(cluster).placed_by("earliest").holding(request).build()
+        self.world, self.missed = World(cluster, plan), MissedWork()
+        self.due: list[Degrade] = []
+
+    @property
+    def rows(self) -> dict[str, list[list[int]]]:
+        found = self.world.plan.reservation("r")
+        assert found is not None
+        return {atom.path: atom.rows.tolist() for atom in found.atoms}
+
+    @property
+    def words(self) -> list[str]:
+        found = self.world.plan.reservation("r")
+        assert found is not None
+        return [entry.what for entry in found.history]
+
+    def join(self, name: str = "a", core: int = 2, at_s: int = 0, **more: Any) -> None:
+        self.world.submit(an_application(name, core, reservation="r", **more), at_s)
+
+    def at(self, at_s: int, *, adapt: bool = True) -> list[Degrade]:
+        """Move the Plan to an instant and tick there; commit what was missed, and let it adapt."""
+        if at_s > self.world.plan.now:
+            commit(self.world.plan, Advance(at_s))
+        self.world.tick(at_s)
+        self.missed.observe(self.world.table, at_s * 1000)
+        self.due = self.missed.due(self.world.plan, self.world.table, at_s * 1000)
+        for change in self.due:
+            assert not commit(self.world.plan, change).conflicts
+            if adapt:
+                adapt_now(self.world.plan)
+        assert validate(plan_json(self.world.plan), cluster=self.world.cluster) == []
+        return self.due
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_a_slot_that_passed_without_its_work_is_planned_again(placed: bool) -> None:
+    """Nobody led for its twenty seconds: it stands elsewhere in the window, whole."""
+    seen = _Following(placed=placed)
+    seen.join()
+    assert seen.rows == {"0": [[0, 20, 2]]}
+    seen.at(30)
+    ((start, end, bundles),) = seen.rows["0"]
+    assert (end - start, bundles) == (20, 2)
+    assert start >= 30
+    assert end <= 100
+    assert seen.words[-2:] == ["missed", "restored"]
+    assert seen.at(31) == []
+
+
+def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
+    """Back after the deadline: nothing can be planned, and the owner is told so."""
+    seen = _Following("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 20)")
+    seen.join()
+    (change,) = seen.at(25)
+    assert "no machines from the origin to 20s from the origin" in change.reason
+    assert seen.world.plan.table.state(0) is State.FAILED
+
+
+def test_a_start_that_comes_late_keeps_what_is_left_of_its_slot() -> None:
+    """Back after 8 of 20 s: what passed is taken out, and twenty whole seconds are held again."""
+    seen = _Following()
+    seen.join()
+    seen.at(8, adapt=False)
+    assert seen.rows == {"0": [[8, 20, 2]]}
+    assert seen.world.plan.table.state(0) is State.DEGRADED
+    seen.world.tick(9)
+    adapt_now(seen.world.plan)
+    ((start, end, _),) = seen.rows["0"]
+    assert (start >= 8, end - start) == (True, 20)
+
+
+def test_what_runs_since_it_came_late_goes_on_until_its_lease_is_whole() -> None:
+    """It runs from 8 s on: its slot then lasts to 28 s, where it stands."""
+    seen = _Following(placed=True)
+    seen.join()
+    seen.at(8, adapt=False)
+    commit(seen.world.plan, Advance(10))
+    adapt_now(seen.world.plan)
+    assert seen.rows == {"0": [[8, 28, 2]]}
+
+
+def test_a_start_that_is_a_little_late_is_no_miss() -> None:
+    """Four seconds of twenty are within the grace of stops."""
+    seen = _Following()
+    seen.join()
+    assert seen.at(4) == []
+    assert seen.at(30) == []
+
+
+def test_what_ran_through_its_slot_is_owed_nothing_when_it_begins_anew() -> None:
+    """It asked for too little, ran on without cover, and lost its machine to others."""
+    seen = _Following()
+    seen.join()
+    for at_s in range(21):
+        assert seen.at(at_s) == []
+    execution = seen.world.table.get("a")
+    assert execution is not None
+    seen.world.table.requeue(execution, 25_000, "a test")
+    assert seen.at(60) == []
+
+
+def test_what_ran_on_while_no_server_led_was_not_missed() -> None:
+    """A backend that remembers tells the next leader since when it runs."""
+    seen = _Following()
+    seen.join()
+    seen.at(0)
+    seen.missed = MissedWork()
+    seen.world.restart()
+    assert seen.at(30) == []
+
+
+def test_what_lost_its_machine_in_its_slot_is_owed_all_of_it() -> None:
+    """It begins anew, so that the ten seconds it ran are worth nothing."""
+    seen = _Following()
+    seen.join()
+    seen.at(0)
+    seen.at(10)
+    execution = seen.world.table.get("a")
+    assert execution is not None
+    seen.world.table.requeue(execution, 10_000, "a test")
+    seen.at(30)
+    assert seen.words[-2:] == ["missed", "restored"]
+
+
+def test_a_stage_that_was_missed_moves_the_stages_after_it() -> None:
+    """The order of the two holds where they stand now."""
+    stage = "atom(<1 cpu>, 2, 2, 20, 40)"
+    seen = _Following(f"window(order({stage}, {stage}), 0, 100)")
+    seen.join("a", atom="0.0")
+    seen.join("b", atom="0.1")
+    seen.at(20)
+    (first,), (second,) = seen.rows["0.0"], seen.rows["0.1"]
+    assert (first[0] >= 20, first[1] <= second[0], second[1] <= 100) == (True, True, True)
+
+
+def _nothing_asked(_: _Following) -> None:
+    """Nobody has submitted work."""
+
+
+def _too_large(seen: _Following) -> None:
+    seen.join(core=3)
+
+
+def _too_late(seen: _Following) -> None:
+    seen.join(at_s=19)
+
+
+def _shared_with_one_that_ended(seen: _Following) -> None:
+    seen.missed.ended_before = lambda: [("r", None)]
+    seen.join()
+
+
+def _closed(seen: _Following) -> None:
+    commit(seen.world.plan, Advance(3))
+    commit(seen.world.plan, Close("r"))
+    seen.join()
+
+
+@pytest.mark.parametrize(
+    "given", [_nothing_asked, _too_large, _too_late, _shared_with_one_that_ended, _closed]
+)
+def test_what_its_owner_left_unused_is_not_owed(given: Any) -> None:
+    """Work that is not there, comes late, does not fit, has been done or is given up."""
+    seen = _Following()
+    given(seen)
+    assert seen.at(30) == []
+
+
+def test_runs_of_a_recurrence_are_not_made_up() -> None:
+    """Each has a time of its own."""
+    seen = _Following("every(50s, window(atom(<1 cpu>, 2, 2, 20, 40), 0, 50), times=3)")
+    seen.join()
+    assert seen.at(30) == []
+
+
+def test_a_change_that_the_plan_did_not_take_is_asked_for_again_after_a_while() -> None:
+    """Not at every tick."""
+    seen = _Following()
+    seen.join()
+    commit(seen.world.plan, Advance(30))
+    table, plan = seen.world.table, seen.world.plan
+    found = [len(seen.missed.due(plan, table, at_s * 1000)) for at_s in (30, 31, 39, 40)]
+    assert found == [1, 0, 0, 1]
