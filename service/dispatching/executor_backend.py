@@ -35,6 +35,9 @@ _ENDS: Final = {
     RunState.STOPPED: EventKind.LOST,
 }
 
+#: Least time that a machine has for its executor to come, s.
+REGISTER_S: Final = 30.0
+
 #: Most machines that a line of the log names.
 _MOST_NAMED: Final = 8
 
@@ -54,7 +57,8 @@ class ExecutorBackend:
     document
         What a delta starts.
     lease_s
-        After how long without a report an executor is lost, and a machine without one.
+        After how long without a report an executor is lost; a machine that has none is lost after
+        as long, and not before executors had time to start (`REGISTER_S`).
     steady_s
         A clock that nobody sets.
     """
@@ -186,13 +190,12 @@ class ExecutorBackend:
         ]
 
     def _miss(self, now_s: float, at_ms: int) -> None:
-        """Notice machines that no executor has had for as long as a lease."""
+        """Notice machines that have had no executor for too long."""
         known = {name for one in self._executors for name in one.machines}
         missing = self._machines - known
         self._missing_s = {name: self._missing_s.get(name, now_s) for name in missing}
-        over = [
-            name for name, since_s in self._missing_s.items() if now_s - since_s > self._lease_s
-        ]
+        patience_s = max(self._lease_s, REGISTER_S)
+        over = [name for name, since_s in self._missing_s.items() if now_s - since_s > patience_s]
         before, self._missed_ms = (
             self._missed_ms,
             {name: self._missed_ms.get(name, at_ms) for name in sorted(over)},

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from service.dispatching.executor_backend import ExecutorBackend
+from service.dispatching.executor_backend import REGISTER_S, ExecutorBackend
 from service.store import Store
 
-LEASE_S = 5.0
+LEASE_S = 40.0
 
 
 class Leader:
     """A backend of three machines whose clock the test sets."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lease_s: float = LEASE_S) -> None:
         self.store = Store(f"sqlite:///{folder / 'agenda.db'}")
         self.now_s = 0.0
         number = self.store.applications.lead("me", 0, 10**12)
         names = ["m-0", "m-1", "m-2"]
         self.backend = ExecutorBackend(
-            self.store.runs, number, names, lambda _: (b"{}", False), LEASE_S, lambda: self.now_s
+            self.store.runs, number, names, lambda _: (b"{}", False), lease_s, lambda: self.now_s
         )
 
     def register(self, machine: str) -> None:
@@ -51,9 +51,18 @@ def test_it_has_a_lease_to_register(leader: Leader) -> None:
     assert leader.lost_at(LEASE_S) == {}
     leader.register("m-1")
     leader.store.runs.sync("m-0", "i", [], 0)
-    assert leader.lost_at(LEASE_S + 1) == {"m-2": 6_000}
+    assert leader.lost_at(LEASE_S + 1) == {"m-2": 41_000}
     leader.store.runs.sync("m-0", "i", [], 0)
-    assert leader.lost_at(LEASE_S + 2)["m-2"] == 6_000
+    assert leader.lost_at(LEASE_S + 2)["m-2"] == 41_000
+
+
+def test_a_short_lease_leaves_time_to_start(tmp_path: Path) -> None:
+    """Executors are programs: they take seconds to come."""
+    leader = Leader(tmp_path, lease_s=2.0)
+    lost = [set(leader.lost_at(now_s)) for now_s in (0.0, REGISTER_S, REGISTER_S + 1)]
+    leader.store.close()
+
+    assert lost == [set(), set(), {"m-0", "m-1", "m-2"}]
 
 
 def test_it_is_back_once_one_registers(leader: Leader) -> None:
@@ -67,7 +76,7 @@ def test_it_is_back_once_one_registers(leader: Leader) -> None:
 def test_a_machine_that_is_described_later_has_a_lease_of_its_own(leader: Leader) -> None:
     """Its time begins when the cluster has it."""
     leader.lost_at(LEASE_S + 1)
-    leader.backend.set_machines(["m-0", "m-1", "m-2", "m-3"], 6_000)
+    leader.backend.set_machines(["m-0", "m-1", "m-2", "m-3"], 41_000)
     assert "m-3" not in leader.lost_at(LEASE_S + 2)
     assert "m-3" in leader.lost_at(2 * LEASE_S + 3)
 
