@@ -9,7 +9,6 @@ prepared and applied, so no read waits for planning.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -34,6 +33,7 @@ from service.optimizing.schedule_thread import ScheduleThread
 from service.planning.planner import Planner
 from service.planning.shared_counts import SharedCounts
 from service.problems import problem
+from service.random_ids import RandomIds
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store import Store
@@ -153,6 +153,7 @@ class Runtime:
             lambda row: apply_found(self.optimizations, self.planner, self.reading, row),
             self.dispatcher.leads,
         )
+        self._ids = RandomIds(10)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._closing = False
@@ -267,7 +268,7 @@ class Runtime:
 
     def new_id(self) -> str:
         """Return an id that no reservation has."""
-        return f"r-{os.urandom(10).hex()}"
+        return f"r-{self._ids.new()}"
 
     @property
     def archive(self) -> ArchiveRows:

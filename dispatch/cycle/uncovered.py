@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Final
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
 from dispatch.pool.claims import Claim, ClaimPart, Grant
 from dispatch.pool.scheduler import ElasticScheduler
+
+#: Why an application waits whose turn has not come.
+WAITS_FOR_ROOM: Final = "it waits in the line for room"
 
 #: Ranks of applications (twice a priority, and one for interactive) stay inside this.
 _TIER_RANKS = 8_000_000
@@ -294,7 +298,7 @@ class Uncovered:
         if execution in self.quotas.held_back:
             execution.reason = self.quotas.held_back[execution]
             return None
-        execution.reason = execution.reason or "it waits in the line for room"
+        execution.reason = execution.reason or WAITS_FOR_ROOM
         return tier
 
     def _follow_quotas(self, scratch: CycleScratch) -> None:

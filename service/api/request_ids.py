@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from typing import Any, Final
@@ -10,6 +9,7 @@ from typing import Any, Final
 from service.api.gate import Environ
 from service.api.shortcut import StartResponse, Wsgi
 from service.logs import REQUEST_ID
+from service.random_ids import RandomIds
 
 HEADER: Final = "X-Request-Id"
 
@@ -21,11 +21,12 @@ class RequestIds:
 
     def __init__(self, rest: Wsgi) -> None:
         self._rest = rest
+        self._ids = RandomIds(8)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request, as WSGI asks it."""
         given = environ.get("HTTP_X_REQUEST_ID", "")
-        id_ = given if _GIVEN.fullmatch(given) else os.urandom(8).hex()
+        id_ = given if _GIVEN.fullmatch(given) else self._ids.new()
 
         def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Any:
             return start_response(status, [*headers, (HEADER, id_)], *failure)

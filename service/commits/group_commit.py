@@ -15,7 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 from planner.agent import Limits
 from planner.offers.search import OfferSearch
@@ -129,7 +129,8 @@ class GroupCommit:
         """
         began = time.perf_counter()
         with ExitStack() as turn:
-            if join is not None and _are_few(jobs):
+            in_turn = join is not None and _are_few(jobs)
+            if join is not None and in_turn:
                 turn.enter_context(self._replica.store.turn())
                 join(jobs)
             started = time.perf_counter()
@@ -141,8 +142,9 @@ class GroupCommit:
             self._try_cluster(group)
             for attempt in range(self._rounds):
                 if group.open():
-                    self._round(group, turn, last=attempt == self._rounds - 1)
+                    self._round(group, turn, last=attempt == self._rounds - 1, in_turn=in_turn)
                     turn.close()
+                    in_turn = False
                     group.finish_jobs()
         self._replica.keep_snapshot_if_due(self._clock.now_ms())
         self._telemetry.busy.inc(time.perf_counter() - began)
@@ -234,10 +236,10 @@ class GroupCommit:
                 draft.answer = try_cluster(self._replica, draft.command.cluster)
         group.finish_jobs()
 
-    def _round(self, group: Group, turn: ExitStack, *, last: bool) -> None:
+    def _round(self, group: Group, turn: ExitStack, *, last: bool, in_turn: bool) -> None:
         """Screen, place and commit what is open; what is in conflict stays so.
 
-        `turn` is given back where the work gets long.
+        `turn` is given back where the work gets long; `in_turn` tells whether it is held.
         """
         drafts = group.open()
         for draft in drafts:
@@ -249,7 +251,7 @@ class GroupCommit:
         del screened  # a view that lives on would make the next commit copy the profile
         if group.atomic and spoil(drafts):
             return
-        self._append(group, turn, based_on, last=last)
+        self._append(group, turn, based_on, last=last, in_turn=in_turn)
         hopeless = [
             d
             for d in group.open()
@@ -260,11 +262,16 @@ class GroupCommit:
         if group.atomic:
             spoil([*hopeless, *group.open()])
 
-    def _append(self, group: Group, turn: ExitStack, based_on: int, *, last: bool) -> None:
+    def _append(
+        self, group: Group, turn: ExitStack, based_on: int, *, last: bool, in_turn: bool
+    ) -> None:
         """Commit what can be committed, again until no other process was faster."""
+        # In a turn that has been held since the Plan was looked at, nobody has changed it.
+        look = self._replica.locked if in_turn else self._replica.newest
         while True:
             with self._replica.store.turn():
-                search = self._append_once(group, based_on, last=last)
+                search = self._append_once(group, based_on, look, last=last)
+            look = self._replica.newest
             if search is True:
                 return
             if isinstance(search, OfferSearch):
@@ -274,13 +281,22 @@ class GroupCommit:
                 if self._answer_again(job):
                     group.forget(job)
 
-    def _append_once(self, group: Group, based_on: int, *, last: bool) -> bool | OfferSearch:
-        """Prepare on the newest version, hold against the oracle, append; False: try again.
+    def _append_once(
+        self,
+        group: Group,
+        based_on: int,
+        look: Callable[[], AbstractContextManager[Plan]],
+        *,
+        last: bool,
+    ) -> bool | OfferSearch:
+        """Prepare on the version that `look` holds, hold it against the oracle, append.
+
+        False: try again.
 
         Where refusals still lack offers, nothing is appended and their search is returned.
         """
         at_ms = self._replica.plan_ms(self._clock.now_ms())
-        with self._replica.newest() as plan:
+        with look() as plan:
             name_version(group.open(), plan.version + 1)
             pending, prepared = self._prepare(
                 group.open(), plan, based_on, atomic=group.atomic, at_ms=at_ms

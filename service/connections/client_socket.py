@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import select
 import socket
 import struct
 from collections.abc import Callable
@@ -20,6 +19,9 @@ logger = logging.getLogger("agenda.service")
 
 #: Most bytes that are taken from a socket at once: a client that sends fast keeps no other waiting.
 _PIECE: Final = 256 * 1024
+
+#: How long a thread waits for the next request of the client it has just answered, s.
+_LINGER_S: Final = 0.02
 
 _GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -60,10 +62,12 @@ class ClientSocket(TConn):  # type: ignore[misc]
         answer_s: float,
     ) -> None:
         super().__init__(cfg, *accepted)
-        # A thread that writes waits so long for room, and is then told of it; nobody reads there.
-        seconds, rest = divmod(answer_s, 1.0)
-        timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        # A thread that writes waits so long for room, and is then told of it; one that reads waits
+        # for the next request of the client that it has just answered.
+        for option, wait_s in ((socket.SO_SNDTIMEO, answer_s), (socket.SO_RCVTIMEO, _LINGER_S)):
+            seconds, rest = divmod(wait_s, 1.0)
+            timeout = struct.pack("ll", int(seconds), int(rest * 1e6))
+            self.sock.setsockopt(socket.SOL_SOCKET, option, timeout)
         self.buffer = RequestBuffer(max_body)
         self.parser = get_parser(cfg, self.buffer, self.client)
         self.parser.mesg_class = PlainRequest
@@ -81,8 +85,11 @@ class ClientSocket(TConn):  # type: ignore[misc]
 
     def read(self) -> bool:
         """Take what has arrived, without waiting; False when the client is gone."""
+        return self._take(socket.MSG_DONTWAIT)
+
+    def _take(self, flags: int) -> bool:
         try:
-            data = self.sock.recv(_PIECE, socket.MSG_DONTWAIT)
+            data = self.sock.recv(_PIECE, flags)
         except BlockingIOError:
             return True
         except OSError as error:
@@ -96,13 +103,10 @@ class ClientSocket(TConn):  # type: ignore[misc]
             return False
         return True
 
-    def arrives(self, wait_ms: int) -> bool:
+    def arrives(self) -> bool:
         """Return whether the next request is there, or comes whole in this moment."""
         if not len(self.buffer):
-            poll = select.poll()
-            poll.register(self.sock, select.POLLIN)
-            if poll.poll(wait_ms):
-                self.read()
+            self._take(0)
         return self.buffer.whole
 
     def begin_body(self) -> None:

@@ -13,13 +13,15 @@ import selectors
 import socket
 import threading
 import time
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 from gunicorn import util
-from gunicorn.http.errors import ParseException
+from gunicorn.http import wsgi
+from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from planner.placement import Code
@@ -27,13 +29,11 @@ from service.connections.client_socket import ClientSocket
 from service.connections.connection_limits import ConnectionLimits
 from service.connections.parked_streams import ParkedStreams
 from service.connections.plain_request import fix_settings
+from service.connections.whole_response import WholeResponse
 from service.problems import CONTENT_TYPE, ProblemDocument
 from service.streaming.live_stream import STREAM_PLACE
 
 logger = logging.getLogger("agenda.service")
-
-#: How long a thread waits for the next request of the client it has just answered.
-_LINGER_MS: Final = 20
 
 #: Longest bodies that a process holds at once, whole or in part.
 _LONGEST_BODIES: Final = 8
@@ -250,16 +250,32 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     def handle(self, conn: ClientSocket) -> bool:
         """Serve requests of a connection until it pauses; return whether it is kept."""
+        conn.sock.setblocking(True)
+        conn.init()
         kept = self._serve(conn)
-        while kept and self._may_linger() and conn.arrives(_LINGER_MS):
+        while kept and self._may_linger() and conn.arrives():
             kept = self._serve(conn)
         return kept
 
     def _serve(self, conn: ClientSocket) -> bool:
-        kept = super().handle(conn) is True and not conn.buffer.short
-        if kept:
-            conn.go_on()
-        return kept
+        """Read and answer the next request of a connection; return whether it may be kept."""
+        request = None
+        try:
+            request = next(conn.parser)
+            kept = self._keepalive_after(conn, self.handle_request(request, conn))
+        except (NoMoreData, StopIteration) as end:
+            logger.debug("a client ended before its request: %s", end)
+            return False
+        except (BrokenPipeError, ConnectionResetError) as error:
+            logger.debug("a client is gone: %s", error)
+            return False
+        except Exception as error:  # noqa: BLE001 - it is answered, and logged where it is a fault
+            self.handle_error(request, conn.sock, conn.client, error)
+            return False
+        if not kept or conn.buffer.short:
+            return False
+        conn.go_on()
+        return True
 
     def _may_linger(self) -> bool:
         return bool(self.alive and self.nr_conns <= self.cfg.threads)
@@ -268,11 +284,27 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         """Answer one request; return whether the connection may be kept."""
         self._here.conn = conn
         req._expected_100_continue = False  # noqa: SLF001 - the event loop has said so
+        began = datetime.now(UTC)
+        response, environ = wsgi.create(
+            req, conn.sock, conn.client, conn.server, self.cfg, response_class=WholeResponse
+        )
+        environ["wsgi.multithread"] = True
+        if not self.alive or len(self.keepalived_conns) >= self.max_keepalived:
+            response.force_close()
         try:
-            return bool(super().handle_request(req, conn))
+            response.send_all(self.wsgi(environ, response.start_response))
         except BlockingIOError:
             logger.info("a client did not read its answer in %g s", self._config.answer_s)
             return False
+        except Exception as error:
+            if isinstance(error, OSError) or not response.begun:
+                raise
+            logger.exception("an answer ended before its body did")
+            return False
+        finally:
+            if self.log.access_log_enabled:
+                self.log.access(response, req, environ, datetime.now(UTC) - began)
+        return not response.should_close()
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer a request that never reached the application, and close the connection."""

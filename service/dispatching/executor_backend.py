@@ -35,6 +35,12 @@ _ENDS: Final = {
     RunState.STOPPED: EventKind.LOST,
 }
 
+#: Least time that a machine has for its executor to come, s.
+REGISTER_S: Final = 30.0
+
+#: Most machines that a line of the log names.
+_MOST_NAMED: Final = 8
+
 #: What a component is to run, and whether its execution needs it.
 Document = Callable[[Delta], tuple[bytes, bool]]
 
@@ -51,7 +57,8 @@ class ExecutorBackend:
     document
         What a delta starts.
     lease_s
-        After how long without a report an executor is lost.
+        After how long without a report an executor is lost; a machine that has none is lost after
+        as long, and not before executors had time to start (`REGISTER_S`).
     steady_s
         A clock that nobody sets.
     """
@@ -74,6 +81,9 @@ class ExecutorBackend:
         self._up = self._machines
         self._seen: dict[str, tuple[int, float]] = {}
         self._executors: tuple[ExecutorRow, ...] = ()
+        #: Machines without an executor: since when by the steady clock, and lost since when.
+        self._missing_s: dict[str, float] = {}
+        self._missed_ms: dict[str, int] = {}
         #: What this backend has on machines: the newest run of each component.
         self._there: dict[Key, RunRow] = {}
         self._ended: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -169,6 +179,7 @@ class ExecutorBackend:
             ):
                 logger.warning("executor %s has been silent for too long; it is lost", one.id)
         self._executors = tuple(self._rows.executors())
+        self._miss(now_s, at_ms)
         live = [one for one in self._executors if one.state is ExecutorState.LIVE]
         up = self._machines.intersection(name for one in live for name in one.machines)
         lost, back = sorted(self._up - up), sorted(up - self._up)
@@ -177,6 +188,21 @@ class ExecutorBackend:
             *(BackendEvent(EventKind.MACHINE_LOST, at_ms, name) for name in lost),
             *(BackendEvent(EventKind.MACHINE_BACK, at_ms, name) for name in back),
         ]
+
+    def _miss(self, now_s: float, at_ms: int) -> None:
+        """Notice machines that have had no executor for too long."""
+        known = {name for one in self._executors for name in one.machines}
+        missing = self._machines - known
+        self._missing_s = {name: self._missing_s.get(name, now_s) for name in missing}
+        patience_s = max(self._lease_s, REGISTER_S)
+        over = [name for name, since_s in self._missing_s.items() if now_s - since_s > patience_s]
+        before, self._missed_ms = (
+            self._missed_ms,
+            {name: self._missed_ms.get(name, at_ms) for name in sorted(over)},
+        )
+        if self._missed_ms.keys() - before.keys():
+            told = f"{len(over):,} of {len(self._machines):,} machines have no executor"
+            logger.warning("%s: %s; they are outages until one registers", told, _named(over))
 
     def _events_of(self, run: RunRow, at_ms: int) -> list[BackendEvent]:
         """Return what a run that has changed means, once."""
@@ -224,14 +250,15 @@ class ExecutorBackend:
 
     @property
     def lost_machines(self) -> dict[str, int]:
-        """Machines whose executor is lost, and since when, in ms from the origin."""
-        return {
+        """Machines whose executor is lost or that have none, and since when: ms from the origin."""
+        silent = {
             name: one.lost_ms or 0
             for one in self._executors
             if one.state is ExecutorState.LOST
             for name in one.machines
             if name in self._machines
         }
+        return silent | self._missed_ms
 
     @property
     def live_machines(self) -> frozenset[str]:
@@ -266,6 +293,13 @@ def run_document_of(table: ExecutionTable) -> Document:
         return msgspec.json.encode(entry), component.core
 
     return document
+
+
+def _named(machines: Iterable[str]) -> str:
+    """Return the first names of machines."""
+    names = sorted(machines)
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _key(run: RunRow) -> Key:

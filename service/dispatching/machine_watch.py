@@ -1,4 +1,4 @@
-"""MachineWatch: machines whose executor is silent are outages of the Plan, until it is back.
+"""MachineWatch: machines without an executor that reports are outages of the Plan, until one does.
 
 So that what was promised on them is moved, or its owner told: the adapter answers an outage however
 it came about (Rayon, section 5.1, step 5).
@@ -44,7 +44,7 @@ class MachineWatch:
         Parameters
         ----------
         lost
-            Machines whose executor is lost, and since when.
+            Machines whose executor is lost or that have none, and since when.
         reporting
             Machines whose executor reports.
         now_ms
@@ -82,30 +82,41 @@ def outages_with_losses(
 
     Those of machines that report end, whoever added them, so that none stays by mistake.
     """
-    outages = list(cluster.outages)
-    for name, since_ms in lost.items():
-        outage = outage_of(cluster, name, since_ms)
-        if outage not in outages:
-            outages.append(outage)
+    known = {
+        (one.machines, index) for one in cluster.outages if _is_loss(one) for index in one.indices
+    }
     now_ms = now_ms // cluster.step_ms * cluster.step_ms
     found: list[Outage] = []
-    for outage in outages:
-        if not _is_loss_of(outage, reporting):
-            found.append(outage)
-        elif outage.start_ms < now_ms:
-            found.append(replace(outage, end_ms=now_ms))
+    for outage in (*cluster.outages, *_losses(cluster, lost, known)):
+        back = tuple(
+            index
+            for index in (outage.indices if _is_loss(outage) else ())
+            if f"{outage.machines}-{index}" in reporting
+        )
+        away = tuple(index for index in outage.indices if index not in back)
+        if away:
+            found.append(replace(outage, indices=away))
+        if back and outage.start_ms < now_ms:
+            found.append(replace(outage, indices=back, end_ms=now_ms))
     return tuple(found)
 
 
-def _is_loss_of(outage: Outage, machines: Container[str]) -> bool:
-    """Return whether an outage looks as those of `outage_of`, and is of one of some machines."""
-    lasts = outage.end_ms - outage.start_ms == LOST_MS
-    alone = outage.kind == "loss" and len(outage.indices) == 1
-    return lasts and alone and f"{outage.machines}-{outage.indices[0]}" in machines
+def _losses(
+    cluster: Cluster, lost: Mapping[str, int], known: Container[tuple[str, int]]
+) -> list[Outage]:
+    """Return the outages of lost machines that have none: one for those of a group and a step."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for name, since_ms in lost.items():
+        group, _, index = name.rpartition("-")
+        if (group, int(index)) not in known:
+            start_ms = since_ms // cluster.step_ms * cluster.step_ms
+            found.setdefault((group, start_ms), []).append(int(index))
+    return [
+        Outage(group, tuple(sorted(indices)), start_ms, start_ms + LOST_MS, "loss")
+        for (group, start_ms), indices in found.items()
+    ]
 
 
-def outage_of(cluster: Cluster, machine: str, since_ms: int) -> Outage:
-    """Return the outage of a machine that is lost since an instant."""
-    group, _, index = machine.rpartition("-")
-    start_ms = since_ms // cluster.step_ms * cluster.step_ms
-    return Outage(group, (int(index),), start_ms, start_ms + LOST_MS, "loss")
+def _is_loss(outage: Outage) -> bool:
+    """Return whether an outage looks as those of lost machines."""
+    return outage.kind == "loss" and outage.end_ms - outage.start_ms == LOST_MS

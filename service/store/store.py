@@ -195,6 +195,7 @@ class Store:
 
     def close(self) -> None:
         """Give the connections back."""
+        self._driver.close()
         self._engine.dispose()
         self._turns.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from dispatch.applications.application import Application
 from dispatch.applications.document import application_from_json, application_to_json
 from dispatch.applications.zapp_format3 import application_from_zapp
 from dispatch.cycle.cover.cover import names_atom
+from dispatch.cycle.uncovered import WAITS_FOR_ROOM
 from dispatch.executions.predecessors import predecessors_of
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import DEFAULT_QUEUE
@@ -23,6 +24,7 @@ from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
 from service.access.actor import present_actor
 from service.calls.applications.quotas import check_alone, count_judge
+from service.calls.applications.serving import NO_EXECUTOR, served_machines
 from service.commits.answers.idempotency import stored_answer
 from service.commits.changes.commands import Key
 from service.commits.screening.ownership import require_own, tenant_of
@@ -119,7 +121,7 @@ def one(runtime: Runtime, id_: str) -> dict[str, Any]:
     ApiProblemError
         ``not_found``.
     """
-    return application_json(runtime, _own(runtime, id_))
+    return _with_reasons(runtime, [_own(runtime, id_)])[0]
 
 
 def _audit_row(runtime: Runtime, row: ApplicationRow, kind: str) -> AuditRow:
@@ -140,7 +142,17 @@ def page(runtime: Runtime, wanted: PageOf) -> dict[str, Any]:
     here = rows[: wanted.limit]
     more = len(rows) > wanted.limit
     cursor = f"{here[-1].submitted_ms}:{here[-1].id}" if more else None
-    return {"applications": [application_json(runtime, row) for row in here], "next": cursor}
+    return {"applications": _with_reasons(runtime, here), "next": cursor}
+
+
+def _with_reasons(runtime: Runtime, rows: Sequence[ApplicationRow]) -> list[dict[str, Any]]:
+    """Return applications; those that wait for room while no executor reports say that."""
+    shown = [application_json(runtime, row) for row in rows]
+    waiting = [one for one in shown if one["reason"] == WAITS_FOR_ROOM]
+    if waiting and not served_machines(runtime):
+        for one in waiting:
+            one["reason"] = NO_EXECUTOR
+    return shown
 
 
 def end(runtime: Runtime, id_: str) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from planner.plan.plan import Plan
 from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.calls.access.visibility import require_visible
+from service.calls.applications.serving import NO_EXECUTOR, served_machines
 from service.dispatching.documents import read_document
 from service.store import ApplicationRow
-from service.store.rows.run_records import ExecutorState
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -115,7 +115,7 @@ def _sought(
             left_ms = max(1, left_ms - (now_ms - started_ms))
         room.lay(_cores(one), left_ms, now=started_ms is not None)
     at_ms = room.lay(_cores(application), application.size_ms, now=False)
-    served = _served(runtime)
+    served = served_machines(runtime)
     counts = {
         "before": len(earlier),
         "without_size": sum(one.size_ms is None for _, one in earlier),
@@ -124,27 +124,11 @@ def _sought(
         told = "there is no room for its cores in the time that is planned"
         return counts | _json_of(runtime, None, "none", told)
     if not served:
-        told = "no executor reports now, so nothing starts on any machine"
-        return counts | _json_of(runtime, None, "none", told)
+        return counts | _json_of(runtime, None, "none", NO_EXECUTOR)
     told = "its cores have room then beside what is promised and what waits before it"
     if served is not True:
         told += f"; machines with an executor: {served:,}, and the others are counted too"
     return counts | _json_of(runtime, max(at_ms, now_ms), "queue", told)
-
-
-def _served(runtime: Runtime) -> int | bool:
-    """Return how many machines have an executor that reports; True where none is without."""
-    if not runtime.config.executors:
-        return True
-    live = {
-        name
-        for one in runtime.store.runs.executors()
-        if one.state is ExecutorState.LIVE
-        for name in one.machines
-    }
-    with runtime.reading() as plan:
-        machines = {name for group in plan.cluster.machines for name in group.machine_names()}
-    return live >= machines or len(live & machines)
 
 
 def _reservation_start(runtime: Runtime, application: Application) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -17,6 +16,7 @@ from planner.reservations.reservation import Reservation
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
 from service.access.actor import Actor, present_actor
+from service.commits.changes.completion import Completion
 from service.problems import ProblemDocument
 from service.response import Response
 from service.store import YarnReservationRow
@@ -359,7 +359,7 @@ class QueuedChange:
     answers: tuple[Answer, ...] = ()
     response: Response | None = None
     failure: BaseException | None = None
-    finished: threading.Event = field(default_factory=threading.Event)
+    finished: Completion = field(default_factory=Completion)
     actor: Actor = field(default_factory=present_actor)
 
     @property

@@ -7,11 +7,17 @@ the same engine: they are prepared, pooled and given back as everywhere.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
+
+from service.store.database.engine import FRESH_S
+
+#: Connections that are kept between statements; the pool's ways cost as much as a small statement.
+_MOST_KEPT: Final = 2
 
 
 class UnavailableError(Exception):
@@ -51,6 +57,12 @@ class Driver:
         dbapi = dialect.loaded_dbapi
         self.integrity_error: type[Exception] = dbapi.IntegrityError
         self._away: tuple[type[Exception], ...] = (dbapi.OperationalError, dbapi.InterfaceError)
+        self._kept: list[tuple[float, Any]] = []
+
+    def close(self) -> None:
+        """Give the connections back that are kept."""
+        while self._kept:
+            self._kept.pop()[1].close()
 
     def statement(self, text: str) -> str:
         """Return a statement as the driver writes it."""
@@ -122,10 +134,41 @@ class Driver:
     @contextmanager
     def _connect(self) -> Iterator[Any]:
         try:
-            connection = self._engine.raw_connection()
+            connection = self._borrow()
             try:
                 yield connection
-            finally:
+            except BaseException:
                 connection.close()
+                raise
+            self._give_back(connection)
         except self._away as error:
             raise UnavailableError(str(error)) from error
+
+    def _borrow(self) -> Any:
+        """Return a connection: one that was just used, else one of the engine's."""
+        try:
+            used_s, connection = self._kept.pop()
+        except IndexError:
+            return self._engine.raw_connection()
+        if time.monotonic() - used_s < FRESH_S or self._stands(connection):
+            return connection
+        return self._engine.raw_connection()
+
+    def _stands(self, connection: Any) -> bool:
+        """Return whether a connection can still be used; one that cannot is thrown away."""
+        dialect = self._engine.dialect
+        assert dialect.loaded_dbapi is not None
+        try:
+            dialect.do_ping(connection.dbapi_connection)
+        except dialect.loaded_dbapi.Error as error:
+            connection.invalidate(error)
+            connection.close()
+            return False
+        return True
+
+    def _give_back(self, connection: Any) -> None:
+        """Keep a connection for the next statement; the engine's pool has the others."""
+        if len(self._kept) < _MOST_KEPT:
+            self._kept.append((time.monotonic(), connection))
+        else:
+            connection.close()

@@ -25,7 +25,7 @@ _IDLE_MS = 5_000
 #: For how long a connection that was given back is taken to stand, s. To ask is a way to the
 #: database and back, as long as most statements take; one that is lost within this time costs the
 #: call that meets it, which is answered 503 as if the database were away.
-_FRESH_S: Final = 1.0
+FRESH_S: Final = 1.0
 
 #: Where the pool keeps when a connection was used last.
 _USED_S: Final = "agenda_used_s"
@@ -144,7 +144,7 @@ def _look_again(engine: sa.Engine, connection: Any, record: Any, _held: Any) -> 
         If it does not: it is replaced, and so are those made before it.
     """
     used_s = record.info.get(_USED_S)
-    if used_s is None or time.monotonic() - used_s < _FRESH_S:
+    if used_s is None or time.monotonic() - used_s < FRESH_S:
         return
     try:
         engine.dialect.do_ping(connection)

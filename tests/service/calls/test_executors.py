@@ -10,7 +10,7 @@ from service.cli.client.executor.agent import ExecutorAgent
 from service.cli.client.executor.run_directory import RunLimits
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.errors import CliError
-from tests.service.applying import an_application, submit_one
+from tests.service.applying import an_application, shown_of, submit_one
 from tests.service.conftest import Open, Service
 
 REGISTRATION = {"instance": "i", "machines": ["plain-0"]}
@@ -125,3 +125,17 @@ def test_an_executor_with_runs_starts_for_its_own_server_alone(
     (state / "runs" / "r" / "run.json").write_text("{}")
     with pytest.raises(CliError, match="this server is of installation"):
         begin(own).turn()
+
+
+def test_an_application_says_that_no_executor_reports(service: Service) -> None:
+    """By itself and in the list; with one it waits for room as always."""
+    submit_one(service, "a", an_application())
+    service.runtime.dispatcher.tick()
+
+    def told() -> set[str]:
+        (listed,) = service.client.get("/v1/applications").get_json()["applications"]
+        return {shown_of(service, "a")["reason"], listed["reason"]}
+
+    assert told() == {"no executor reports now, so nothing starts on any machine"}
+    service.client.put("/v1/executors/e", json=REGISTRATION)
+    assert told() == {"it waits in the line for room"}

@@ -24,7 +24,7 @@ SMALL = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
 @contextmanager
 def full_disk(service: Service) -> Iterator[None]:
     """Let SQLite find no room for a page more than it has."""
-    engine = service.runtime._replica.store._engine
+    engine, driver = service.runtime._replica.store._engine, service.runtime._replica.store._driver
 
     def limit(connection: Any, *_rest: object) -> None:
         connection.execute("PRAGMA max_page_count=1")  # SQLite takes the present count instead
@@ -33,11 +33,13 @@ def full_disk(service: Service) -> Iterator[None]:
         connection.execute("PRAGMA max_page_count=1000000")
 
     sa.event.listen(engine, "checkout", limit)
+    driver.close()  # what it keeps is checked out already
     try:
         yield
     finally:
         sa.event.remove(engine, "checkout", limit)
         sa.event.listen(engine, "checkout", free)
+        driver.close()
 
 
 def test_a_full_disk_promises_nothing_and_heals(service: Service) -> None:

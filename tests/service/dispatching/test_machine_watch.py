@@ -40,3 +40,25 @@ def test_a_machine_that_is_back_was_away_until_now() -> None:
         replace(LOSS, end_ms=180_000),
     )
     assert outages_with_losses(there, {}, ["a-b-0", "a-b-1"], 170_000) == (OWN,)
+
+
+def test_machines_lost_in_one_step_are_one_outage() -> None:
+    """Of a thousand machines without an executor the cluster gets one entry."""
+    lost = {"a-b-1": 125_000, "a-b-0": 150_000}
+    assert outages_with_losses(CLUSTER, lost, (), 170_000) == (OWN, replace(LOSS, indices=(0, 1)))
+
+
+def test_a_loss_that_a_leader_before_has_written_is_none_again() -> None:
+    """Another leader may count it from another instant."""
+    there = replace(CLUSTER, outages=(OWN, replace(LOSS, indices=(0, 1))))
+    assert outages_with_losses(there, {"a-b-0": 900_000}, (), 900_000) == there.outages
+
+
+def test_one_of_several_comes_back() -> None:
+    """The others stay away."""
+    there = replace(CLUSTER, outages=(OWN, replace(LOSS, indices=(0, 1))))
+    assert outages_with_losses(there, {}, ["a-b-0"], 190_000) == (
+        OWN,
+        replace(LOSS, indices=(1,)),
+        replace(LOSS, indices=(0,), end_ms=180_000),
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from service.cli.client.demo.part import command_of
 from service.cli.client.server import Server
 from service.cli.client.server_process import run_server
 
@@ -24,12 +24,11 @@ _RACKS: Final = 4
 _PLAIN: Final = 28
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve the example day: ``python -m service.cli.client.demo.serving FOLDER PORT``."""
+def serve_day(folder: str, port: str) -> None:
+    """Serve the example day of a folder on a port; does not return."""
     from service.config import ServiceConfig
     from service.server import run
 
-    folder, port = sys.argv[1:] if arguments is None else arguments
     run(
         ServiceConfig(
             database=f"sqlite:///{Path(folder) / 'agenda.db'}",
@@ -48,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @contextmanager
 def serving(folder: Path, port: int) -> Iterator[Server]:
     """Serve the day of a folder, up when the block begins, down after it."""
-    module = "service.cli.client.demo.serving"
-    command = [sys.executable, "-m", module, str(folder.resolve()), str(port)]
+    command = command_of("server", str(folder.resolve()), str(port))
     with run_server(command, port, folder / "server.log") as process:
         try:
             yield Server(f"http://127.0.0.1:{port}")
@@ -79,11 +77,10 @@ class Rack:
     def start(self) -> None:
         """Start its executor, which takes over what runs there."""
         machines = (word for name in self.machines for word in ("--machine", name))
-        command = [
-            sys.executable, "-m", "service.cli.main", "executor", "--server", self._url,
-            "--id", self.name, "--state", str(self.state), "--every", "0.2",
-            "--stop-grace", "0.5", *machines,
-        ]  # fmt: skip
+        command = command_of(
+            "executor", "--server", self._url, "--id", self.name, "--state", str(self.state),
+            "--every", "0.2", "--stop-grace", "0.5", *machines,
+        )  # fmt: skip
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True
@@ -121,7 +118,3 @@ def racks(server: Server, folder: Path) -> Iterator[list[Rack]]:
     finally:
         for rack in found:
             rack.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,42 @@
+"""One process of the demo, which ends with it however that ends: ``part PARENT server|executor``.
+
+A demo that is killed cannot end what it has started.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from service.processes import end_with_parent
+
+
+def command_of(kind: str, *arguments: str) -> list[str]:
+    """Return what starts a part of this process's demo.
+
+    Parameters
+    ----------
+    kind
+        ``server`` (a folder and a port follow) or ``executor`` (options of `agenda executor`).
+    """
+    module = "service.cli.client.demo.part"
+    return [sys.executable, "-m", module, str(os.getpid()), kind, *arguments]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Be the part that the arguments name, until the demo ends."""
+    parent, kind, *rest = arguments
+    end_with_parent(int(parent))
+    if kind == "server":
+        from service.cli.client.demo.serving import serve_day
+
+        serve_day(*rest)
+    else:
+        from service.cli.client.executor.command import executor
+
+        executor.main(rest, prog_name="agenda executor")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
