@@ -100,7 +100,7 @@ def limit_refusal(
         account = policy.scope.key(request.tenant, request.queue)
         if account is None:
             continue
-        refused = _window_refusal(policy, request)
+        refused = _priority_refusal(policy, request) or _window_refusal(policy, request)
         if refused is None and policy.max_count is not None:
             standing = plan.live_count(*account)
             standing += sum(
@@ -112,6 +112,26 @@ def limit_refusal(
         if refused is not None:
             return refused
     return None
+
+
+def raised_priority_refusal(
+    plan: PlanState, request: Request, present: int
+) -> PlacementResult | None:
+    """Return the refusal of a change that raises a priority above what policies allow, or None."""
+    if request.priority <= present:
+        return None
+    limits = limits_of(plan.cluster.policies, request.tenant, request.queue)
+    refusals = (_priority_refusal(policy, request) for policy in limits)
+    return next((refused for refused in refusals if refused is not None), None)
+
+
+def _priority_refusal(policy: RequestLimits, request: Request) -> PlacementResult | None:
+    most = policy.max_priority
+    if most is None or request.priority <= most:
+        return None
+    detail = f"priority {request.priority} is too high; policy {policy.name} allows {most}"
+    binding = Binding("", "policy", needed=request.priority, free=most, policy=policy.name)
+    return PlacementResult(Code.PRIORITY_LIMIT, detail, binding=binding)
 
 
 def _window_refusal(policy: RequestLimits, request: Request) -> PlacementResult | None:
