@@ -113,7 +113,7 @@ def displace(
     found = search.run(candidates_of(plan, request))
     if found is None:
         return None
-    answer = _Answer(plan, newcomer, *found).displacement()
+    answer = _Settlement(plan, newcomer, *found).displacement()
     prepared = plan.prepare(answer.changes, plan.version, joint=True)
     return None if prepared.record is None else answer
 
@@ -149,7 +149,7 @@ def _show_machines(draft: DraftPlan, request: Request) -> None:
     draft.machines = DraftMachines.of(plan, room, base, frozenset(), comes)
 
 
-class _Answer:
+class _Settlement:
     """From a draft in which the request has its place to changes and what is told of them."""
 
     def __init__(
