@@ -23,9 +23,6 @@ MOST_LOOKED_AT: Final = 400
 
 def may_displace(plan: Plan, request: Request) -> bool:
     """Return whether a policy lets a request displace, and there is somebody of less priority."""
-    rules = plan.cluster.displacement_rules
-    if not any(rule.scope.key(request.tenant, request.queue) is not None for rule in rules):
-        return False
     return bool(len(_numbers(plan, request)))
 
 
@@ -57,11 +54,16 @@ def priority_of(plan: Plan, commitment: Commitment) -> int:
 def _numbers(plan: Plan, request: Request) -> NDArray[np.int64]:
     """Return the reservations of less priority that hold something inside a request's window."""
     table, vertices = plan.table, request.graph.vertices
-    if not len(vertices):
+    rules = [
+        rule
+        for rule in plan.cluster.displacement_rules
+        if rule.scope.key(request.tenant, request.queue) is not None
+    ]
+    if not rules or not len(vertices):
         return np.zeros(0, dtype=np.int64)
     meta = table.meta
     accepted, active = STATE_NUMBERS[State.ACCEPTED], STATE_NUMBERS[State.ACTIVE]
-    states = [accepted, active] if _may_stop_running(plan, request) else [accepted]
+    states = [accepted, active] if any(rule.running for rule in rules) else [accepted]
     first, end = max(plan.now, int(vertices[-1, START])), int(vertices[-1, END])
     chosen = np.isin(meta["state"], states) & (meta["priority"] < request.priority)
     chosen &= (meta["begin"] < end) & (meta["finish"] > first) & (meta["atoms"] > 0)
@@ -69,10 +71,3 @@ def _numbers(plan: Plan, request: Request) -> NDArray[np.int64]:
     if table.holds:
         numbers = numbers[~np.isin(numbers, list(table.holds))]
     return numbers
-
-
-def _may_stop_running(plan: Plan, request: Request) -> bool:
-    return any(
-        rule.running and rule.scope.key(request.tenant, request.queue) is not None
-        for rule in plan.cluster.displacement_rules
-    )

@@ -18,7 +18,7 @@ from planner.adaptation.relocation import has_lost_slots, room_with, slots_on
 from planner.adaptation.result import Affected, Effect
 from planner.agent import Agent
 from planner.agents import DEFAULT_AGENT, agent_named
-from planner.displacement.candidates import candidates_of, may_displace, order_of
+from planner.displacement.candidates import candidates_of, order_of
 from planner.displacement.victims import VictimSearch
 from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
@@ -54,7 +54,7 @@ class Displacement:
     changes
         For one joint commit on `based_on`: the request comes in, all others move or lose.
     affected
-        Who makes way: those that lose first, the most valuable first.
+        Who makes way: those that lose first, then those that move; nobody where it fits as it is.
     result
         Where the request stands.
     """
@@ -90,7 +90,7 @@ class Newcomer:
 def displace(
     plan: Plan, newcomer: Newcomer, stop: Callable[[], bool] = lambda: False
 ) -> Displacement | None:
-    """Return what a request displaces; None where it fits as it is, or would not fit anyway.
+    """Return what a request displaces: nobody where it fits as it is; None where it cannot come in.
 
     Parameters
     ----------
@@ -100,17 +100,15 @@ def displace(
         Asked between trials; once it is True no smaller set is sought.
     """
     request = newcomer.request
-    if not may_displace(plan, request) or has_lost_slots(plan):
-        return None  # where machines are short the adapter works first
+    if has_lost_slots(plan):
+        return None  # machines are short: the adapter works first
     base = DraftPlan.of(plan)
     _show_machines(base, request)
     move = move_of(plan, _as_commitment(plan, request))
     if not isinstance(move, Move):
         return None
     search = VictimSearch(plan, base, move, newcomer.agent, stop)
-    if search.without([]) is not None:
-        return None
-    found = search.run(candidates_of(plan, request))
+    found = search.without([]) or search.run(candidates_of(plan, request))
     if found is None:
         return None
     answer = _Settlement(plan, newcomer, *found).displacement()
@@ -214,13 +212,14 @@ class _Settlement:
     def _admit(self, affected: Sequence[Affected]) -> Admit:
         newcomer, (_, result, _) = self._newcomer, self._draft.moved[_NEWCOMER]
         count = len(affected)
-        note = f"displaced {count} {'reservation' if count == 1 else 'reservations'}"
+        told = f"displaced {count} {'reservation' if count == 1 else 'reservations'}"
+        notes = [newcomer.note, told] if count else [newcomer.note]
         return Admit(
             newcomer.request,
             result,
             newcomer.agent.name,
             anew=newcomer.anew,
-            note=f"{newcomer.note}; {note}" if newcomer.note else note,
+            note="; ".join(filter(None, notes)),
             slots=self._slots(_NEWCOMER),
         )
 

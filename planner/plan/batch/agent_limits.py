@@ -100,7 +100,7 @@ class AgentUse:
     ) -> PlacementResult:
         at, used, most = found
         detail = (
-            f"agent {agent} would hold {format_amount(resource, used)} of {resource} at once; "
+            f"agent {agent} would hold {format_amount(resource, used)} at once; "
             f"policy {policy.name} allows {format_amount(resource, most)}"
         )
         step = self._plan.ledger.first + at

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Advance
+from planner.plan.records.changes import Advance, Cancel
 from planner.plan.records.commit_records import CommitRecord
 from planner.reservations.state import State
 from tests.builders import RequestBuilder, a_cluster, a_plan, a_request, commit
-from tests.planner.adaptation.events import violations
+from tests.planner.adaptation.events import adapt_now, violations
 from tests.planner.displacement.small_plans import (
     HORIZON,
     displace_now,
@@ -68,7 +68,7 @@ def test_equal_or_higher_priority_is_never_displaced(priority: int) -> None:
 def test_nothing_is_displaced_where_it_fits_without() -> None:
     """A request with room beside everybody displaces nobody."""
     plan = _plan(a_request("low", gang(4, 4, 0, 4)))
-    assert found_for(plan, _urgent(plan, gang(4, 4, 0, 24)).on(plan.cluster)) is None
+    assert fates(found_for(plan, _urgent(plan, gang(4, 4, 0, 24)).on(plan.cluster))) == {}
 
 
 def test_nothing_is_displaced_where_it_would_not_fit_anyway() -> None:
@@ -148,6 +148,24 @@ def test_a_quota_of_a_tenant_is_room_too() -> None:
     )
     urgent = a_request("urgent", gang(2, 4, 2, 6)).tenant("a").priority(1).on(cluster)
     assert fates(found_for(plan.build(), urgent)) == {"mine": "degraded"}
+
+
+def test_who_displaced_is_not_moved_for_who_was_displaced() -> None:
+    """A reservation comes back when room comes free, not at the cost of a higher priority."""
+    plan = _plan(a_request("low", gang(4, 4, 2, 8)), a_request("late", gang(4, 4, 8, 12)))
+    displace_now(plan, _urgent(plan, gang(4, 4, 2, 12)).on(plan.cluster))
+    lost = next(one.id for one in plan.reservations() if one.state is State.DEGRADED)
+    before = plan.reservation("urgent")
+    adapt_now(plan)
+    after = plan.reservation("urgent")
+    assert before is not None
+    assert after is not None
+    assert (after.revision, after.atoms[0].rows.tolist()) == (1, before.atoms[0].rows.tolist())
+    commit(plan, Cancel("urgent"))
+    adapt_now(plan)
+    back = plan.reservation(lost)
+    assert back is not None
+    assert back.state is State.ACCEPTED
 
 
 def test_the_log_alone_makes_the_same_plan_again() -> None:

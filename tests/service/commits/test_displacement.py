@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from planner.displacement.displacement import Displacement, Newcomer, displace
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Cancel
 from planner.validation.validate import validate
+from service.cli.client.server import Server
+from service.cli.main import main
+from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import CLUSTER, Open, Service
+from tests.service.events.test_streams import heard
 
 POLICY = """
 [[policies]]
@@ -55,6 +64,15 @@ def test_one_moves_one_loses_and_both_are_told(displacing: Service) -> None:
     assert roomy["version"] == stiff["version"] == made["version"]
     document = displacing.client.get("/v1/plan/export").get_json()
     assert validate(document) == []
+    told = [
+        (kind, data["reservation"], data.get("reason", ""))
+        for _, kind, data in heard(displacing, "&after=0")
+        if data.get("version") == made["version"] and "reservation" in data
+    ]
+    reason = "displaced by urgent, of higher priority"
+    assert sorted(told) == [
+        ("accepted", "urgent", ""), ("degraded", "stiff", reason), ("moved", "roomy", reason),
+    ]  # fmt: skip
 
 
 def test_equal_priority_is_refused_as_before(displacing: Service) -> None:
@@ -133,6 +151,52 @@ def test_machines_are_room_too(open_service: Open, cluster_file: Path) -> None:
     assert made["displaced"]
     document = service.client.get("/v1/plan/export").get_json()
     assert validate(document) == []
+
+
+def test_a_plan_that_moves_on_meanwhile_is_searched_again(
+    displacing: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whom another process lets go between search and commit is not displaced any more."""
+    displacing.reserve("first", STIFF.replace("10, 10, 30m, 5h", "4, 4, 30m, 2h"), weight=1)
+    displacing.reserve("second", STIFF.replace("10, 10, 30m, 5h", "6, 6, 30m, 3h"), weight=9)
+    searched: list[str] = []
+
+    def search(twin: Plan, newcomer: Newcomer, stop: Callable[[], bool]) -> Displacement | None:
+        found = displace(twin, newcomer, stop)
+        if not searched:
+            with displacing.runtime._replica.newest() as plan:
+                prepared = plan.prepare([Cancel("first")], plan.version)
+            assert prepared.record is not None
+            assert displacing.runtime._replica.commit(prepared.record, displacing.clock.now_ms())
+        searched.append(newcomer.request.id)
+        return found
+
+    monkeypatch.setattr("service.commits.displacing.displace", search)
+    wanted = STIFF.replace("10, 10, 30m, 5h", "4, 4, 30m, 2h")
+    made = displacing.reserve("urgent", wanted, priority=5)
+    assert searched == ["urgent", "urgent"]
+    assert "displaced" not in made
+    assert _state(displacing, "first")["state"] == "cancelled"
+    assert _state(displacing, "second")["state"] == "accepted"
+
+
+def test_the_command_line_says_who_was_displaced(
+    displacing: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`agenda submit --priority` names them, and `agenda list` has the priority."""
+    server = InProcessServer(displacing)
+    monkeypatch.setattr(Server, "call", server.call)
+    monkeypatch.setattr(Server, "once", server.once)
+    (tmp_path / "job.rdl").write_text(STIFF)
+    submit = ["submit", str(tmp_path / "job.rdl"), "--id"]
+    first = CliRunner().invoke(main, [*submit, "first"])
+    assert first.exit_code == 0, first.output
+    for more in (["--dry-run"], []):
+        said = CliRunner().invoke(main, [*submit, "second", "--priority", "5", *more])
+        assert "displaced first: it is degraded" in said.output
+    listed = CliRunner().invoke(main, ["list", "-o", "csv"]).output.splitlines()
+    assert listed[0].split(",")[-2:] == ["priority", "code"]
+    assert [line.split(",")[-2] for line in listed[1:]] == ["0", "5"]
 
 
 @pytest.mark.usefixtures("unasked")
