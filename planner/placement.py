@@ -26,6 +26,8 @@ class Code(StrEnum):
     WINDOW_LIMIT = "window_limit"
     LEAD_TIME = "lead_time"
     COUNT_LIMIT = "count_limit"
+    PRIORITY_LIMIT = "priority_limit"
+    AGENT_LIMIT = "agent_limit"
     CONFLICT = "conflict"
     DUPLICATE_ID = "duplicate_id"
     PAST_CHANGED = "past_changed"

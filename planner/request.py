@@ -100,7 +100,8 @@ class Request:
     weight
         Factor of the value, 0 or more.
     priority
-        Larger first; orders a batch and dispatch, nothing else.
+        Larger first: orders a batch and dispatch, and says who may displace whom where the cluster
+        has a policy of displacement.
     graph
         The compiled expression, on the Plan's grid.
     creditable

@@ -29,6 +29,8 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     Code.WINDOW_LIMIT: (409, "The window is longer than a policy allows"),
     Code.LEAD_TIME: (409, "The request comes too early or too late for a policy"),
     Code.COUNT_LIMIT: (409, "A policy allows no more of these"),
+    Code.PRIORITY_LIMIT: (409, "The priority is higher than a policy allows"),
+    Code.AGENT_LIMIT: (409, "A policy lets the agent commit no more"),
     Code.CONFLICT: (409, "The Plan changed under this request again and again"),
     Code.DUPLICATE_ID: (409, "The id is taken"),
     Code.TIME_LIMIT: (409, "The agent found no place in its time"),

@@ -42,6 +42,8 @@ class Component:
         Pairs (name, value), in the order given.
     start_order
         Components start in ascending order; nothing waits for readiness.
+    grow
+        Of an elastic one: how many more may run in what is idle.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Component:
     labels: frozenset[str] = frozenset()
     environment: tuple[tuple[str, str], ...] = ()
     start_order: int = 0
+    grow: int = 0
 
 
 @dataclass(frozen=True, slots=True)

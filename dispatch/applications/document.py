@@ -31,6 +31,7 @@ _COMPONENT_KEYS = (
     "labels",
     "environment",
     "start_order",
+    "grow",
 )
 _NAME = r"[A-Za-z0-9@][A-Za-z0-9@_.\-]*"
 _MOST_COMPONENTS = 1_000_000
@@ -112,6 +113,10 @@ def _read_component(value: object, at: str, problems: list[FileProblem]) -> Comp
     if not resources and "resources" in fields.entries and len(problems) == before:
         fix = 'write amounts above 0, such as {"cpu": 1, "memory": "2 GiB"}'
         fields.note("a component asks for at least one resource", "resources", fix)
+    grow = fields.whole("grow", 0, _MOST_COMPONENTS)
+    if grow and fields.flag("core", default=True):
+        fix = "write core = false, or put it at a component that is elastic"
+        fields.note("a core component does not grow", "grow", fix)
     return Component(
         name=fields.text("name", _NAME, least=1, most=128),
         count=fields.whole("count", 1, _MOST_COMPONENTS, default=1),
@@ -122,6 +127,7 @@ def _read_component(value: object, at: str, problems: list[FileProblem]) -> Comp
         labels=frozenset(fields.texts("labels")),
         environment=_read_environment(fields),
         start_order=fields.whole("start_order", -_MOST_PRIORITY, _MOST_PRIORITY),
+        grow=grow,
     )
 
 
@@ -170,6 +176,7 @@ def _component_to_json(component: Component) -> dict[str, object]:
         "labels": sorted(component.labels) or None,
         "environment": dict(component.environment) or None,
         "start_order": component.start_order or None,
+        "grow": component.grow or None,
     }
     return {
         "name": component.name,

@@ -1,6 +1,6 @@
 """Dispatcher: from a directive, the executions and the machines to what runs where, now.
 
-One cycle goes through the six steps of docs/dispatch.md.
+One cycle goes through the seven steps of docs/dispatch.md.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class Dispatcher:
         room = state.book.room(directive)
         # 4. Those without cover: which of them may run in the room.
         room = _serve(state, scratch, room)
+        if state.growth.is_asked:
+            state.growth.give_back(scratch, uncovered.left)
         # 5. Victims: machines of slots are cleared, and cores without cover that run where the Plan
         # needs room are stopped.
         state.placer.keep_all(state.book.needs.reserve())
@@ -88,6 +90,9 @@ class Dispatcher:
         uncovered.give_back(scratch, moves)
         # 6. Machines: what may no longer run is stopped, what may finds a machine.
         state.unplaced.place(scratch, moves, state.placer)
+        # 7. Growth: what is idle goes to those who can use more than they asked for.
+        if state.growth.is_asked:
+            _grow(state, scratch, moves)
         return Cycle(
             directive.plan_version,
             directive.table_version,
@@ -134,19 +139,30 @@ def _take_changes(
     for execution in dict.fromkeys([*arrived, *table.take_changes().executions]):
         scratch.changed.add(execution)
         state.book.note(execution)
+        state.growth.note(execution)
         if execution.must_leave:
             execution.must_leave = False
             moves.remove_all(execution, execution.reason or execution.state.value)
             uncovered.withdraw(scratch, execution)
         if execution.is_over:
             for part in execution.parts:
-                part.covered = part.granted = 0
+                part.covered = part.granted = part.grown = 0
             table.finish_stop(execution, now_ms)
             uncovered.candidates.discard(execution)
         elif uncovered.line.tier_of(execution) is not None:
             scratch.changed.update(uncovered.line.resize(execution, now_ms))
         else:
             uncovered.candidates.add(execution)
+
+
+def _grow(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
+    """Let executions have what is idle; where anybody waits, what is grown makes way at once."""
+    uncovered, growth, placer = state.uncovered, state.growth, state.placer
+    waits = state.unplaced.has_waiting or uncovered.line.has_waiting
+    if growth.make_way(scratch, placer, uncovered.left, waits=waits):
+        state.unplaced.place(scratch, moves, placer)
+    elif not waits:
+        growth.grow(moves, placer, uncovered.left)
 
 
 def _serve(state: DispatcherState, scratch: CycleScratch, room: Vector) -> Vector:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dispatch.cycle.cover.cover_book import CoverBook
+from dispatch.cycle.growth import Growth
 from dispatch.cycle.options import DispatchOptions
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.uncovered import Uncovered
@@ -39,6 +40,8 @@ class DispatcherState:
         Executions without cover, and which of them may run.
     unplaced
         Executions that may run and have no machine.
+    growth
+        What runs above what was asked for.
     closed
         Machines that take no new components.
     cleared
@@ -52,6 +55,7 @@ class DispatcherState:
     book: CoverBook
     uncovered: Uncovered
     unplaced: Unplaced
+    growth: Growth
     closed: frozenset[str] = frozenset()
     cleared: frozenset[str] = frozenset()
 
@@ -67,17 +71,19 @@ class DispatcherState:
         """Return the state before a first cycle: nothing is covered or granted yet."""
         for execution in table:
             for part in execution.parts:
-                part.covered = part.granted = 0
+                part.covered = part.granted = part.grown = 0
                 part.allowed, part.quota = UNLIMITED, ""
         book = CoverBook(table, machines)
+        uncovered = Uncovered(table, machines, book, options)
         return cls(
             table,
             machines,
             placer,
             directive.table_version,
             book,
-            Uncovered(table, machines, book, options),
+            uncovered,
             Unplaced(table, book),
+            Growth(machines, options.growth, uncovered.quotas.leaves_alone),
         )
 
     def forget_reasons(self) -> None:

@@ -67,7 +67,7 @@ class Moves:
     def shrink(self, execution: Execution, reason: str) -> None:
         """Stop the components of an execution that may no longer run."""
         for part in execution.parts:
-            over = len(part.held) - part.covered - part.granted
+            over = len(part.held) - part.target
             if over > 0:
                 for held in reversed(_leavers(part, over)):
                     self.remove(execution, part, held, reason)
@@ -113,6 +113,16 @@ class Moves:
         for part in sorted(rest, key=lambda one: one.component.start_order):
             complete = self._fill(execution, part) and complete
         return complete
+
+    def grow_above(self, execution: Execution, part: ComponentGroup) -> bool:
+        """Place one more elastic component than was asked for; return whether there is room."""
+        if part.paused_until_ms > self._now_ms:
+            return False
+        machine = self._find(execution, part)
+        if machine is None:
+            return False
+        self._put(execution, part, machine)
+        return True
 
     def _fill(self, execution: Execution, part: ComponentGroup) -> bool:
         if part.places is not None and not self._fill_slots(execution, part, part.places):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
-from dispatch.applications.application import Application, Kind
+from dispatch.applications.application import Application, Component, Kind
 from dispatch.machines.placement.policy import POLICIES, Policy
 from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering, ordering_named
@@ -61,6 +61,40 @@ class LineOptions:
         return (self.best_effort, self.above, self.later)[tier]
 
 
+class GrowthRule(StrEnum):
+    """How far applications grow (Omega 6.1)."""
+
+    NONE = "none"
+    MAX_PARALLELISM = "max_parallelism"  # as far as each says
+    GLOBAL_CAP = "global_cap"  # while less of the machines than a share is held
+    RELATIVE_SIZE = "relative_size"  # to so many times what each asked for
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthOptions:
+    """How far applications grow.
+
+    Attributes
+    ----------
+    below
+        Of `GLOBAL_CAP`: share of each resource of the machines that are up.
+    times
+        Of `RELATIVE_SIZE`: components of a group, grown ones included, over those asked for.
+    """
+
+    rule: GrowthRule = GrowthRule.RELATIVE_SIZE
+    below: float = 0.6
+    times: int = 4
+
+    def most(self, component: Component) -> int:
+        """Return how many likes of a component may run above what was asked for."""
+        if self.rule is GrowthRule.NONE or component.core:
+            return 0
+        if self.rule is GrowthRule.RELATIVE_SIZE:
+            return min(component.grow, (self.times - 1) * component.count)
+        return component.grow
+
+
 @dataclass(frozen=True, slots=True)
 class DispatchOptions:
     """How a dispatcher works.
@@ -73,11 +107,14 @@ class DispatchOptions:
         Which executions run without cover, and in which order.
     quotas
         What applications may take without cover.
+    growth
+        How far applications grow into what is idle.
     """
 
     policy: Policy = "best_fit"
     line: LineOptions = field(default_factory=LineOptions)
     quotas: tuple[ApplicationQuota, ...] = ()
+    growth: GrowthOptions = field(default_factory=GrowthOptions)
 
 
 _PLACEMENTS: Final[dict[str, Policy]] = {name: name for name in POLICIES}
@@ -94,7 +131,8 @@ def options_of(cluster: Cluster) -> DispatchOptions:
         allocation=_grant_rule(words),
     )
     quotas = tuple(one for one in cluster.policies if isinstance(one, ApplicationQuota))
-    return DispatchOptions(_PLACEMENTS[words.placement], line, quotas)
+    growth = GrowthOptions(GrowthRule(words.grow), words.grow_below, words.grow_times)
+    return DispatchOptions(_PLACEMENTS[words.placement], line, quotas, growth)
 
 
 def _grant_rule(words: DispatchPolicy) -> GrantRule:

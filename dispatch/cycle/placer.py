@@ -177,6 +177,11 @@ class Placer:
                 found.append((self.pool.names[number], np.maximum(missing, 0).tolist()))
         return found
 
+    def held_amounts(self) -> list[int]:
+        """Return what components hold of all machines together, by resource."""
+        held: list[int] = (self.pool.capacity.sum(axis=0) - self._left.sum(axis=0)).tolist()
+        return held
+
     def is_open(self, machine: str) -> bool:
         """Return whether a machine takes new components."""
         number = self.pool.number_of(machine)

@@ -137,6 +137,11 @@ class QuotaBook:
         """Whether any quota limits amounts."""
         return bool(self._limits)
 
+    def leaves_alone(self, execution: Execution) -> bool:
+        """Return whether no quota limits the amounts of an execution."""
+        scope = execution.tenant, execution.queue
+        return all(quota.scope.key(*scope) is None for quota in self._limits)
+
     def share(self, standing: Iterable[Execution], covered: Iterable[Execution]) -> set[Execution]:
         """Decide who is let into the line, and how many elastic components each may run.
 

@@ -71,6 +71,11 @@ class UncoveredLine:
         """How much the line may hold, in canonical amounts by resource."""
         return self._total
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether anybody stands here whose cores may not run yet."""
+        return len(self._by_name) > len(self._serving)
+
     def members(self) -> Iterable[Execution]:
         """Return all that stand here, served or not."""
         return [execution for execution, _ in self._by_name.values()]
@@ -225,6 +230,8 @@ class Uncovered:
         Executions that may have to enter or leave the line.
     quotas
         What quotas let run of those without cover.
+    left
+        What is granted to nobody, extras counted, in the pool's order.
     """
 
     def __init__(
@@ -238,6 +245,7 @@ class Uncovered:
         self._book = book
         self._options = options.line
         self._has_stopped = False
+        self.left: list[int] = [0] * len(pool.resources)
 
     def withdraw(self, scratch: CycleScratch, execution: Execution) -> None:
         """Take an execution out of the line, if it stands there."""
@@ -380,6 +388,7 @@ class Uncovered:
 
     def _grant_extras(self, scratch: CycleScratch) -> None:
         """Grant elastic components of production and of later reservations from what is left."""
+        self.left = self.line.free()
         reserved: list[tuple[tuple[int, int, tuple[int, int]], Execution]] = []
         numbers = {e.reservation: e.number for e in scratch.directive.entitlements}
         for reservation, counts in self._book.counts.items():
@@ -392,4 +401,4 @@ class Uncovered:
                 (execution, self._options.serves(Tier(tier)))
                 for (tier, _, _), execution in sorted(reserved, key=lambda entry: entry[0])
             ]
-            grant_extras(ordered, self.line.free(), scratch.changed)
+            grant_extras(ordered, self.left, scratch.changed)

@@ -30,6 +30,11 @@ class Unplaced:
         self._waiting: list[Execution] = []
         self._paused = False
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether anything that may run has no machine."""
+        return bool(self._waiting)
+
     def below(self) -> frozenset[str]:
         """Return the reservations of which a covered component has no machine."""
         if not self._book.counts:

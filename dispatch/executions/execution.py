@@ -63,6 +63,8 @@ class ComponentGroup:
     allowed, quota
         How many elastic ones quotas let run without cover, and what says so where it is fewer than
         wanted; the dispatcher writes them.
+    grown
+        How many elastic ones run above what was asked for; the dispatcher writes it.
     uncovered
         Why slots of its reservation cannot cover any of them; empty where they could.
     places
@@ -80,6 +82,7 @@ class ComponentGroup:
     held: list[HeldComponent] = field(default_factory=list)
     covered: int = 0
     granted: int = 0
+    grown: int = 0
     allowed: int = UNLIMITED
     quota: str = ""
     uncovered: str = ""
@@ -117,6 +120,17 @@ class ComponentGroup:
     def has_ended(self) -> bool:
         """Whether all of them have run and ended by themselves."""
         return len(self.held) == self.component.count and all(held.ended for held in self.held)
+
+    @property
+    def target(self) -> int:
+        """How many may be held."""
+        return self.covered + self.granted + self.grown
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that were asked for are held, and none has ended by itself."""
+        asked = self.component.count
+        return self.wanted == asked == self.covered + self.granted and len(self.held) >= asked
 
     def cover_flags(self) -> list[bool]:
         """Return which of those held are covered: the first to have started lose cover first."""

@@ -225,13 +225,24 @@ class Repair:
             other = draft.copy()
             known = set(other.lifted)
             for one in self._neighbours(other, commitment, draw):
-                other.lift(one)
+                if self._may_move(one, commitment):
+                    other.lift(one)
             if any(other.place(way, self.agent) for way in ways):
                 moved = [one for number, one in other.lifted.items() if number not in known]
                 self._place(other, moved)
                 if not set(other.lifted) - known:
                     return other
         return None
+
+    def _may_move(self, other: Commitment, waiting: Commitment) -> bool:
+        """Return whether one may go elsewhere for another that waits.
+
+        Where requests displace, nobody moves for one of less priority: it may have been displaced.
+        """
+        if not self.plan.cluster.displacement_rules:
+            return True
+        priority = self.plan.table.meta["priority"]
+        return bool(priority[other.number] <= priority[waiting.number])
 
     def _neighbours(
         self, draft: DraftPlan, commitment: Commitment, draw: np.random.Generator

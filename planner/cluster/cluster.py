@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.cluster.optimization_schedule import OptimizationSchedule
-from planner.cluster.policy import Policy, Quota
+from planner.cluster.policy import AgentLimit, DisplacementRule, Policy, Quota
 from planner.promise import PromiseLevel
 from rdl.compile.context import CompileContext, MachineShape
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
@@ -227,6 +227,16 @@ class Cluster:
     def labels(self) -> tuple[str, ...]:
         """Labels that some machines carry, sorted."""
         return tuple(sorted(frozenset().union(*(group.labels for group in self.machines))))
+
+    @cached_property
+    def displacement_rules(self) -> tuple[DisplacementRule, ...]:
+        """Policies that let requests displace reservations; none by default."""
+        return tuple(one for one in self.policies if isinstance(one, DisplacementRule))
+
+    @cached_property
+    def agent_limits(self) -> tuple[AgentLimit, ...]:
+        """Policies on what agents may commit."""
+        return tuple(one for one in self.policies if isinstance(one, AgentLimit))
 
     @cached_property
     def machine_names(self) -> tuple[str, ...]:

@@ -24,6 +24,9 @@ ALLOCATIONS: Final = ("flexible", "malleable")
 #: Strategies that choose machines; `dispatch.machines.placement.policy` has the same (tested).
 PLACEMENTS: Final = ("lotes", "best_fit", "greedy", "tetris", "spread")
 
+#: How far applications grow into what is idle; `dispatch.cycle.growth` has the same (tested).
+GROWTHS: Final = ("none", "max_parallelism", "global_cap", "relative_size")
+
 #: The order in which an arrival never takes anything from others.
 _SHARES: Final = "drf"
 
@@ -69,6 +72,12 @@ class DispatchPolicy:
         Whether dispatch tables are made; without them ``lotes`` is best fit.
     allow_start
         Whether requests hold each lease longer by what work of their size waits for its start.
+    grow
+        How far components that may grow do so; one of `GROWTHS`.
+    grow_below
+        Of ``global_cap``: share of the machines that are up above which none grows.
+    grow_times
+        Of ``relative_size``: how many times what was asked for.
 
     Raises
     ------
@@ -85,6 +94,9 @@ class DispatchPolicy:
     placement: str = "lotes"
     tables: bool = True
     allow_start: bool = False
+    grow: str = "relative_size"
+    grow_below: float = 0.6
+    grow_times: int = 4
 
     def __post_init__(self) -> None:
         """Check the words."""
@@ -92,10 +104,17 @@ class DispatchPolicy:
             ("order", self.order, ORDERS),
             ("allocation", self.allocation, ALLOCATIONS),
             ("placement", self.placement, PLACEMENTS),
+            ("grow", self.grow, GROWTHS),
         ):
             if value not in known:
                 fix = f"write one of {', '.join(known)}"
                 raise DispatchPolicyError(key, f"{value!r} is not known here", fix)
+        if not 0 <= self.grow_below <= 1:
+            fix = "write a number from 0 to 1"
+            raise DispatchPolicyError("grow_below", f"{self.grow_below} is no share", fix)
+        if self.grow_times < 1:
+            message = f"{self.grow_times} times is less than what was asked for"
+            raise DispatchPolicyError("grow_times", message, "write 1 or more")
         if self.preempt and self.order == _SHARES:
             message = "shares give no order among two requests, so that none may preempt"
             raise DispatchPolicyError("preempt", message, "write false, or leave it out")

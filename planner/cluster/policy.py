@@ -4,12 +4,14 @@ Three kinds bound reservations (Rayon 5.1 and 5.2, made exact): `CapacityOverTim
 instant and the average over every sliding window, `Quota` limits the instant at times of day,
 `RequestLimits` limits what may be asked. `ApplicationQuota` bounds applications. A policy counts
 the use of its scope: `tenant` and `queue` are a name, ``"*"`` for each one separately, or None for
-all together.
+all together. `AgentLimit` bounds what an agent may commit, and `DisplacementRule` lets requests
+displace reservations of lower priority (Omega 3.4).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -164,6 +166,8 @@ class RequestLimits:
         Least and largest time from submission to the start of the window.
     max_count
         Most reservations of the scope that are accepted, active or degraded at once.
+    max_priority
+        Highest priority of a request.
     """
 
     name: str
@@ -172,6 +176,7 @@ class RequestLimits:
     min_lead_ms: int | None = None
     max_lead_ms: int | None = None
     max_count: int | None = None
+    max_priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,4 +201,64 @@ class ApplicationQuota:
     max_run_ms: int | None = None
 
 
-Policy: TypeAlias = CapacityOverTime | Quota | RequestLimits | ApplicationQuota
+@dataclass(frozen=True, slots=True)
+class AgentLimit:
+    """What the reservations that an agent placed may hold together.
+
+    Attributes
+    ----------
+    agent
+        Name of the agent, or ``"*"`` for each one separately.
+    scope
+        All tenants and queues.
+    instant
+        Largest share of each resource held at once, or None.
+    limit
+        (resource, largest amount held at once), sorted; a zero forbids it, a resource not named is
+        not limited.
+    max_count
+        Most reservations that are accepted, active or degraded at once.
+    """
+
+    name: str
+    agent: str
+    scope: Scope = field(default=Scope())
+    instant: Decimal | None = None
+    limit: tuple[tuple[str, int], ...] = ()
+    max_count: int | None = None
+
+    def amounts(self, nominal: Mapping[str, int]) -> dict[str, int]:
+        """Return the largest amount of each limited resource at once; shares are rounded down.
+
+        Parameters
+        ----------
+        nominal
+            What all machines have together.
+        """
+        found = dict(self.limit)
+        if self.instant is not None:
+            share = Fraction(self.instant)
+            for resource, amount in nominal.items():
+                most = int(share * amount)
+                found[resource] = min(most, found.get(resource, most))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacementRule:
+    """Lets requests of a scope displace reservations of strictly lower priority.
+
+    Attributes
+    ----------
+    running
+        Whether also those that have begun.
+    """
+
+    name: str
+    scope: Scope
+    running: bool = False
+
+
+Policy: TypeAlias = (
+    CapacityOverTime | Quota | RequestLimits | ApplicationQuota | AgentLimit | DisplacementRule
+)

@@ -19,8 +19,10 @@ from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import (
     DAYS,
+    AgentLimit,
     ApplicationQuota,
     CapacityOverTime,
+    DisplacementRule,
     Policy,
     Quota,
     RequestLimits,
@@ -164,7 +166,18 @@ def _policy_json(policy: Policy) -> dict[str, Any]:
                     ("min_lead", policy.min_lead_ms),
                     ("max_lead", policy.max_lead_ms),
                 )
-            } | {"max_count": policy.max_count}
+            } | {"max_count": policy.max_count, "max_priority": policy.max_priority}
+        case AgentLimit():
+            kind = "agent"
+            rest = {
+                "agent": policy.agent,
+                "instant": None if policy.instant is None else float(policy.instant),
+                "limit": _limit_json(policy.limit) or None,
+                "max_count": policy.max_count,
+            }
+        case DisplacementRule():
+            kind = "displacement"
+            rest = {"running": policy.running or None}
     given = {key: value for key, value in rest.items() if value is not None}
     return {"type": kind, "name": policy.name, **scope, **given}
 

@@ -11,8 +11,10 @@ from typing import Any
 from planner.cluster.policy import (
     DAYS,
     EACH,
+    AgentLimit,
     ApplicationQuota,
     CapacityOverTime,
+    DisplacementRule,
     Policy,
     Quota,
     RequestLimits,
@@ -61,12 +63,17 @@ class PolicyReader:
                 return self._quota(at, entry, name, scope)
             case "applications":
                 return self._applications(at, entry, name, scope)
+            case "agent":
+                return self._agent(at, entry, name)
+            case "displacement":
+                return DisplacementRule(name, scope, entry.get("running", False))
             case _:
                 longest, least, most = (
                     self._values.duration(f"{at}/{key}", entry[key]) if key in entry else None
                     for key in ("max_window", "min_lead", "max_lead")
                 )
-                return RequestLimits(name, scope, longest, least, most, entry.get("max_count"))
+                count, priority = entry.get("max_count"), entry.get("max_priority")
+                return RequestLimits(name, scope, longest, least, most, count, priority)
 
     def _capacity_over_time(
         self, at: str, entry: Mapping[str, Any], name: str, scope: Scope
@@ -110,6 +117,14 @@ class PolicyReader:
             fix = "give a limit, max_count or max_run"
             self._values.note(at, "nothing is given, so nothing is limited", fix)
         return ApplicationQuota(name, scope, limit, None if count is None else int(count), longest)
+
+    def _agent(self, at: str, entry: Mapping[str, Any], name: str) -> AgentLimit:
+        limit = self._limit(f"{at}/limit", entry["limit"]) if "limit" in entry else ()
+        share, count = _share(entry.get("instant")), entry.get("max_count")
+        if not limit and share is None and count is None:
+            fix = "give instant, a limit or max_count"
+            self._values.note(at, "nothing is given, so nothing is limited", fix)
+        return AgentLimit(name, entry["agent"], Scope(), share, limit, count)
 
     def _limit(self, pointer: str, raw: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
         """Return the amounts of a quota; a zero counts here, it forbids the resource."""

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
 #: Refusals that no change of the expression helps.
 HOPELESS: Final = frozenset(
-    {Code.MALFORMED, Code.DUPLICATE_ID, Code.COUNT_LIMIT, Code.CONFLICT, Code.PAST_CHANGED}
+    {
+        Code.MALFORMED,
+        Code.DUPLICATE_ID,
+        Code.COUNT_LIMIT,
+        Code.PRIORITY_LIMIT,
+        Code.AGENT_LIMIT,
+        Code.CONFLICT,
+        Code.PAST_CHANGED,
+    }
 )
 
 

@@ -304,7 +304,9 @@ class PlanState:
         meta["state"] = _ACTIVE if started else _ACCEPTED
         self.table.set_promise(number, change.promise)
         self.table.degradations.pop(number, None)
-        self.table.note(number, HistoryEntry(record.at_ms, record.version, change.cause))
+        self.table.note(
+            number, HistoryEntry(record.at_ms, record.version, change.cause, change.reason)
+        )
 
     def _degrade(self, change: Degraded, record: CommitRecord) -> None:
         number = self._number(change.id)

@@ -112,6 +112,8 @@ class Held:
     choices: dict[str, int]
     atoms: tuple[HeldAtom, ...]
     promise: str
+    priority: int = 0
+    agent: str = ""
 
 
 def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
@@ -148,6 +150,8 @@ def read_reservation(entry: object, where: str, grid: TimeGrid) -> Held:
         _choices(fields, where),
         tuple(atoms),
         promise,
+        _priority(fields, where),
+        _agent(fields, where),
     )
 
 
@@ -235,6 +239,20 @@ def _checked_weight(fields: Mapping[str, object], where: str) -> float:
         detail = f"a revision is 1 or more, not {revision!r}"
         raise UnreadableError(f"{where}/revision", "shape", detail)
     return float(str(weight))
+
+
+def _priority(fields: Mapping[str, object], where: str) -> int:
+    priority = fields.get("priority", 0)
+    if not is_int(priority):
+        raise UnreadableError(f"{where}/priority", "shape", f"{priority!r} is no whole number")
+    return priority
+
+
+def _agent(fields: Mapping[str, object], where: str) -> str:
+    agent = fields.get("agent", "")
+    if not isinstance(agent, str):
+        raise UnreadableError(f"{where}/agent", "shape", f"{agent!r} is no name of an agent")
+    return agent
 
 
 def _choices(fields: Mapping[str, object], where: str) -> dict[str, int]:

@@ -13,8 +13,10 @@ import numpy as np
 from planner.cluster.cluster import Cluster
 from planner.cluster.policy import (
     EACH,
+    AgentLimit,
     ApplicationQuota,
     CapacityOverTime,
+    DisplacementRule,
     Policy,
     Quota,
     RequestLimits,
@@ -49,8 +51,10 @@ def policy_violations(
                     found += _quota(policy, where, mine, grid)
                 case RequestLimits():
                     found += _limits(policy, where, mine, cluster, grid)
-                case ApplicationQuota():
-                    pass  # bounds what runs, not what is planned
+                case AgentLimit():
+                    found += _agent_limit(policy, where, mine, cluster, grid)
+                case ApplicationQuota() | DisplacementRule():
+                    pass  # bounds what runs, or says what a commit may do; no plan shows it
     return found
 
 
@@ -60,9 +64,11 @@ def _accounts(policy: Policy, held: Sequence[Held]) -> Mapping[tuple[str, ...], 
     for reservation in held:
         key: list[str] = []
         inside = True
+        agent = policy.agent if isinstance(policy, AgentLimit) else None
         for wanted, mine in (
             (policy.scope.tenant, reservation.tenant),
             (policy.scope.queue, reservation.queue),
+            (agent, reservation.agent),
         ):
             inside = inside and wanted in (None, EACH, mine)
             key += [mine] if wanted == EACH else []
@@ -169,6 +175,24 @@ def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[t
         day += timedelta(days=1)
 
 
+def _agent_limit(
+    policy: AgentLimit, where: str, held: Sequence[Held], cluster: Cluster, grid: TimeGrid
+) -> Iterator[PlanViolation]:
+    standing = [entry for entry in held if entry.state in STANDING]
+    if policy.max_count is not None and len(standing) > policy.max_count:
+        detail = f"{len(standing)} reservations stand, above {policy.max_count}"
+        yield PlanViolation(where, "policy", detail, None, None, len(standing), policy.max_count)
+    limits = dict(policy.limit)
+    for resource, nominal in cluster.nominal.items() if policy.instant is not None else ():
+        most = Fraction(policy.instant or 0) * nominal
+        share = most.numerator // most.denominator
+        limits[resource] = min(share, limits.get(resource, share))
+    for resource, amount in sorted(limits.items()):
+        used, limit = _use(held, resource, grid), np.full(grid.horizon, amount)
+        for run in excesses(used, limit):
+            yield excess_violation(where, "policy", resource, run, (used, limit))
+
+
 def _limits(
     policy: RequestLimits, where: str, held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> Iterator[PlanViolation]:
@@ -176,6 +200,12 @@ def _limits(
     if policy.max_count is not None and len(standing) > policy.max_count:
         detail = f"{len(standing)} reservations stand, above {policy.max_count}"
         yield PlanViolation(where, "policy", detail, None, None, len(standing), policy.max_count)
+    if policy.max_priority is not None:
+        for entry in held:
+            if entry.priority > policy.max_priority:
+                detail = f"priority {entry.priority} is above {policy.max_priority}"
+                at, amounts = f"{where} {entry.where}", (entry.priority, policy.max_priority)
+                yield PlanViolation(at, "policy", detail, entry.id, None, *amounts)
     of_windows = (policy.max_window_ms, policy.min_lead_ms, policy.max_lead_ms)
     for entry in held if of_windows != (None, None, None) else ():
         between = window_ms(entry, cluster, grid)

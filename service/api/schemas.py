@@ -114,6 +114,20 @@ _BINDING: Final = {
 
 _LEVELS: Final = [level.value for level in PromiseLevel]
 
+_DISPLACED: Final = _object(
+    {
+        "id": {"type": "string", "description": "Empty where the caller may not see it."},
+        "tenant": _TEXT,
+        "fate": {"type": "string", "enum": ["moved", "degraded"]},
+        "value": {**_NUMBER, "description": "What keeping it is worth."},
+        "moved": {**_NUMBER, "description": "Work that stands elsewhere, steps of the cluster."},
+        "reason": _TEXT,
+    },
+    "id",
+    "tenant",
+    "fate",
+)
+
 _RESERVATION: Final = _object(
     {
         **_ASKED,
@@ -152,6 +166,11 @@ _RESERVATION: Final = _object(
         },
         "held_until": {"type": "number", "description": "It ends then unless it is accepted."},
         "history": _list({"type": "object"}),
+        "displaced": {
+            "type": "array",
+            "items": _DISPLACED,
+            "description": "In the answer to a request that displaced others: what became of them.",
+        },
     },
     *_ASKED,
     "state",

@@ -60,6 +60,15 @@ class Group:
                 rows.append(stored_answer_of(job, at_ms))
         return rows
 
+    def to_remember_of(
+        self, draft: PendingChange, answer: Answer, at_ms: int
+    ) -> list[IdempotentAnswer]:
+        """Return the row of a change's job where all its other changes have their answers."""
+        for job, drafts in self._drafts:
+            if job is draft.job and not [one for one in open_changes(drafts) if one is not draft]:
+                return self.to_remember([(draft, answer)], at_ms)
+        return []
+
     def jobs_with_keys(self) -> list[QueuedChange]:
         """Return the jobs whose answer another process may have given by now."""
         return [job for job, _ in self._drafts if job.key is not None]

@@ -57,6 +57,7 @@ from service.commits.changes.pending import (
     record_changes,
 )
 from service.commits.churn import CommitChurn, churn_of
+from service.commits.displacing import Displacer, Displacers, displacers_among
 from service.commits.group import Group, spoil
 from service.commits.oracle_check import first_violation
 from service.commits.screening.placing import place, refuse_for_machines, screen_changes
@@ -113,6 +114,7 @@ class GroupCommit:
         self._replica = replica
         self._clock = clock
         self._telemetry = telemetry
+        self._displacer = Displacer(replica, clock, self._note_commit)
         self.attempts = 0
 
     def run(
@@ -166,11 +168,16 @@ class GroupCommit:
         while True:
             with self._replica.locked() as plan:
                 pending, prepared = self._prepare(drafts, plan, version, atomic=atomic)
+                displacers = displacers_among(pending, plan)
+                twin = plan.copy() if displacers else None
                 search = search_for(pending, prepared, plan, self._config.offer_s, dry_run=True)
                 answers = admitted_answers(prepared, pending, plan)
-            if search is None:
+            if twin is not None:
+                self._displacer.rehearse(displacers, twin)
+            elif search is None:
                 break
-            add_offers(pending, search)
+            else:
+                add_offers(pending, search)
         note_conflicts(prepared, pending)
         for draft, answer in answers:
             draft.answer = answer
@@ -274,6 +281,9 @@ class GroupCommit:
             look = self._replica.newest
             if search is True:
                 return
+            if isinstance(search, Displacers):
+                turn.close()
+                self._displacer.run(group, search)
             if isinstance(search, OfferSearch):
                 turn.close()
                 add_offers(group.open(), search)
@@ -288,12 +298,13 @@ class GroupCommit:
         look: Callable[[], AbstractContextManager[Plan]],
         *,
         last: bool,
-    ) -> bool | OfferSearch:
+    ) -> bool | OfferSearch | Displacers:
         """Prepare on the version that `look` holds, hold it against the oracle, append.
 
         False: try again.
 
-        Where refusals still lack offers, nothing is appended and their search is returned.
+        Where refused requests may displace others, nothing is appended and they are returned;
+        where refusals still lack offers, their search is.
         """
         at_ms = self._replica.plan_ms(self._clock.now_ms())
         with look() as plan:
@@ -301,6 +312,9 @@ class GroupCommit:
             pending, prepared = self._prepare(
                 group.open(), plan, based_on, atomic=group.atomic, at_ms=at_ms
             )
+            displacers = displacers_among(pending, plan)
+            if displacers:
+                return displacers
             search = search_for(pending, prepared, plan, self._config.offer_s)
             if search is not None:
                 return search

@@ -12,13 +12,14 @@ from typing import Any
 
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Update
+from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
 from service.access.actor import present_actor
 from service.clock import Clock
 from service.commits.auditing import audit_rows
 from service.commits.oracle_check import first_violation
 from service.replication.replica import Replica
-from service.store import CommitRow, IdempotentAnswer
+from service.store import CommitRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,9 @@ def commit_jointly(
     clock: Clock,
     made: Callable[[Plan], Made],
     based_on: int,
-    remembered: Callable[[int, int], Sequence[IdempotentAnswer]] = lambda _version, _before: (),
+    remembered: Callable[[int, int], Sequence[CommitRow]] = lambda _version, _before: (),
     adapted: Mapping[str, Any] | None = None,
+    note: Callable[[CommitRecord, Plan], object] = lambda _record, _plan: None,
 ) -> JointOutcome:
     """Make changes durable, then true, all or none.
 
@@ -65,6 +67,8 @@ def commit_jointly(
         transaction.
     adapted
         What the record tells of those affected, where it answers to a change of machines.
+    note
+        Called with the record before it is appended, and the Plan before it, under its lock.
 
     Raises
     ------
@@ -85,6 +89,7 @@ def commit_jointly(
                 return JointOutcome(None, before, prepared.conflicts)
             made_by = ((present_actor(), change) for change in record.changes)
             audited = audit_rows(made_by, plan, record.version, clock.now_ms())
+            note(record, plan)
         broken = first_violation(record, _requests(changes), grid, period)
         if broken is not None:
             raise RuntimeError(f"the oracle rejects the place of {broken[0]}: {broken[1]}")

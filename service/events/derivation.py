@@ -84,7 +84,7 @@ class RecordEvents:
             case Refused(refusal=refusal):
                 self._add("refused", refusal.id, refusal.tenant, code=refusal.code.value)
             case Updated():
-                self._add(change.cause, change.id, revision=change.revision)
+                self._add(change.cause, change.id, revision=change.revision, reason=change.reason)
                 if change.id in self._waiting and self._state_of(change.id) == _ACTIVE:
                     self._add("begun", change.id)
             case Degraded():

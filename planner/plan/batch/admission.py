@@ -100,7 +100,11 @@ def limit_refusal(
         account = policy.scope.key(request.tenant, request.queue)
         if account is None:
             continue
-        refused = _window_refusal(policy, request) or _account_refusal(plan, policy, account, added)
+        refused = (
+            _priority_refusal(policy, request)
+            or _window_refusal(policy, request)
+            or _account_refusal(plan, policy, account, added)
+        )
         if refused is not None:
             return refused
     return None
@@ -140,6 +144,26 @@ def _account_refusal(
         if account[0] in (None, tenant) and account[1] in (None, queue)
     )
     return _count_refusal(policy, policy.max_count, standing)
+
+
+def raised_priority_refusal(
+    plan: PlanState, request: Request, present: int
+) -> PlacementResult | None:
+    """Return the refusal of a change that raises a priority above what policies allow, or None."""
+    if request.priority <= present:
+        return None
+    limits = limits_of(plan.cluster.policies, request.tenant, request.queue)
+    refusals = (_priority_refusal(policy, request) for policy in limits)
+    return next((refused for refused in refusals if refused is not None), None)
+
+
+def _priority_refusal(policy: RequestLimits, request: Request) -> PlacementResult | None:
+    most = policy.max_priority
+    if most is None or request.priority <= most:
+        return None
+    detail = f"priority {request.priority} is too high; policy {policy.name} allows {most}"
+    binding = Binding("", "policy", needed=request.priority, free=most, policy=policy.name)
+    return PlacementResult(Code.PRIORITY_LIMIT, detail, binding=binding)
 
 
 def _window_refusal(policy: RequestLimits, request: Request) -> PlacementResult | None:

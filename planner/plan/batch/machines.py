@@ -198,6 +198,13 @@ class BatchMachines:
             change.request, level, placed, change.planner, asked=_is_planner_machine_blind(change)
         )
 
+    def take_back(self, holding: Holding, level: PromiseLevel) -> None:
+        """Give back the machines of what was just placed."""
+        if level is PromiseLevel.PACKABLE:
+            self.slots.pack(holding, -1)
+        elif level is PromiseLevel.PLACED:
+            self.slots.give(holding)
+
     def _with_known_slots(
         self, change: Admit, holding: Holding, level: PromiseLevel
     ) -> Holding | None:

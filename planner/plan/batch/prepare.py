@@ -9,7 +9,12 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import Taking, takings_of
 from planner.placement import Code, PlacementResult
-from planner.plan.batch.admission import count_refusal, limit_refusal
+from planner.plan.batch.admission import (
+    count_refusal,
+    limit_refusal,
+    raised_priority_refusal,
+)
+from planner.plan.batch.agent_limits import AgentUse
 from planner.plan.batch.joint_commit import (
     conflict_for,
     degrade_conflict,
@@ -43,6 +48,7 @@ from planner.plan.records.changes import (
 from planner.plan.records.commit_records import Archived, CommitRecord, Reconfigured, RecordedChange
 from planner.plan.records.holds import AcceptHold, EndHold, HoldAccepted
 from planner.plan.records.reservation_records import (
+    RENEGOTIATED,
     Admitted,
     Degraded,
     Ended,
@@ -137,6 +143,7 @@ class _Batch:
         self._at_ms = at_ms
         self.pool = BatchPool(plan)
         self.machines = BatchMachines(plan, self.pool)
+        self.agents = AgentUse(plan)
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
         self.added: dict[tuple[str, str], int] = {}
@@ -187,8 +194,8 @@ class _Batch:
             return _duplicate(index, request.id)
         scope = (request.tenant, request.queue)
         refused = limit_refusal(self.plan, request, self.added)
-        if refused is not None and refused.code is not None:
-            return Conflict(index, request.id, refused.code, refused.detail, refused.binding)
+        if refused is not None:
+            return _refusal_conflict(index, request.id, refused)
         holding, takings = self.pool.holding(index, change)
         if holding.atoms and holding.begin < self.plan.now:
             detail = "the plan has moved past its first step; plan it again"
@@ -196,11 +203,20 @@ class _Batch:
         short = self.pool.shortage(takings)
         if short is not None:
             return conflict_for(index, request.id, short, request)
+        bounded = self.agents.refusal(change.agent, holding)
+        if bounded is not None:
+            return _refusal_conflict(index, request.id, bounded)
         level = request.promise or self.plan.cluster.promise
         found = self.machines.place(change, holding, level)
         if isinstance(found, MachineShortage):
             return self._no_machines(index, request.id, found, request)
         result, holding = found
+        if result is not change.result:
+            bounded = self.agents.refusal(change.agent, holding)
+        if bounded is not None:
+            self.machines.take_back(holding, level)
+            return _refusal_conflict(index, request.id, bounded)
+        self.agents.add(change.agent, holding)
         if result is not change.result:
             self.results[index] = result
             takings = takings_of(holding, self.plan.ledger, request.tenant, request.queue)
@@ -282,6 +298,11 @@ class _Batch:
         number = plan.table.number_of(change.id)
         assert number is not None
         before = plan.table.holding(number)
+        raised = raised_priority_refusal(
+            plan, change.request, int(plan.table.meta[number]["priority"])
+        )
+        if raised is not None:
+            return _refusal_conflict(index, change.id, raised)
         holding = holding_of(change.request, change.result)
         if past_of(before, plan.now) != past_of(holding, plan.now):
             detail = "what was held before now is not what the new allocation says"
@@ -292,12 +313,17 @@ class _Batch:
         short = self.pool.shortage(takings)
         if short is not None:
             return conflict_for(index, change.id, short, change.request)
+        if change.cause == RENEGOTIATED:
+            bounded = self.agents.refusal(change.agent, holding, number)
+            if bounded is not None:
+                return _refusal_conflict(index, change.id, bounded)
         placed = self.machines.replace(change, number, holding, level)
         if isinstance(placed, MachineShortage):
             return self._no_machines(index, change.id, placed, change.request)
         if isinstance(placed, Fault):
             return Conflict(index, change.id, Code.CONFLICT, placed)
         result, holding = placed
+        self.agents.add(change.agent, holding, number)
         request = change.request
         if result is not change.result:
             self.results[index] = result
@@ -315,6 +341,7 @@ class _Batch:
             holding,
             change.cause,
             level,
+            change.reason,
         )
 
     def _degrade(self, index: int, change: Degrade) -> _Answer:
@@ -454,6 +481,11 @@ class _Batch:
         if not may(state, transition):
             return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}")
         return None
+
+
+def _refusal_conflict(index: int, id_: str, refused: PlacementResult) -> Conflict:
+    assert refused.code is not None
+    return Conflict(index, id_, refused.code, refused.detail, refused.binding)
 
 
 def _duplicate(index: int, id_: str) -> Conflict:

@@ -90,7 +90,8 @@ class Update:
     must be those the reservation already has. `cause` is the word of the history. `slots` are those
     of each atom of what it then holds, where who asks has found them; else the Plan finds them. A
     request that asks for no level keeps the one that the reservation has. `planner` places the
-    request on other views, where machines cannot hold what was placed; None asks nobody.
+    request on other views, where machines cannot hold what was placed; None asks nobody. `reason`
+    is what its history says besides.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Update:
     cause: str = RENEGOTIATED
     slots: tuple[Slots | None, ...] | None = None
     planner: Agent | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ class Updated:
     holding: Holding
     cause: str = RENEGOTIATED
     promise: PromiseLevel = PromiseLevel.POOLED
+    reason: str = ""
     op: ClassVar[str] = "update"
 
     def to_json(self) -> dict[str, Any]:
@@ -185,7 +186,9 @@ class Updated:
             **self.holding.to_json(),
             **promise_entry(self.promise),
         }
-        return entry if self.cause == RENEGOTIATED else entry | {"cause": self.cause}
+        if self.cause != RENEGOTIATED:
+            entry["cause"] = self.cause
+        return entry | {"reason": self.reason} if self.reason else entry
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Updated:
@@ -200,6 +203,7 @@ class Updated:
             Holding.from_json(entry),
             entry.get("cause", RENEGOTIATED),
             promise_of_entry(entry),
+            entry.get("reason", ""),
         )
 
 

@@ -560,6 +560,12 @@ class ReservationTable:
         """Return the number an agent's name is kept under."""
         return self._names.number(name)
 
+    def is_by_agent(self, name: str) -> NDArray[np.bool_]:
+        """Return bool[reservations]: which of them an agent placed as they stand."""
+        found = self._names.find(name)
+        mine: NDArray[np.bool_] = self._meta.data["agent"] == (-1 if found is None else found)
+        return mine
+
     def ids(self) -> Iterator[str]:
         """Yield all ids in order of admission."""
         return iter(self._ids)

@@ -13,7 +13,8 @@ from agenda.records import Offer
 REFUSAL_CODES: Final = frozenset(
     {
         "capacity", "capacity_over_time", "quota", "window_limit", "lead_time", "count_limit",
-        "conflict", "time_limit", "unsatisfiable", "beyond_horizon",
+        "priority_limit", "agent_limit", "conflict", "time_limit", "unsatisfiable",
+        "beyond_horizon",
     }
 )  # fmt: skip
 

@@ -81,6 +81,10 @@ class Reservation:
         Of a refusal: why, and what would be accepted instead.
     atoms
         What it holds, as plan files have it: ``[{path, bundle, allocation}]``.
+    priority
+        On the scale that all requests of a server share; larger goes first.
+    displaced
+        In the answer to `submit`: what became of those that it displaced, ``[{id, fate, reason}]``.
     """
 
     id: str
@@ -96,6 +100,8 @@ class Reservation:
     offers: tuple[Offer, ...]
     atoms: tuple[Mapping[str, Any], ...] = field(repr=False)
     raw: Mapping[str, Any] = field(repr=False)
+    priority: int = 0
+    displaced: tuple[Mapping[str, Any], ...] = ()
 
     @staticmethod
     def of(body: Mapping[str, Any]) -> Reservation:
@@ -115,6 +121,8 @@ class Reservation:
             offers=Offer.all_of(body),
             atoms=tuple(body.get("atoms", ())),
             raw=body,
+            priority=body.get("priority", 0),
+            displaced=tuple(body.get("displaced", ())),
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from planner.adaptation.result import Affected
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Conflict, Prepared
 from planner.plan.records.commit_records import Reconfigured, RecordedChange
@@ -40,10 +41,11 @@ def _answer_before_commit(
 ) -> Answer | None:
     match change:
         case Admitted():
-            made = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
-            return ReservationAnswer(made, plan.grid, version, _times(draft, change, plan))
+            return admitted_answer(draft, change, plan, (version, at_ms))
         case Updated():
-            changed = _reservation_after(change, plan, HistoryEntry(at_ms, version, change.cause))
+            changed = _reservation_after(
+                change, plan, HistoryEntry(at_ms, version, change.cause, change.reason)
+            )
             return ReservationAnswer(changed, plan.grid, version, _times(draft, change, plan))
         case Refused(refusal=refusal):
             assert draft.ask is not None
@@ -54,6 +56,30 @@ def _answer_before_commit(
             return ClusterAnswer(cluster, version)
         case _:
             return None
+
+
+def admitted_answer(
+    draft: PendingChange,
+    change: Admitted,
+    plan: Plan,
+    made: tuple[int, int],
+    displaced: tuple[Affected, ...] = (),
+) -> ReservationAnswer:
+    """Return the answer to an admission.
+
+    Parameters
+    ----------
+    plan
+        Before it.
+    made
+        The version of the Plan that holds it, and when it was made, ms from the origin.
+    displaced
+        What becomes of those that it displaces.
+    """
+    version, at_ms = made
+    reservation = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
+    times = _times(draft, change, plan)
+    return ReservationAnswer(reservation, plan.grid, version, times, displaced=displaced)
 
 
 def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from planner.adaptation.result import Affected
 from planner.agents import QUICK_AGENTS
 from planner.cluster.cluster import Cluster
 from planner.placement import Code
@@ -244,6 +245,9 @@ class ReservationAnswer:
         When it holds something, and its window.
     known
         Whether it was made of the same request before, and nothing was changed.
+    displaced
+        What becomes of the reservations that it displaced; those that the caller may not see have
+        no id and no tenant.
     """
 
     reservation: Reservation
@@ -251,10 +255,13 @@ class ReservationAnswer:
     version: int
     times: HeldTimes
     known: bool = False
+    displaced: tuple[Affected, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return what the client is sent."""
         shown = self.times.beside(self.reservation.to_json(self.grid), self.grid)
+        if self.displaced:
+            shown["displaced"] = [one.to_json() for one in self.displaced]
         return {**shown, "version": self.version}
 
 

@@ -40,6 +40,8 @@ class PendingChange:
         The answer to the client; None as long as the change is open.
     note
         Of a request that was refused before: what its history says of that.
+    displacing
+        Whether it was tried whom it may displace.
     sought_on
         Version of the Plan on which offers for its refusal were sought; None before.
     """
@@ -52,6 +54,7 @@ class PendingChange:
     answer: Answer | None = None
     note: str = ""
     sought_on: int | None = None
+    displacing: bool = False
 
     @property
     def request(self) -> Request:

@@ -76,7 +76,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
     snapshot: PlanView = plan.snapshot()
     asked: Counter[str] = Counter()  # holds of the same group, by holder
     for draft in drafts:
-        if draft.ask is not None and not _renew(draft, plan):
+        if draft.ask is not None and not renew(draft, plan):
             continue
         match draft.command:
             case Admission():
@@ -139,7 +139,7 @@ def _screen_request(plan: Plan, draft: PendingChange) -> PlacementResult | None:
     return rule_refusal(plan, ask.request) if draft.note else screen(plan, ask.request)
 
 
-def _renew(draft: PendingChange, plan: Plan) -> bool:
+def renew(draft: PendingChange, plan: Plan) -> bool:
     """Compile a request again when the Plan's grid has moved on since it arrived."""
     assert draft.ask is not None
     if draft.request.graph.grid == plan.grid:
@@ -207,17 +207,21 @@ def _take_result(one: ScreenResult, result: PlacementResult, agent: str, planner
 
 
 def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
-    """Refuse those that the pool has room for and machines have not; return whether there are any.
+    """Refuse those that the pool has room for, and machines or an agent's limit have not.
 
-    Another round would not help: machines were searched on the newest Plan, and the agent asked
-    again.
+    Returns whether there are any. Another round would not help: machines were searched on the
+    newest Plan, and the agent asked again; a limit leaves an agent no more wherever it looks.
     """
     found = False
     for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
-        if isinstance(outcome, Conflict) and outcome.lacks_machines and draft.ask is not None:
+        if isinstance(outcome, Conflict) and _is_final(outcome) and draft.ask is not None:
             _refuse(draft, PlacementResult(outcome.code, outcome.detail, binding=outcome.binding))
             found = True
     return found
+
+
+def _is_final(conflict: Conflict) -> bool:
+    return conflict.lacks_machines or conflict.code == Code.AGENT_LIMIT
 
 
 def _refuse(draft: PendingChange, result: PlacementResult) -> None:

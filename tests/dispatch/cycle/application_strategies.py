@@ -20,4 +20,5 @@ def applications(draw: st.DrawFn, number: int, *, pooled: bool = False):  # type
         reservation=draw(st.sampled_from([None, "r0", "r1", "r2", "r3"])),
         size_ms=draw(st.sampled_from([None, 7_000, 30_000])),
         restart=draw(st.booleans()),
+        grow=draw(st.sampled_from([0, 0, 2, 5])),
     )

@@ -31,6 +31,7 @@ def an_application(
     cpu: int = 1,
     elastic_cpu: int | None = None,
     labels: tuple[str, ...] = (),
+    grow: int = 0,
     **rest: Any,
 ) -> Application:
     """Return an application of components of so many cores each: `m` core, `w` elastic."""
@@ -39,7 +40,7 @@ def an_application(
     if elastic:
         size = cpu if elastic_cpu is None else elastic_cpu
         asked = Resources.of({"cpu": size * 1000})
-        found.append(Component("w", elastic, False, asked, labels=where))
+        found.append(Component("w", elastic, False, asked, labels=where, grow=grow))
     return Application(name, tuple(found), **rest)
 
 
@@ -139,7 +140,9 @@ class World:
         if execution.is_over:
             assert not execution.holds, "what is over holds nothing"
         for part in execution.parts:
-            assert len(part.held) <= part.wanted, "grants stay within demand"
+            assert len(part.held) <= part.wanted + part.grown, "grants stay within demand"
+            most = 0 if part.component.core else part.component.grow
+            assert 0 <= part.grown <= most, "none grows above its own word"
             assert part.covered + part.granted <= part.wanted, "grants stay within demand"
         cores = [part for part in execution.parts if part.component.core]
         whole = all(len(part.held) == part.component.count for part in cores)

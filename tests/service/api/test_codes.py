@@ -41,6 +41,13 @@ tenant = "limited"
 max_window = "2h"
 min_lead = "10m"
 max_count = 1
+max_priority = 5
+
+[[policies]]
+type = "agent"
+name = "humble"
+agent = "level"
+instant = 0.2
 """
 WHOLE = "window(atom(<1 cpu>, 10, 10, 1h, 10h), +0, +1h)"
 LATE = "window(atom(<1 cpu>, 1, 1, 1m, 1m), +20m, +1h)"
@@ -115,6 +122,8 @@ OVER_HTTP: dict[str, Callable[[Service], Any]] = {
     Code.WINDOW_LIMIT: once(LATE.replace("+1h", "+3h"), tenant="limited"),
     Code.LEAD_TIME: once(LATE.replace("+20m", "+5m"), tenant="limited"),
     Code.COUNT_LIMIT: twice(LATE, tenant="limited"),
+    Code.PRIORITY_LIMIT: once(LATE, tenant="limited", priority=6),
+    Code.AGENT_LIMIT: once("atom(<1 cpu>, 3, 3, 1m, 3m)", agent="level"),
     Code.CONFLICT: overtaken,
     Code.DUPLICATE_ID: same_id,
     Code.PAST_CHANGED: other_past,

@@ -112,6 +112,7 @@ SCHEMAS: Final[dict[str, Any]] = {
                         "name": {"type": "string"},
                         "core": {"type": "boolean"},
                         "wanted": _COUNT,
+                        "grown": {**_COUNT, "description": "Above what was asked for."},
                         "assigned": {**_COUNT, "description": "Components that have a machine."},
                         "running": {**_COUNT, "description": "Components that have started."},
                         "covered": {**_COUNT, "description": "Components under a reservation."},

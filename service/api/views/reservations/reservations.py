@@ -61,7 +61,11 @@ ASK: Final[tuple[Field, ...]] = (
     RDL,
     number("weight", "Factor of its value.", 0, 1e9, default=1.0),
     integer(
-        "priority", "Within a batch a larger priority is placed first.", -(10**6), 10**6, default=0
+        "priority",
+        "Larger goes first in a batch, and displaces less where a policy lets it.",
+        -(10**6),
+        10**6,
+        default=0,
     ),
     flag("creditable", "Work that runs above its entitlement gives the latest leases back."),
     choice(

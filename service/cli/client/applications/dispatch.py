@@ -6,7 +6,13 @@ from typing import Any, Final
 
 import click
 
-from planner.cluster.dispatch_policy import ALLOCATIONS, ORDERS, PLACEMENTS, complete_words
+from planner.cluster.dispatch_policy import (
+    ALLOCATIONS,
+    GROWTHS,
+    ORDERS,
+    PLACEMENTS,
+    complete_words,
+)
 from service.cli.client.server import Server, client_options
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
@@ -57,6 +63,23 @@ def dispatch() -> None:
     "--allow-start/--no-allow-start",
     default=None,
     help="Let requests hold leases longer by what work of their size waits for its start.",
+)
+@click.option(
+    "--grow",
+    type=click.Choice(GROWTHS),
+    help="How far components with a `grow` use what is idle.",
+)
+@click.option(
+    "--grow-below",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Of global_cap: grow while less than this share of the machines is held.",
+)
+@click.option(
+    "--grow-times",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of relative_size: grow to N times what was asked for.",
 )
 @format_option(TABLE, JSON)
 @reports_errors

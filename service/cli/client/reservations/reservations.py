@@ -13,6 +13,7 @@ from service.cli.client.reservations.tables import (
     LISTED,
     SLOT_COLUMNS,
     allocation_rows,
+    displaced_lines,
     offers_in,
     print_reservations,
     row_of,
@@ -61,7 +62,11 @@ _OFFERS: Final = 3
     metavar="NUMBER",
     help="How much the request is worth, as a factor.  [default: 1]",
 )
-@click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
+@click.option(
+    "--priority",
+    type=int,
+    help="Larger goes first in a batch; where a policy lets it, it displaces less.  [default: 0]",
+)
 @click.option(
     "--agent",
     shell_complete=complete_agent,
@@ -239,6 +244,8 @@ def _print_replies(
     kept = [reply.body for reply in replies if reply.ok]
     if kept:
         print_reservations(kept)
+        for line in (line for entry in kept for line in displaced_lines(entry)):
+            click.echo(line)
     for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
         if not reply.ok:
             unnamed = f"request {number}: " if len(bodies) > 1 else ""

@@ -17,10 +17,13 @@ from service.cli.plans.plan_tables import extent
 from service.cli.terminal.errors import CliError
 from service.cli.terminal.output import print_table, print_title
 
-COLUMNS: Final = ("id", "tenant", "queue", "state", "promise", "start", "end", "revision")
+COLUMNS: Final = (
+    "id", "tenant", "queue", "state", "promise", "start", "end", "revision", "priority",
+)  # fmt: skip
 #: The same as a list: what no terminal of 80 columns holds is wide.
 LISTED: Final = tuple(
-    ListColumn(name, is_wide=name in ("queue", "promise", "revision")) for name in COLUMNS
+    ListColumn(name, is_wide=name in ("queue", "promise", "revision", "priority"))
+    for name in COLUMNS
 )
 #: What the part is called that has no name of its own (`rdl.names.PartNames`).
 THE_REQUEST: Final = "the request"
@@ -80,6 +83,14 @@ def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
     print_table(
         [COLUMNS[place] for place in places], [[row[place] for place in places] for row in rows]
     )
+
+
+def displaced_lines(entry: Mapping[str, Any]) -> list[str]:
+    """Return what became of those that a request displaced, one line each."""
+    return [
+        f"displaced {one['id'] or 'a reservation of another tenant'}: it is {one['fate']}"
+        for one in entry.get("displaced", ())
+    ]
 
 
 def allocation_rows(entry: Mapping[str, Any]) -> list[list[object]]:

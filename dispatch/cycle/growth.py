@@ -1,0 +1,162 @@
+"""Growth: elastic components above what was asked for, from idle resources (Omega, section 6).
+
+What is grown is nobody's: it is granted last, counted in no order, and gone before anybody waits.
+While somebody waits for room or for a machine nothing is grown; what an entitlement needs within
+the grace of stops is not idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from dispatch.cycle.cycle import CycleScratch
+from dispatch.cycle.moves import Moves
+from dispatch.cycle.options import GrowthOptions, GrowthRule
+from dispatch.cycle.placer import Placer
+from dispatch.executions.execution import ComponentGroup, Execution
+from dispatch.machines.machine_pool import MachinePool
+
+#: Components that are grown in one cycle at most; the rest comes with the next.
+_MOST_A_CYCLE: Final = 500
+
+
+@dataclass(slots=True)
+class Growth:
+    """Owns what runs above what was asked for.
+
+    Attributes
+    ----------
+    pool
+        The machines.
+    may_grow
+        Whether a quota leaves an execution's growth alone.
+    """
+
+    pool: MachinePool
+    options: GrowthOptions
+    may_grow: Callable[[Execution], bool]
+    _members: set[Execution] = field(default_factory=set)
+
+    def note(self, execution: Execution) -> None:
+        """Follow an execution that has come or changed."""
+        if not any(part.component.grow for part in execution.parts):
+            return
+        if execution.is_over:
+            self._members.discard(execution)
+        else:
+            self._members.add(execution)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether any execution would grow."""
+        return bool(self._members)
+
+    def give_back(self, scratch: CycleScratch, left: list[int]) -> None:
+        """Lower what is grown to what is left beside all that was granted, the newest first."""
+        for execution in self._members:
+            grows = self._grows(execution)
+            for part in execution.parts:
+                most = self.options.most(part.component) if grows else 0
+                self._lower_to(scratch, execution, part, most)
+        self._fit(scratch, self._beside(left))
+
+    def make_way(
+        self, scratch: CycleScratch, placer: Placer, left: list[int], *, waits: bool
+    ) -> bool:
+        """Lower all that is grown where somebody still waits; return whether anything was lowered.
+
+        Executions of which something was are all that is changed in `scratch`.
+        """
+        scratch.changed.clear()
+        for _, part in self._groups():
+            part.grown = min(part.grown, max(0, len(part.held) - part.covered - part.granted))
+        if waits:
+            for execution, part in self._groups():
+                self._lower_to(scratch, execution, part, 0)
+        else:
+            self._fit(scratch, self._idle(placer, left))
+        return bool(scratch.changed)
+
+    def grow(self, moves: Moves, placer: Placer, left: list[int]) -> None:
+        """Give one component after the other to each group in turn, the oldest first."""
+        room = self._idle(placer, left)
+        asking = [
+            (execution, part)
+            for execution, part in self._groups()
+            if self._grows(execution)
+            and part.is_whole
+            and part.grown < self.options.most(part.component)
+        ]
+        left_over = _MOST_A_CYCLE
+        while asking and left_over > 0:
+            asking = [pair for pair in asking if self._add_one(moves, pair, room)]
+            left_over -= len(asking)
+
+    def _add_one(
+        self, moves: Moves, pair: tuple[Execution, ComponentGroup], room: list[int]
+    ) -> bool:
+        """Grow a group by one where that is idle; return whether it may grow on."""
+        execution, part = pair
+        fits = all(need <= have for need, have in zip(part.amounts, room, strict=True) if need)
+        if not fits or not moves.grow_above(execution, part):
+            return False
+        part.grown += 1
+        _add(room, part, -1)
+        return part.grown < self.options.most(part.component)
+
+    def _groups(self) -> list[tuple[Execution, ComponentGroup]]:
+        """Return the groups that may grow, by submission."""
+        ordered = sorted(self._members, key=lambda one: one.order)
+        return [(one, part) for one in ordered for part in one.parts if part.component.grow]
+
+    def _grows(self, execution: Execution) -> bool:
+        running = execution.started_ms is not None and not execution.is_over
+        return running and self.may_grow(execution)
+
+    def _fit(self, scratch: CycleScratch, room: list[int]) -> None:
+        """Lower what is grown, the newest first, until nothing of `room` is below 0."""
+        for execution, part in reversed(self._groups()):
+            count = 0
+            for amount, there in zip(part.amounts, room, strict=True):
+                if amount and there < 0:
+                    count = max(count, -(there // amount))
+            count = min(count, part.grown)
+            if count:
+                self._lower_to(scratch, execution, part, part.grown - count)
+                _add(room, part, count)
+
+    @staticmethod
+    def _lower_to(
+        scratch: CycleScratch, execution: Execution, part: ComponentGroup, most: int
+    ) -> None:
+        if part.grown > most:
+            part.grown = most
+            scratch.changed.add(execution)
+
+    def _beside(self, left: list[int]) -> list[int]:
+        """Return what is left of `left` beside what is grown."""
+        room = list(left)
+        for _, part in self._groups():
+            _add(room, part, -part.grown)
+        return room
+
+    def _idle(self, placer: Placer, left: list[int]) -> list[int]:
+        """Return what more may grow; negative where too much has."""
+        room = self._beside(left)
+        if self.options.rule is not GrowthRule.GLOBAL_CAP:
+            return room
+        held = placer.held_amounts()
+        most = [int(self.options.below * amount) for amount in self.pool.total()]
+        grown = [0] * len(room)
+        for _, part in self._groups():
+            _add(grown, part, part.grown)
+        # What others hold beyond the cap is not grown: no more than all of it can be given back.
+        below = [max(top - use, -mine) for top, use, mine in zip(most, held, grown, strict=True)]
+        return [min(one, other) for one, other in zip(room, below, strict=True)]
+
+
+def _add(room: list[int], part: ComponentGroup, count: int) -> None:
+    for kind, amount in enumerate(part.amounts):
+        room[kind] += count * amount

@@ -1,0 +1,1 @@
+"""Requests that displace reservations of lower priority (Omega 3.4)."""

@@ -1,0 +1,133 @@
+"""The fewest reservations whose release makes room for a request.
+
+No reservation of some priority is displaced where those of less priority make room: the least
+priority up to which all must be lifted is found first. Inside it few sets are tried one by one,
+the smallest first; where there are too many, who is not needed is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, groupby
+from math import comb
+from typing import Final
+
+from planner.agent import Agent
+from planner.displacement.candidates import order_of, priority_of
+from planner.plan.plan import Plan
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan
+from planner.replanning.move import Move
+
+#: Sets of one size that are tried at most, one by one.
+MOST_SETS: Final = 300
+
+#: A draft in which a request has its place, and who was displaced for it.
+Found = tuple[DraftPlan, list[Commitment]]
+
+
+class VictimSearch:
+    """Looks for who is displaced on drafts of one Plan.
+
+    Parameters
+    ----------
+    base
+        The Plan as it stands; the request does not fit in it.
+    newcomer
+        The request, as a move of a commitment that holds nothing.
+    agent
+        Places the request.
+    stop
+        Whether the time is over; then the best set so far is returned.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        base: DraftPlan,
+        newcomer: Move,
+        agent: Agent,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._plan = plan
+        self._base = base
+        self._newcomer = newcomer
+        self._agent = agent
+        self._stop = stop
+
+    def run(self, candidates: Sequence[Commitment]) -> Found | None:
+        """Return the best set found; None where the request fits without nobody of them.
+
+        Parameters
+        ----------
+        candidates
+            In the order in which they go.
+        """
+        everybody: list[Commitment] = []
+        for _, group in groupby(candidates, lambda one: priority_of(self._plan, one)):
+            everybody += group
+            whole = self.without(everybody)
+            if whole is not None:
+                return self._fewest(everybody, self._trim(whole))
+            if self._stop():
+                break
+        return None
+
+    def without(self, commitments: Sequence[Commitment]) -> Found | None:
+        """Return the request placed where some reservations hold nothing, or None."""
+        draft = self._base.copy()
+        for one in commitments:
+            draft.lift(one)
+            if one.started:
+                draft.strip(one)
+        if not draft.place(self._newcomer, self._agent):
+            return None
+        return draft, list(commitments)
+
+    def _fewest(self, everybody: Sequence[Commitment], found: Found) -> Found:
+        """Return the smallest of the sets that are few enough to be tried, else the best known."""
+        by_turns = self._one_by_one(everybody)
+        if by_turns is not None and self._key(by_turns) < self._key(found):
+            found = by_turns
+        for size in range(1, len(found[1]) + 1):
+            if comb(len(everybody), size) > MOST_SETS:
+                break
+            for few in self._sets(everybody, size):
+                if self._stop() or self._key_of(few) >= self._key(found):
+                    break
+                smaller = self.without(few)
+                if smaller is not None:
+                    return smaller
+        return found
+
+    def _one_by_one(self, everybody: Sequence[Commitment]) -> Found | None:
+        """Return what is left of the first few, in their order, that make room."""
+        low, high = 1, len(everybody)
+        best: Found | None = None
+        while low < high and not self._stop():
+            middle = (low + high) // 2
+            found = self.without(everybody[:middle])
+            if found is None:
+                low = middle + 1
+            else:
+                best, high = found, middle
+        return None if best is None else self._trim(best)
+
+    def _trim(self, found: Found) -> Found:
+        """Put back who is not needed, the last to go first."""
+        draft, lifted = found
+        needed = [one for one in reversed(lifted) if not draft.put_back(one)]
+        return draft, needed[::-1]
+
+    def _sets(self, everybody: Sequence[Commitment], size: int) -> Iterator[Sequence[Commitment]]:
+        yield from sorted(combinations(everybody, size), key=self._key_of)
+
+    def _key(self, found: Found) -> tuple[int, list[int], float, list[int]]:
+        return self._key_of(found[1])
+
+    def _key_of(self, commitments: Sequence[Commitment]) -> tuple[int, list[int], float, list[int]]:
+        """Return the key of a set: fewer, then of less priority, of less value, newer."""
+        orders = [order_of(self._plan, one) for one in commitments]
+        priorities = sorted((priority for priority, _, _ in orders), reverse=True)
+        value = round(sum(value for _, value, _ in orders), 6)
+        return len(orders), priorities, value, sorted(number for _, _, number in orders)

@@ -1,0 +1,152 @@
+"""What agents may commit: policies of type `agent`, held against what their reservations hold."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.cluster.policy import EACH, AgentLimit
+from planner.placement import Binding, Code, PlacementResult
+from planner.plan.state import PlanState
+from planner.plan.table.column_reading import row_columns
+from planner.reservations.reservation import Holding
+from planner.reservations.state import LIVE, STATE_NUMBERS
+from rdl.resources import format_amount
+
+#: int64[steps from the first of the profile]: how much of a resource is held.
+_Use = NDArray[np.int64]
+
+
+class AgentUse:
+    """What the reservations of each agent hold beside the changes of a batch so far.
+
+    Nothing is looked up where no policy limits an agent.
+    """
+
+    def __init__(self, plan: PlanState) -> None:
+        self._plan = plan
+        self._limits = plan.cluster.agent_limits
+        self._held: dict[str, dict[str, _Use]] = {}
+        self._added: dict[str, int] = {}
+
+    def refusal(
+        self, agent: str, holding: Holding, number: int | None = None
+    ) -> PlacementResult | None:
+        """Return the refusal of what an agent would commit, or None.
+
+        Parameters
+        ----------
+        holding
+            What would be held.
+        number
+            The reservation that holds it instead of what it has; None: a new one.
+        """
+        for policy in self._limits:
+            if policy.agent not in (EACH, agent):
+                continue
+            refused = self._count_refusal(policy, agent, number)
+            refused = refused or self._amount_refusal(policy, agent, holding, number)
+            if refused is not None:
+                return refused
+        return None
+
+    def add(self, agent: str, holding: Holding, number: int | None = None) -> None:
+        """Count what an agent commits, for the changes after it."""
+        if not any(policy.agent in (EACH, agent) for policy in self._limits):
+            return
+        if number is None or not self._made(agent, number):
+            self._added[agent] = self._added.get(agent, 0) + 1
+        held = self._use_of(agent)
+        for resource, change in self._change(agent, holding, number).items():
+            held[resource] = held.get(resource, self._nothing()) + change
+
+    def _count_refusal(
+        self, policy: AgentLimit, agent: str, number: int | None
+    ) -> PlacementResult | None:
+        if policy.max_count is None or (number is not None and self._made(agent, number)):
+            return None
+        meta = self._plan.table.meta
+        live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+        standing = int((live & self._plan.table.is_by_agent(agent)).sum()) + self._added.get(
+            agent, 0
+        )
+        if standing < policy.max_count:
+            return None
+        detail = (
+            f"{standing} reservations of agent {agent} stand; policy {policy.name} allows "
+            f"{policy.max_count}"
+        )
+        binding = Binding("", "policy", None, None, standing + 1, policy.max_count, policy.name)
+        return PlacementResult(Code.AGENT_LIMIT, detail, binding=binding)
+
+    def _amount_refusal(
+        self, policy: AgentLimit, agent: str, holding: Holding, number: int | None
+    ) -> PlacementResult | None:
+        limits = policy.amounts(dict(self._plan.cluster.nominal.items()))
+        change = self._change(agent, holding, number)
+        for resource, most in sorted(limits.items()):
+            grown = change.get(resource)
+            if grown is None:
+                continue
+            used = self._use_of(agent).get(resource, self._nothing()) + grown
+            over = np.where(grown > 0, used - most, 0)
+            at = int(over.argmax())
+            if over[at] > 0:
+                return self._exceeds(policy, agent, resource, (at, int(used[at]), most))
+        return None
+
+    def _exceeds(
+        self, policy: AgentLimit, agent: str, resource: str, found: tuple[int, int, int]
+    ) -> PlacementResult:
+        at, used, most = found
+        detail = (
+            f"agent {agent} would hold {format_amount(resource, used)} at once; "
+            f"policy {policy.name} allows {format_amount(resource, most)}"
+        )
+        step = self._plan.ledger.first + at
+        binding = Binding("", "policy", step, resource, used, most, policy.name)
+        return PlacementResult(Code.AGENT_LIMIT, detail, binding=binding)
+
+    def _use_of(self, agent: str) -> dict[str, _Use]:
+        """Return what the reservations of an agent hold by resource; read once a batch."""
+        known = self._held.get(agent)
+        if known is None:
+            plan = self._plan
+            later = plan.table.meta["finish"] > plan.ledger.first
+            columns = row_columns(
+                plan.table, np.flatnonzero(self._plan.table.is_by_agent(agent) & later)
+            )
+            known = self._held[agent] = {}
+            for kind in np.unique(columns.kind).tolist():
+                use = self._spread(columns.rows[columns.kind == kind])
+                for resource, amount in columns.bundles[kind].items():
+                    known[resource] = known.get(resource, self._nothing()) + use * amount
+        return known
+
+    def _change(self, agent: str, holding: Holding, number: int | None) -> dict[str, _Use]:
+        """Return how much more an agent would hold of each resource."""
+        found: dict[str, _Use] = {}
+        parts = [(holding, 1)]
+        if number is not None and self._made(agent, number):
+            parts.append((self._plan.table.holding(number), -1))
+        for held, sign in parts:
+            for atom in held.atoms:
+                use = self._spread(atom.all_rows()) * sign
+                for resource, amount in atom.bundle.items():
+                    found[resource] = found.get(resource, self._nothing()) + use * amount
+        return found
+
+    def _made(self, agent: str, number: int) -> bool:
+        """Return whether an agent placed a reservation as it stands."""
+        return bool(self._plan.table.is_by_agent(agent)[number])
+
+    def _nothing(self) -> _Use:
+        return np.zeros(self._plan.grid.horizon - self._plan.ledger.first, dtype=np.int64)
+
+    def _spread(self, rows: NDArray[np.int64]) -> _Use:
+        """Return how many bundles rows hold at each step."""
+        first, steps = self._plan.ledger.first, self._plan.grid.horizon - self._plan.ledger.first
+        change = np.zeros(steps + 1, dtype=np.int64)
+        np.add.at(change, np.clip(rows[:, 0] - first, 0, steps), rows[:, 2])
+        np.subtract.at(change, np.clip(rows[:, 1] - first, 0, steps), rows[:, 2])
+        return np.cumsum(change[:-1])
