@@ -61,6 +61,11 @@ _PART_NAME: Final = {
     "description": "Its name, or in words what it needs; absent: it is the request itself.",
 }
 
+_PLAN_BOUND: Final = {
+    "anyOf": [{"$ref": "#/components/schemas/PlanBound"}, {"type": "null"}],
+    "description": "With `bound`: how much more any plan of the same requests could hold.",
+}
+
 _ATOM: Final = _object(
     {
         "path": _TEXT,
@@ -152,6 +157,7 @@ _RESERVATION: Final = _object(
         },
         "held_until": {"type": "number", "description": "It ends then unless it is accepted."},
         "history": _list({"type": "object"}),
+        "plan_bound": _PLAN_BOUND,
     },
     *_ASKED,
     "state",
@@ -214,6 +220,7 @@ _PROBLEM: Final = {
             "detail": _TEXT,
             "errors": _list({"$ref": "#/components/schemas/Error"}),
             "refusal": {"$ref": "#/components/schemas/Refusal"},
+            "plan_bound": _PLAN_BOUND,
         },
         "type",
         "code",
@@ -302,7 +309,10 @@ _BATCH: Final = _object(
         "results": _list(
             _object({"status": {"type": "integer"}, "body": {"type": "object"}}, more=False)
         ),
-    }
+        "plan_bound": _PLAN_BOUND,
+    },
+    "version",
+    "results",
 )
 
 _PAGE: Final = _object(
