@@ -105,7 +105,7 @@ class _Rest(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Standing:
+class _HeldRequest:
     """Who holds something: true while revision and state stay; its rest while the step does."""
 
     revision: int
@@ -126,7 +126,7 @@ class _Standing:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _RefusedRequest:
     """A request that was refused; None: no plan can hold it. Its rest is true while the step is."""
 
     request: Request | None
@@ -162,8 +162,8 @@ class RequestBook:
         How many were new in the reading that goes on.
     """
 
-    held: dict[int, _Standing] = field(default_factory=dict)
-    refused: dict[tuple[str, str], _Waiting] = field(default_factory=dict)
+    held: dict[int, _HeldRequest] = field(default_factory=dict)
+    refused: dict[tuple[str, str], _RefusedRequest] = field(default_factory=dict)
     unread: int = 0
     _cluster: object = None
     _grid: object = None
@@ -198,7 +198,7 @@ class PlanReading:
 
     version: int
     empty: Plan
-    standing: Sequence[_Standing] = ()
+    standing: Sequence[_HeldRequest] = ()
     refusals: Sequence[Refusal] = ()
     is_short: bool = False
     too_many: int = 0
@@ -217,13 +217,13 @@ def read_plan(plan: Plan, book: RequestBook) -> PlanReading | None:
     book.open_for(plan)
     empty.advance_to(plan.now)
     table = plan.table
-    known: dict[int, _Standing] = {}
+    known: dict[int, _HeldRequest] = {}
     for number in numbers.tolist():
         ordinal, state = table.ordinal(number), table.state(number)
         revision = int(table.meta[number]["revision"])
         entry = book.held.get(ordinal)
         if entry is None or (entry.revision, entry.state) != (revision, state):
-            entry = _Standing(revision, state, _detached(plan, number))
+            entry = _HeldRequest(revision, state, _detached(plan, number))
             book.unread += 1
         known[ordinal] = entry
         if book.unread == _MOST_AT_ONCE:
@@ -260,7 +260,7 @@ def bound_of(reading: PlanReading, book: RequestBook) -> PlanBound:
         return PlanBound(reading.version, None, None, None, *counts, UNPROVEN)
     nominal = reading.empty.cluster.nominal
     waiting = _waiting(reading, book)
-    question = _Question(reading.empty, list(waiting))
+    question = _BoundQuestion(reading.empty, list(waiting))
     for entry in reading.standing:
         question.add(entry)
     commitments = [one.commitment for one in reading.standing]
@@ -274,17 +274,17 @@ def bound_of(reading: PlanReading, book: RequestBook) -> PlanBound:
 def _waiting(reading: PlanReading, book: RequestBook) -> list[Request]:
     """Return what was refused and could still come in."""
     plan = reading.empty
-    known: dict[tuple[str, str], _Waiting] = {}
+    known: dict[tuple[str, str], _RefusedRequest] = {}
     for one in reading.refusals:
         key = one.id, one.expression
-        known[key] = book.refused.get(key) or _Waiting(refused_request(plan, one))
+        known[key] = book.refused.get(key) or _RefusedRequest(refused_request(plan, one))
     book.refused = known
     found = (one.rest_on(plan) for one in known.values())
     return [one for one in found if one is not None and rule_refusal(plan, one) is None]
 
 
 @dataclass(slots=True)
-class _Question:
+class _BoundQuestion:
     """What the bound is asked about.
 
     Attributes
@@ -301,7 +301,7 @@ class _Question:
     asked: list[Request]
     aside: float = 0.0
 
-    def add(self, entry: _Standing) -> None:
+    def add(self, entry: _HeldRequest) -> None:
         """Ask about what of a commitment may be placed anew."""
         one = entry.commitment
         if one.request is None or one.state is State.DEGRADED:
