@@ -30,6 +30,7 @@ from service.monitoring.exposition import PlanExposition
 from service.optimizing.apply import apply_found
 from service.optimizing.runner import Runner
 from service.optimizing.schedule_thread import ScheduleThread
+from service.planning.plan_bounds import PlanBounds
 from service.planning.planner import Planner
 from service.planning.shared_counts import SharedCounts
 from service.problems import problem
@@ -88,6 +89,8 @@ class Runtime:
         What YARN's clients asked for.
     exposition
         The Plan in figures, for Prometheus.
+    bounds
+        How much more any plan of the same requests could hold.
     recent
         What the newest commits have changed, as events.
     webhooks
@@ -120,6 +123,7 @@ class Runtime:
         self.optimizations = Runner(config.database, replica.store, config.dask)
         self.yarn = replica.store.yarn
         self.exposition = PlanExposition(replica, clock)
+        self.bounds = PlanBounds(self.reading)
         self.dispatcher = DispatcherThread(
             replica,
             clock,

@@ -12,6 +12,7 @@ from service.api.views.applications import applications, assignments, executors
 from service.api.views.cluster import cluster, dispatch_policy, machines, outages
 from service.api.views.events import calendar_feeds, events, webhooks
 from service.api.views.jobs import comparisons, optimizations
+from service.api.views.plan import bound as plan_bound
 from service.api.views.plan import changes as plan_changes
 from service.api.views.plan import columns as plan_columns
 from service.api.views.plan import export as plan_export
@@ -25,6 +26,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *holds.ROUTES,
     *plan.ROUTES,
     *plan_columns.ROUTES,
+    *plan_bound.ROUTES,
     *plan_export.ROUTES,
     *machines.ROUTES,
     *comparisons.ROUTES,

@@ -61,6 +61,11 @@ _PART_NAME: Final = {
     "description": "Its name, or in words what it needs; absent: it is the request itself.",
 }
 
+_PLAN_BOUND: Final = {
+    "anyOf": [{"$ref": "#/components/schemas/PlanBound"}, {"type": "null"}],
+    "description": "With `bound`: how much more any plan of the same requests could hold.",
+}
+
 _ATOM: Final = _object(
     {
         "path": _TEXT,
@@ -171,6 +176,7 @@ _RESERVATION: Final = _object(
             "items": _DISPLACED,
             "description": "In the answer to a request that displaced others: what became of them.",
         },
+        "plan_bound": _PLAN_BOUND,
     },
     *_ASKED,
     "state",
@@ -233,6 +239,7 @@ _PROBLEM: Final = {
             "detail": _TEXT,
             "errors": _list({"$ref": "#/components/schemas/Error"}),
             "refusal": {"$ref": "#/components/schemas/Refusal"},
+            "plan_bound": _PLAN_BOUND,
         },
         "type",
         "code",
@@ -321,7 +328,10 @@ _BATCH: Final = _object(
         "results": _list(
             _object({"status": {"type": "integer"}, "body": {"type": "object"}}, more=False)
         ),
-    }
+        "plan_bound": _PLAN_BOUND,
+    },
+    "version",
+    "results",
 )
 
 _PAGE: Final = _object(

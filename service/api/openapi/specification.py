@@ -19,6 +19,7 @@ from service.api.views.applications import applications, assignments
 from service.api.views.cluster import dispatch_policy, machines
 from service.api.views.events import calendar_feeds, webhooks
 from service.api.views.jobs import comparisons, optimizations
+from service.api.views.plan import bound as plan_bound
 from service.api.views.plan import columns as plan_columns
 from service.api.views.reservations import holds, insight
 from service.problems import CODES, CONTENT_TYPE
@@ -72,6 +73,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **optimizations.SCHEMAS,
                 **tokens.SCHEMAS,
                 **plan_columns.SCHEMAS,
+                **plan_bound.SCHEMAS,
                 **yarn.SCHEMAS,
                 **audit.SCHEMAS,
                 **webhooks.SCHEMAS,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from service.cli.forms.better_text import percent_text
 from service.cli.plans.difference_tables import difference_rows
 from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
 from service.pictures.report import beside_html, folded_html, list_html, page_html, table_html
 
 if TYPE_CHECKING:
+    from planner.metrics import Metrics
     from planner.workload.compare import AgentRun, Comparison
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
@@ -70,9 +72,17 @@ def _sentence(run: AgentRun, comparison: Comparison) -> str:
         text += f", preemption {falls - 1:+.0%})" if falls is not None else ")"
     text += f", in {_duration(figures.runtime_ms)}."
     if figures.gap is not None:
-        least = "proven best" if run.status == "optimal" else f"at most {figures.gap:.1%} from best"
-        text += f" It is {least}."
+        text += f" {_better(figures, is_proven=run.status == 'optimal')}."
     return f"{text} {run.status}: {run.detail}." if run.detail else text
+
+
+def _better(figures: Metrics, *, is_proven: bool) -> str:
+    """Return how much better a plan could be."""
+    if is_proven or figures.bound is None or figures.bound <= figures.value:
+        return "Nothing better exists"
+    if figures.value <= 0:
+        return f"At most {figures.bound:,.6g} could be held"
+    return f"At most {percent_text(figures.bound / figures.value - 1)} better exists"
 
 
 def _duration(ms: float) -> str:

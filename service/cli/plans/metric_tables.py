@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from service.cli.forms.better_text import better_text
 from service.cli.plans.plan_tables import METRIC_COLUMNS
 from service.cli.terminal.output import print_table, print_title
 
@@ -37,6 +38,21 @@ def print_metrics(rows: Sequence[Sequence[object]]) -> None:
     _print_some(rows, _ACCEPTED, _ACCEPTED_WORDS, f"accepted: of {asked:,} requests")
     click.echo()
     _print_some(rows, _SHAPE, _SHAPE_WORDS, "")
+    _print_better(rows)
+
+
+def _print_better(rows: Sequence[Sequence[object]]) -> None:
+    """Print how much better a plan could be than each, where a bound says so."""
+    value, bound = METRIC_COLUMNS.index("value"), METRIC_COLUMNS.index("bound")
+    lines = []
+    for row in rows:
+        held, most = row[value], row[bound]
+        if isinstance(held, float) and isinstance(most, float):
+            name = f"{row[0]}: " if len(rows) > 1 else ""
+            lines.append(f"{name}{better_text(held, most)}")
+    if lines:
+        click.echo()
+        print_title("\n".join(lines))
 
 
 def _print_some(

@@ -83,12 +83,13 @@ class AsyncClient:
         key: str | None = None,
         dry_run: bool = False,
         offers: int | None = None,
+        bound: bool = False,
         **fields: Unpack[RequestFields],
     ) -> Reservation:
         """Ask for a reservation."""
         submit = self._client.submit
         return await self._run(
-            lambda: submit(rdl, key=key, dry_run=dry_run, offers=offers, **fields)
+            lambda: submit(rdl, key=key, dry_run=dry_run, offers=offers, bound=bound, **fields)
         )
 
     async def submit_batch(
@@ -148,6 +149,10 @@ class AsyncClient:
     async def explain(self, id_: str) -> Mapping[str, Any]:
         """Return why it stands where it does, or who holds what it needed."""
         return await self._run(partial(self._client.explain, id_))
+
+    async def plan_bound(self) -> Mapping[str, Any]:
+        """Return what the Plan holds, and the most that any plan of the same requests could."""
+        return await self._run(self._client.plan_bound)
 
     async def wait(
         self, id_: str, until: Until = "ended", *, timeout_s: float | None = None

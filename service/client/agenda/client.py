@@ -118,6 +118,7 @@ class Client:
         key: str | None = None,
         dry_run: bool = False,
         offers: int | None = None,
+        bound: bool = False,
         **fields: Unpack[RequestFields],
     ) -> Reservation:
         """Ask for a reservation.
@@ -131,13 +132,19 @@ class Client:
             Say what the answer would be, and change nothing.
         offers
             How many offers a refusal is to hold, 0 to 10; 3 when absent.
+        bound
+            Let the answer hold `plan_bound` in its `raw`: what `plan_bound` returns.
 
         Raises
         ------
         RefusedError
             If there is no place; it holds the offers.
         """
-        query = {"dry_run": "true" if dry_run else None, "offers": offers}
+        query = {
+            "dry_run": "true" if dry_run else None,
+            "offers": offers,
+            "bound": "true" if bound else None,
+        }
         body = {**_asked(rdl), **fields}
         return _read(Reservation.of, self._posted(_RESERVATIONS, body, query, key))
 
@@ -233,6 +240,14 @@ class Client:
         path = f"{entry_path(_RESERVATIONS, id_)}/explanation"
         explanation: Mapping[str, Any] = self.call("GET", path)
         return explanation
+
+    def plan_bound(self) -> Mapping[str, Any]:
+        """Return what the Plan holds, and the most that any plan of the same requests could.
+
+        Its members are `value`, `bound`, `gap`, `better` and others of docs/api.md.
+        """
+        found: Mapping[str, Any] = self.call("GET", "/v1/plan/bound")
+        return found
 
     def wait(
         self, id_: str, until: Until = "ended", *, timeout_s: float | None = None

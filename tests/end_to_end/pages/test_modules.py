@@ -91,6 +91,24 @@ def test_numbers_are_read_as_people_write_them(ask: Ask) -> None:
     ]  # fmt: skip
 
 
+def test_how_much_better_a_plan_could_be_is_one_sentence(ask: Ask) -> None:
+    """Of none, of one that holds all, of one that does not, and where too many were asked for."""
+    code = """given.map(([value, bound, better, held, waiting]) =>
+      m.betterWords({ value, bound, better, held, waiting }))"""
+    told = [
+        [0, 0, None, 0, 0], [1200.4, 1200.4, 0, 3, 0], [1000, 1303, 0.303, 3, 1],
+        [1000, 1000.1, 0.0001, 3, 1], [0, 50, None, 0, 2], [None, None, None, 3000, 20],
+    ]  # fmt: skip
+    assert ask("improve/better.js", code, told) == [
+        "",
+        "value 1,200; nothing better exists",
+        "value 1,000; at most 30.3 % better exists",
+        "value 1,000; at most 0.1 % better exists",
+        "value 0; at most 50 could be held",
+        "no bound is told of 3,020 requests",
+    ]
+
+
 def test_rdl_is_laid_out_without_a_change(ask: Ask) -> None:
     """Only white space differs; short expressions stay on one line."""
     text = (

@@ -70,6 +70,7 @@ def test_it_shows_the_scarcest_resource_by_tenant(visit: Any) -> None:
         expect(page.locator("#counts")).to_contain_text("351accepted")
         expect(page.locator("#counts")).to_contain_text("49refused")
         expect(page.locator("#list-count")).to_have_text("295 in this time")
+        expect(page.locator(".better")).to_contain_text(re.compile(r"at most .* % better exists"))
 
 
 def test_keys_move_time_and_the_address_follows(visit: Any) -> None:

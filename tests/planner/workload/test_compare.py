@@ -178,7 +178,7 @@ def test_a_page_says_what_is_best_and_draws_every_plan() -> None:
     for text in (
         "a &amp; b",
         "In short",
-        "proven best",
+        "Nothing better exists",
         "than gree",
         "<svg",
         "From gree to milp",

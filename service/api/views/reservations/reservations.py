@@ -28,6 +28,7 @@ from service.api.idempotency import KEY, with_key
 from service.api.route import Body, Documented, Header, Route, json_of, links_from
 from service.api.schemas import STATES
 from service.api.views.reservations.rdl import RDL
+from service.calls.plan.bound import with_bound
 from service.calls.reservations import pages as reservation_pages
 from service.calls.reservations import reservations
 from service.calls.reservations.holders import with_holders
@@ -114,6 +115,9 @@ PLACING: Final = (
     Code.UNSATISFIABLE,
     Code.BEYOND_HORIZON,
 )
+_BOUND: Final = flag(
+    "bound", "Tell how much more any plan could hold: `plan_bound`, as of GET /v1/plan/bound."
+)
 _REVISION: Final = {"ETag": "Revision of the reservation."}
 _IF_MATCH: Final = Header("If-Match", "The revision that this change is meant for, in quotes.")
 _ONE_OR_REFUSAL: Final = {"anyOf": [json_of("Reservation"), json_of("Refusal")]}
@@ -127,9 +131,11 @@ def _admit(runtime: Runtime, call: Call, key: Key | None) -> Response:
 
 
 def _admit_and_tell(runtime: Runtime, call: Call) -> Response:
-    """Admit; a refusal names who holds what it needed, where that is asked for."""
+    """Admit, and tell what else is asked for: who holds what a refusal needed, the Plan's bound."""
     response = _admit(runtime, call)
-    return with_holders(runtime, response, call.user) if call.query["holders"] else response
+    if call.query["holders"]:
+        response = with_holders(runtime, response, call.user)
+    return with_bound(runtime, response) if call.query["bound"] else response
 
 
 @with_key
@@ -139,6 +145,12 @@ def _admit_batch(runtime: Runtime, call: Call, key: Key | None) -> Response:
     asks = [_read_one(runtime, value, pointer, query["offers"]) for value, pointer in entries]
     options = reservations.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
     return reservations.admit_batch(runtime, asks, options)
+
+
+def _admit_batch_and_tell(runtime: Runtime, call: Call) -> Response:
+    """Admit a batch, and tell the bound of the Plan where that is asked for."""
+    response = _admit_batch(runtime, call)
+    return with_bound(runtime, response) if call.query["bound"] else response
 
 
 def _entries(runtime: Runtime, call: Call) -> Iterator[tuple[Any, str]]:
@@ -292,6 +304,7 @@ ROUTES: Final = (
             flag("dry_run", "Answer what would happen, and change nothing."),
             integer("offers", "Largest number of offers that a refusal carries.", 0, 10, default=3),
             flag("holders", "Let a refusal name who holds what it needed."),
+            _BOUND,
         ),
         headers=KEY,
         body=Body(schema_of(ASK), ASK, examples={"a stage": EXAMPLE}),
@@ -301,7 +314,7 @@ ROUTES: Final = (
         "/v1/reservations:batch",
         "createReservations",
         "Ask for many reservations, each on its own or all or nothing.",
-        _admit_batch,
+        _admit_batch_and_tell,
         {
             200: Documented(
                 "Each on its own: one result for each request, in order.", json_of("Batch")
@@ -321,6 +334,7 @@ ROUTES: Final = (
             integer(
                 "offers", "Largest number of offers that each refusal carries.", 0, 10, default=0
             ),
+            _BOUND,
         ),
         headers=KEY,
         body=Body(_BATCH_SCHEMA, None, (JSON, NDJSON), {"two stages": [EXAMPLE, EXAMPLE]}),

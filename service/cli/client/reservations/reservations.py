@@ -23,6 +23,7 @@ from service.cli.client.reservations.tables import (
 )
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.forms.agents import complete_agent
+from service.cli.forms.better_text import plan_bound_text
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import common_zone, zone_line
 from service.cli.plans.plan_tables import offer_lines
@@ -86,6 +87,9 @@ _OFFERS: Final = 3
 )
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @click.option(
+    "--bound", is_flag=True, help="Say how much better any plan of the server's requests could be."
+)
+@click.option(
     "--key",
     help="Word under which FILE is submitted once, however often this command runs: a retry gets "
     "the same answer.",
@@ -110,6 +114,7 @@ def submit(
     creditable: bool | None,
     promise: str | None,
     dry_run: bool,
+    bound: bool,
     key: str | None,
     take: int | None,
     form: str,
@@ -126,14 +131,20 @@ def submit(
     bodies = [{**given, **body} for body in bodies_in(file)]
     if not bodies:
         raise CliError(f"{file}: nothing to submit")
-    query: dict[str, object] = {"dry_run": "true" if dry_run else None}
+    query: dict[str, object] = {
+        "dry_run": "true" if dry_run else None,
+        "bound": "true" if bound else None,
+    }
     if take is not None and len(bodies) > 1:
         raise click.UsageError("--take is for one request")
     if len(bodies) == 1:
         replies = [ask_once(server, bodies[0], query, key, take)]
+        told = replies[0].body
     else:
-        replies = post_batch(server, bodies, query, key)
+        replies, told = post_batch(server, bodies, query, key)
     _print_replies(bodies, replies, form)
+    if bound:
+        click.echo(plan_bound_text(told.get("plan_bound")), err=True)
     codes = [_code_of(reply) for reply in replies]
     return ERROR if ERROR in codes else max(codes)
 
@@ -189,8 +200,8 @@ def post_batch(
     bodies: Sequence[Mapping[str, Any]],
     query: Mapping[str, object],
     key: str | None = None,
-) -> list[ServerReply]:
-    """Post requests as one batch, each on its own; return what was said to each.
+) -> tuple[list[ServerReply], Mapping[str, Any]]:
+    """Post requests as one batch, each on its own; return what was said to each, and the answer.
 
     Raises
     ------
@@ -198,7 +209,7 @@ def post_batch(
         If the batch as a whole was not taken.
     """
     done = server.once(f"{PATH}:batch", list(bodies), query, key).good()
-    return [ServerReply(line["status"], line["body"]) for line in done["results"]]
+    return [ServerReply(line["status"], line["body"]) for line in done["results"]], done
 
 
 def bodies_in(file: str) -> Iterator[dict[str, Any]]:

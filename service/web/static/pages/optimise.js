@@ -4,6 +4,7 @@ import { addKeys } from "../core/keys.js";
 import { attempt } from "../core/say.js";
 import { openShell } from "../core/shell.js";
 import { idOfPath, keepAddress, readAddress } from "../core/url.js";
+import { betterLine } from "../improve/better.js";
 import { DiffView } from "../improve/diff-view.js";
 import { jobTable } from "../improve/job-list.js";
 import { JobView } from "../improve/job-view.js";
@@ -19,7 +20,7 @@ async function showAll(shell) {
   const place = $("content");
   const listed = await attempt($("trouble"), () => read("/v1/optimizations"));
   const table = jobTable(listed?.optimizations ?? [], shell.times);
-  place.replaceChildren(startForm((id) => location.assign(pathOf(id))),
+  place.replaceChildren(betterLine(shell), startForm((id) => location.assign(pathOf(id))),
     make("section", { class: "panel" }, make("h2", { text: "Earlier ones" }), table.element));
   const again = async () => {
     const body = await attempt($("trouble"), () => read("/v1/optimizations"));
