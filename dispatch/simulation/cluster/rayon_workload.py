@@ -20,6 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 TENANTS = 8
+
+#: Queues of a capacity scheduler: one for deadlines and one for the rest of each tenant.
+QUEUES = 2 * TENANTS
 KINDS = "ABC"
 
 _MIB = 1 << 20
@@ -81,6 +84,11 @@ class RayonJob:
     def work_s(self) -> float:
         """Container-seconds of all stages."""
         return sum(stage.work_s for stage in self.stages)
+
+
+def queue_of(job: RayonJob) -> int:
+    """Return the number of a job's queue, below `QUEUES`; those of deadlines are odd."""
+    return 2 * job.tenant + (job.deadline_s is not None)
 
 
 @dataclass(frozen=True, slots=True)

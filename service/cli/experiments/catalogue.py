@@ -92,6 +92,12 @@ def _lotes(name: str, about: str, traces: str, claim: str, found: str) -> Experi
     return Experiment(name, about, target, time, traces, claim, found, has_sizes=drawn)
 
 
+def _figure(
+    name: str, about: str, target: str, time: Time, traces: str, claim: str, found: str
+) -> Experiment:
+    return Experiment(name, about, f"figures.{target}", time, traces, claim, found)
+
+
 def _cell(name: str, about: str, claim: str, found: str) -> Experiment:
     target = "cell:run_sweep"
     return Experiment(name, about, target, "minutes", "", claim, found, by_name=True)
@@ -155,6 +161,16 @@ _ALL: Final = (
            "all deadlines kept, and best effort gains 20 %", _PART),
     _rayon("rayon-mixed", "MapReduce, gangs and workflows (6.4.3)",
            "all accepted deadlines kept, gangs gather at once", _HOLDS),
+    _rayon("rayon-served", "the same by a server's own defaults (6.4, 6.4.2)",
+           "all accepted deadlines kept, and best effort gains 15 %", _PART),
+    _rayon("rayon-served-mixed", "mixed jobs by a server's own defaults (6.4.3)",
+           "all accepted deadlines kept, gangs gather at once", _PART),
+    _figure("rayon-queues", "16 queues as tuned, and what is held (figure 16)",
+            "rayon_holdings:run_queues", "minutes", _SWIM_IF,
+            "queues hold twice their guarantee at most; Rayon spreads what is free", _HOLDS),
+    _figure("rayon-allocations", "a job of each workload over time (figure 19)",
+            "rayon_holdings:run_allocations", "minutes", _SWIM_IF,
+            "a gang gets all at once; by queues its containers trickle in", _HOLDS),
     Experiment(
         "rayon-prediction",
         "recurring jobs predicted from runs before, Google and KTH (figure 13)",
