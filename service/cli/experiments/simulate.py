@@ -110,10 +110,10 @@ def simulate(
 
     Without --small the sizes are those of the papers: some experiments take minutes, and
     lotes-resources and lotes-rates many hours, unless fewer machines or hours are asked for.
-    lotes-trace, -arrivals, -queues, -drift and rayon-prediction need Google's 2011 trace in the folder that
-    AGENDA_TRACES names; zoe-* and the other rayon-* sample the traces there, or draw from
-    distributions if there are none. The first ^C lets the points at work end and prints what is
-    done so far; the second gives up. With --resume the same command goes on from there.
+    lotes-trace, -arrivals, -queues, -drift and rayon-prediction need Google's 2011 trace in the
+    folder that AGENDA_TRACES names; zoe-* and the other rayon-* sample the traces there, or draw
+    from distributions if there are none. The first ^C lets the points at work end and prints what
+    is done so far; the second gives up. With --resume the same command goes on from there.
     """
     if experiment is None:
         _print_list(form)
