@@ -116,7 +116,7 @@ def _figures_of(points: Sequence[PlanningPoint]) -> _Agents:
             "value": figure_of([one.acceptance for one in own]),
             "seconds": figure_of([one.seconds for one in own]),
         }
-        for metric in _RELATIVE:
+        for metric in _RELATIVE if _holds_much(points, name) else _RELATIVE[:1]:
             base = [float(getattr(point.agents["gree"], metric)) for point in points]
             values = [float(getattr(one, metric)) for one in own]
             if all(base):
@@ -127,6 +127,13 @@ def _figures_of(points: Sequence[PlanningPoint]) -> _Agents:
             figures["gap"] = figure_of(gaps)
         found[name] = figures
     return found
+
+
+def _holds_much(points: Sequence[PlanningPoint], name: str) -> bool:
+    """Return whether an agent's plans have a shape to speak of: a tenth of GREE's value."""
+    return all(
+        point.agents[name].acceptance >= 0.1 * point.agents["gree"].acceptance for point in points
+    )
 
 
 def _claimed(found: dict[PlanningSet, _Agents]) -> dict[str, Figure]:
