@@ -71,6 +71,7 @@ class DispatchTable:
             "configurations": list(self.configurations),
             "classes": list(self.classes),
             "resources": list(self.resources),
+            "requests": self.requests.tolist(),
             "arrival_rate_per_h": self.arrival_rate,
             "wheel": self.wheel.tolist(),
             "runs": [

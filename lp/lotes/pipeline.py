@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from lp.lotes.dispatch_table import DispatchTable, Wheel, dispatch_table
 from lp.lotes.instance import LotesInstance, Unserved
 from lp.lotes.pricing import price_bins
 
-Mode = Literal["paper", "priced"]
+Mode = Literal["paper", "paired", "priced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,9 @@ class LotesOptions:
     Attributes
     ----------
     mode
-        `paper`: bins enumerated over the pairs of a canonical vertex of stage 1. `priced`: bins
-        priced over every usable pair; never a smaller lambda.
+        `paper`: bins enumerated over the pairs of a canonical vertex of stage 1. `paired`: bins
+        priced over the same pairs, which gives the same lambda where those are too many to
+        enumerate. `priced`: bins priced over every usable pair; never a smaller lambda.
     solver
         For the LPs of both stages; pricing itself needs duals and always uses HiGHS.
     """
@@ -45,8 +46,8 @@ class LotesResult:
     Attributes
     ----------
     bound
-        Proven upper limit of lambda per hour at mean requests: of all bins in priced mode, of the
-        fluid model in paper mode.
+        Proven upper limit of lambda per hour at mean requests: of all bins in priced mode, of those
+        of the pairs in paired mode, of the fluid model in paper mode.
     """
 
     instance: LotesInstance
@@ -151,11 +152,17 @@ def plan_lotes(instance: LotesInstance, options: LotesOptions | None = None) -> 
     if options.mode == "paper":
         bins = paired_bins(instance, allocation, limit=options.bin_limit)
     else:
-        priced = price_bins(instance, ceiling=bound, limits=options.limits)
+        usable = instance if options.mode == "priced" else _paired_only(instance, allocation)
+        priced = price_bins(usable, ceiling=bound, limits=options.limits)
         bins, bound = priced.bins, priced.bound
     assignment = assign(instance, bins, solver=options.solver, limits=options.limits)
     table = dispatch_table(instance, assignment, wheel=options.wheel)
     return LotesResult(instance, options.mode, allocation, assignment, table, bound)
+
+
+def _paired_only(instance: LotesInstance, allocation: Allocation) -> LotesInstance:
+    """Return the instance in which a class may run only where stage 1 paired it."""
+    return replace(instance, rate=np.where(allocation.pairs, instance.rate, 0.0))
 
 
 def paired_bins(

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.simulation.cluster.job_progress import JobProgress, RayonRun, Tally
-from dispatch.simulation.cluster.rayon_workload import TENANTS, RayonJob
-
-QUEUES = 2 * TENANTS
+from dispatch.simulation.cluster.rayon_workload import QUEUES, RayonJob, queue_of
+from dispatch.simulation.cluster.run_trace import RunTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +94,6 @@ class _Queue:
         return sum(job.progress.stage.tasks for job in self.jobs)
 
 
-def queue_of(job: RayonJob) -> int:
-    """Return the number of a job's queue."""
-    return 2 * job.tenant + (job.deadline_s is not None)
-
-
 def guarantees(jobs: Sequence[RayonJob], containers: int) -> NDArray[np.int64]:
     """Return containers by queue, in proportion to the work that each will be given."""
     work = np.zeros(QUEUES)
@@ -109,8 +103,10 @@ def guarantees(jobs: Sequence[RayonJob], containers: int) -> NDArray[np.int64]:
     return np.asarray(np.maximum(1, shares), dtype=np.int64)
 
 
-def run_capacity_scheduler(jobs: Sequence[RayonJob], options: CapacityOptions) -> RayonRun:
-    """Run jobs, in order of submission, second by second."""
+def run_capacity_scheduler(
+    jobs: Sequence[RayonJob], options: CapacityOptions, trace: RunTrace | None = None
+) -> RayonRun:
+    """Run jobs, in order of submission, second by second; `trace` notes who holds what."""
     queues = [
         _Queue(int(share), max(1, min(options.containers, int(share * options.over_guarantee))))
         for share in guarantees(jobs, options.containers)
@@ -134,6 +130,8 @@ def run_capacity_scheduler(jobs: Sequence[RayonJob], options: CapacityOptions) -
             for job in queue.jobs:
                 job.settle(now, options.start_s)
         tally.use(now, sum(queue.use for queue in queues))
+        if trace is not None:
+            trace.take(now, (job.progress for queue in queues for job in queue.jobs))
         now += 1.0
     return tally.run()
 

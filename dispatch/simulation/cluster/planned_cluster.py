@@ -19,8 +19,10 @@ from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
 from dispatch.cycle.dispatcher import Dispatcher
-from dispatch.cycle.options import DispatchOptions, LineOptions
+from dispatch.cycle.options import DispatchOptions, LineOptions, options_of
+from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
+from dispatch.entitlements.start_delay import StartDelays
 from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
@@ -28,6 +30,8 @@ from dispatch.machines.machine_pool import MachinePool
 from dispatch.pool.ordering import ordering_named
 from dispatch.simulation.cluster.job_progress import JobOutcome, JobProgress, RayonRun, Tally
 from dispatch.simulation.cluster.rayon_workload import RayonJob, RayonStage
+from dispatch.simulation.cluster.run_trace import RunTrace
+from dispatch.tables.live_tables import LiveTables
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup
@@ -68,6 +72,9 @@ class PlannedOptions:
         How long a container starts up, whole seconds.
     promise
         What reservations are promised.
+    as_served
+        Dispatch as a server does whose cluster file has no words on it: its policy, live tables of
+        LoTES and learnt start delays; `ordering` is not read.
     """
 
     machines: int
@@ -81,6 +88,7 @@ class PlannedOptions:
     ordering: str = "drf"
     start_s: float = 2.0
     promise: PromiseLevel = PromiseLevel.POOLED
+    as_served: bool = False
 
 
 def request_of(job: RayonJob, over: float, step_s: int) -> Expression:
@@ -104,12 +112,13 @@ def run_planned_cluster(
     jobs: Sequence[RayonJob],
     options: PlannedOptions,
     look: Callable[[Plan], None] | None = None,
+    trace: RunTrace | None = None,
 ) -> RayonRun:
     """Run jobs, in order of submission, tick by tick of a second.
 
-    `look` is shown the Plan every minute and at the end, to check it.
+    `look` is shown the Plan every minute and at the end, to check it; `trace` notes who holds what.
     """
-    return _PlannedRun(jobs, options, look).run()
+    return _PlannedRun(jobs, options, look, trace).run()
 
 
 class _PlannedRun:
@@ -120,17 +129,19 @@ class _PlannedRun:
         jobs: Sequence[RayonJob],
         options: PlannedOptions,
         look: Callable[[Plan], None] | None,
+        trace: RunTrace | None,
     ) -> None:
-        self.jobs, self.options, self.look = jobs, options, look
+        self.jobs, self.options, self.look, self.trace = jobs, options, look, trace
         cluster = _cluster(options)
         self.plan = Plan(cluster, cluster.grid())
         self.agent = agent_named(options.agent)
-        self.follower = PlanFollower(self.plan)
+        self.tables = LiveTables() if options.as_served else None
+        self.follower = PlanFollower(self.plan, self.tables)
         pool = MachinePool(cluster)
-        line = LineOptions(ordering=ordering_named(options.ordering))
-        dispatcher = Dispatcher(DispatchOptions(line=line))
+        dispatcher = Dispatcher(_dispatch_options(cluster, options))
         backend = InMemoryBackend(pool.names, lambda _: round(options.start_s * 1000))
-        self.loop = DispatchLoop(ExecutionTable(pool), dispatcher, backend)
+        self.starts = StartDelays() if options.as_served else None
+        self.loop = DispatchLoop(ExecutionTable(pool), dispatcher, backend, self.starts)
         containers = options.machines * options.containers_each
         self.tally = Tally(jobs, containers, options.window_s)
         self.running: dict[str, JobProgress] = {}
@@ -202,6 +213,8 @@ class _PlannedRun:
         at = round((now if job.deadline_s is not None else job.at_s) * 1000)
         name = f"{job.name}/{progress.number}"
         self.loop.table.submit(name, application, at, tenant=f"t{job.tenant}")
+        if self.tables is not None:
+            self.tables.count_arrival(application, at)
 
     def _advance(self, now: float) -> None:
         """Let every job work until now; end stages and jobs whose work is done."""
@@ -226,14 +239,24 @@ class _PlannedRun:
         if reservation is not None and reservation.state in LIVE:
             self._commit(Close(name), now)
 
+    def _follow(self, now_ms: int) -> Directive:
+        """Read the Plan as a server does: with what is known of tables and late starts."""
+        if self.tables is not None:
+            self.tables.refresh(self.plan, now_ms)
+        if self.starts is not None:
+            self.follower.delays = self.starts.table()
+        return self.follower.follow(now_ms)
+
     def _tick(self, now: float) -> None:
-        directive = self.follower.follow(round(now * 1000))
+        directive = self._follow(round(now * 1000))
         cycle = self.loop.tick(directive)
         self._take(cycle)
         short = shortfall(directive, self.loop.table)
         self.promises.observe(directive, short.reservations)
         self.slots.observe(directive, short, self.loop.table.pool.down)
         self.tally.use(now, sum(progress.held for progress in self.running.values()))
+        if self.trace is not None:
+            self.trace.take(now, self.running.values())
         table = self.loop.table
         waiting: list[str] = []
         for name in self.ended:
@@ -278,6 +301,12 @@ class _PlannedRun:
             below_s=self.promises.longest_below_ms(name) / 1000,
             requeued=self.requeued.get(name, 0),
         )
+
+
+def _dispatch_options(cluster: Cluster, options: PlannedOptions) -> DispatchOptions:
+    if options.as_served:
+        return options_of(cluster)
+    return DispatchOptions(line=LineOptions(ordering=ordering_named(options.ordering)))
 
 
 def _cluster(options: PlannedOptions) -> Cluster:

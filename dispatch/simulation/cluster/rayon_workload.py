@@ -20,6 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 TENANTS = 8
+
+#: Queues of a capacity scheduler: one for deadlines and one for the rest of each tenant.
+QUEUES = 2 * TENANTS
 KINDS = "ABC"
 
 _MIB = 1 << 20
@@ -83,6 +86,11 @@ class RayonJob:
         return sum(stage.work_s for stage in self.stages)
 
 
+def queue_of(job: RayonJob) -> int:
+    """Return the number of a job's queue, below `QUEUES`; those of deadlines are odd."""
+    return 2 * job.tenant + (job.deadline_s is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class RayonWorkload:
     """What is drawn.
@@ -93,6 +101,8 @@ class RayonWorkload:
         The cluster; a container is one core and 2 GiB, of machines of 32 cores and 128 GiB.
     jobs_per_hour, hours
         Poisson arrivals, and for how long.
+    jobs
+        So many in that time, whatever the rate; None for as many as the rate gives.
     production
         Share of the jobs with a deadline.
     load
@@ -118,6 +128,7 @@ class RayonWorkload:
     slack: tuple[float, float] = (0.1, 3.0)
     step_s: int = 10
     trace: Path | None = None
+    jobs: int | None = None
 
     @property
     def containers(self) -> int:
@@ -127,7 +138,8 @@ class RayonWorkload:
 
 def rayon_workload(options: RayonWorkload, random: np.random.Generator) -> list[RayonJob]:
     """Return jobs in order of submission; the same generator state gives the same jobs."""
-    count = int(random.poisson(options.jobs_per_hour * options.hours))
+    drawn = int(random.poisson(options.jobs_per_hour * options.hours))
+    count = drawn if options.jobs is None else options.jobs
     at = np.sort(random.uniform(0.0, options.hours * 3600.0, count))
     kinds = random.choice(3, count, p=options.mix)
     tenants = random.integers(0, TENANTS, count)

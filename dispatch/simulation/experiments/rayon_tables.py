@@ -20,6 +20,7 @@ from dispatch.simulation.cluster.rayon_workload import (
     half_of,
     rayon_workload,
 )
+from dispatch.simulation.cluster.run_trace import RunTrace
 from dispatch.simulation.experiments.rayon_metrics import compare_rayon, measure_rayon
 from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 from planner.promise import PromiseLevel
@@ -39,12 +40,15 @@ class RayonSystem:
         Whether it meets half of the jobs only.
     promise
         What its reservations are promised.
+    as_served
+        Whether it dispatches by the defaults of a server (`PlannedOptions.as_served`).
     """
 
     name: str
     over: float | None = None
     half: bool = False
     promise: PromiseLevel = PromiseLevel.POOLED
+    as_served: bool = False
 
 
 CAPACITY = RayonSystem("capacity scheduler")
@@ -105,6 +109,17 @@ _RAYON = RayonSystem("agenda", over=1.1)
 _OVER = RayonSystem("agenda, 50 % over", over=1.5)
 _PLACED = RayonSystem("agenda, machines promised", over=1.1, promise=PromiseLevel.PLACED)
 _HALF = RayonSystem("capacity scheduler, half load", half=True)
+_SERVED = RayonSystem("agenda as served", over=1.1, as_served=True)
+_SERVED_OVER = RayonSystem("agenda as served, 50 % over", over=1.5, as_served=True)
+
+#: What the paper says of the two experiments, of a server's own defaults.
+_SERVED_CLAIMS = {
+    "agenda as served: sla fulfilment": "1",
+    "agenda as served: best-effort throughput": "above 1.15",
+    "agenda as served: best-effort latency better": "about 0.40",
+    "agenda as served: utilisation": "near 1",
+    "agenda as served: below over 5 s": "0",
+}
 
 _DESIGNS = {
     design.name: design
@@ -153,6 +168,23 @@ _DESIGNS = {
                 "agenda, machines promised: slots broken": "0",
             },
         ),
+        RayonDesign(
+            "rayon-served",
+            (1.0, 0.0, 0.0),
+            (_RAYON, _SERVED, _SERVED_OVER, CAPACITY),
+            {
+                **_SERVED_CLAIMS,
+                "agenda as served, 50 % over: sla acceptance": "0.89",
+                "agenda as served, 50 % over: sla fulfilment": "1",
+                "agenda as served, 50 % over: best-effort throughput": "1.20",
+            },
+        ),
+        RayonDesign(
+            "rayon-served-mixed",
+            (0.8, 0.1, 0.1),
+            (_RAYON, _SERVED, CAPACITY),
+            {**_SERVED_CLAIMS, "agenda as served: gang gathering mean_s": "near 0"},
+        ),
     )
 }
 
@@ -174,7 +206,7 @@ def run_rayon_seed(
     """Run every system once on the jobs of one seed; `keep` is given each run with its name."""
     workload = replace(options.workload, mix=design.mix)
     jobs = rayon_workload(workload, np.random.default_rng(seed))
-    runs = {one: _run(one, jobs, workload, options) for one in design.systems}
+    runs = {one: run_rayon_system(one, jobs, workload, options) for one in design.systems}
     for one, run in runs.items():
         if keep is not None:
             keep(f"{design.name} {one.name} seed {seed}", run)
@@ -185,13 +217,18 @@ def run_rayon_seed(
     }
 
 
-def _run(
-    system: RayonSystem, jobs: list[RayonJob], workload: RayonWorkload, options: RayonOptions
+def run_rayon_system(
+    system: RayonSystem,
+    jobs: list[RayonJob],
+    workload: RayonWorkload,
+    options: RayonOptions,
+    trace: RunTrace | None = None,
 ) -> RayonRun:
+    """Run one system on jobs; `trace` notes who holds what."""
     window_s = workload.hours * 3600.0
     if system.over is None:
         met = half_of(jobs) if system.half else jobs
-        return run_capacity_scheduler(met, CapacityOptions(workload.containers, window_s))
+        return run_capacity_scheduler(met, CapacityOptions(workload.containers, window_s), trace)
     return run_planned_cluster(
         jobs,
         PlannedOptions(
@@ -203,7 +240,9 @@ def _run(
             agent=options.agent,
             ordering=options.ordering,
             promise=system.promise,
+            as_served=system.as_served,
         ),
+        trace=trace,
     )
 
 

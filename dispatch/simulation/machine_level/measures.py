@@ -74,6 +74,8 @@ class SimulationResult:
         Mean wait, starts and longest queue of each interval; a wait counts where the job starts.
     refused
         Jobs that no machine could ever hold.
+    wait_histogram
+        Started jobs by how long they waited; see `share_beyond`.
     """
 
     policy: Policy
@@ -99,6 +101,14 @@ class SimulationResult:
     interval_waiting: NDArray[np.int64]
     start_h: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     machine: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    wait_histogram: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+
+    def share_beyond(self, hours: float) -> float:
+        """Return the share of the started jobs that waited longer, to 12 % of `hours` exact."""
+        total = int(self.wait_histogram.sum())
+        decades = np.log10(max(hours, _HISTOGRAM_LOW_H) / _HISTOGRAM_LOW_H)
+        first = 1 + int(np.ceil(decades * _HISTOGRAM_PER_DECADE))
+        return int(self.wait_histogram[first:].sum()) / total if total else 0.0
 
     def to_json(self) -> dict[str, object]:
         """Everything but the records of single jobs."""
@@ -204,6 +214,7 @@ def result_of(policy: Policy, counters: Counters, options: SimulationOptions) ->
         interval_waiting=counters.interval_waiting[:last].copy(),
         start_h=counters.start.copy(),
         machine=counters.machine.copy(),
+        wait_histogram=counters.histogram.copy(),
     )
 
 

@@ -1,4 +1,4 @@
-"""`agenda cluster check|show|what-if`: cluster files, and the cluster that a server plans on."""
+"""`agenda cluster check|show|what-if|table`: cluster files, and what a server plans on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from planner.files.cluster_file import read_toml
 from rdl.time_grid import duration_text
 from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
 from service.cli.client.server import Server, client_options
+from service.cli.cluster.live_table import table
 from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import as_cli_error, reports_errors
 from service.cli.terminal.exit_codes import DONE
@@ -32,6 +33,9 @@ _GROUP: Final = (
 @click.group()
 def cluster() -> None:
     """Check a cluster file, show a cluster, and ask what another one would change."""
+
+
+cluster.add_command(table)
 
 
 @cluster.command(short_help="Say what a cluster file holds, or all that is wrong with it.")

@@ -92,6 +92,12 @@ def _lotes(name: str, about: str, traces: str, claim: str, found: str) -> Experi
     return Experiment(name, about, target, time, traces, claim, found, has_sizes=drawn)
 
 
+def _figure(
+    name: str, about: str, target: str, time: Time, traces: str, claim: str, found: str
+) -> Experiment:
+    return Experiment(name, about, f"figures.{target}", time, traces, claim, found)
+
+
 def _cell(name: str, about: str, claim: str, found: str) -> Experiment:
     target = "cell:run_sweep"
     return Experiment(name, about, target, "minutes", "", claim, found, by_name=True)
@@ -121,6 +127,12 @@ _ALL: Final = (
                "50 to 70 % of the jobs gain; four fifths gain up to 3 to 4 times", _PART),
     _lotes("lotes-trace", "Google's trace by LoTES, Tetris, Greedy (5.3)", _GOOGLE,
            "LoTES never waits longer than Tetris; Greedy is worst by far", _NO),
+    _figure("lotes-arrivals", "Google's arrivals by hour and class (figures 6, 7)",
+            "lotes_trace:run_arrivals", "seconds", _GOOGLE,
+            "four classes; their shares change heavily from hour to hour", _PART),
+    _figure("lotes-queues", "who waits how long, and queues (figures 9, 10)",
+            "lotes_trace:run_queues", "minutes", _GOOGLE,
+            "less than 1 % wait over an hour, by Tetris 7 h, by Greedy 17 h", _NO),
     _lotes("lotes-resources", "classes of differing requests (5.4.2)", "",
            "stable at 0.97 of the rate that the LP sustains", _PART),
     _lotes("lotes-rates", "rates that differ by machine (5.4.3)", "",
@@ -155,6 +167,22 @@ _ALL: Final = (
            "all deadlines kept, and best effort gains 20 %", _PART),
     _rayon("rayon-mixed", "MapReduce, gangs and workflows (6.4.3)",
            "all accepted deadlines kept, gangs gather at once", _HOLDS),
+    _rayon("rayon-served", "the same by a server's own defaults (6.4, 6.4.2)",
+           "all accepted deadlines kept, and best effort gains 15 %", _PART),
+    _rayon("rayon-served-mixed", "mixed jobs by a server's own defaults (6.4.3)",
+           "all accepted deadlines kept, gangs gather at once", _PART),
+    _figure("rayon-peaks", "peaks of workflows over their means (figure 3)",
+            "rayon_peaks:run_peaks", "seconds", "(alibaba)",
+            "who provisions for the peak holds 1,470 % too much", _PART),
+    _figure("rayon-planning", "agents on workloads A, B and C (figures 12, 14)",
+            "rayon_planning:run_planning", "minutes", _SWIM_IF,
+            "a solver holds 20 to 40 % more of few jobs, less of complex ones", _PART),
+    _figure("rayon-queues", "16 queues as tuned, and what is held (figure 16)",
+            "rayon_holdings:run_queues", "minutes", _SWIM_IF,
+            "queues hold twice their guarantee at most; Rayon spreads what is free", _HOLDS),
+    _figure("rayon-allocations", "a job of each workload over time (figure 19)",
+            "rayon_holdings:run_allocations", "minutes", _SWIM_IF,
+            "a gang gets all at once; by queues its containers trickle in", _HOLDS),
     Experiment(
         "rayon-prediction",
         "recurring jobs predicted from runs before, Google and KTH (figure 13)",

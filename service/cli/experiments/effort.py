@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,6 +21,7 @@ from service.tasks.task_pool import PoolTask, PoolWatch, TaskLink, TaskPool
 
 if TYPE_CHECKING:
     from dispatch.simulation.records import JobRecord, JobsFile
+    from lp.lotes.pipeline import Mode
 
 TRACES: Final = "AGENDA_TRACES"
 #: Who can be compared on drawn workloads.
@@ -42,7 +43,7 @@ class DrawnSizes:
     machines: int | None = None
     hours: float | None = None
     policies: tuple[str, ...] | None = None
-    mode: Literal["priced", "paper"] | None = None
+    mode: Mode | None = None
 
     @property
     def any(self) -> bool:

@@ -12,7 +12,7 @@ from dispatch.simulation.experiments.lotes.drift import DriftOptions, lotes_drif
 from dispatch.simulation.experiments.lotes.rates import DrawnOptions, lotes_rates, lotes_resources
 from dispatch.simulation.experiments.lotes.tables import LotesRow, LotesTable, Summary
 from dispatch.simulation.experiments.lotes.trace import TraceOptions, lotes_trace
-from dispatch.simulation.experiments.lotes.variants import LOTES, LOTES_PAPER
+from dispatch.simulation.experiments.lotes.variants import LOTES, LOTES_PAIRED, LOTES_PAPER
 from dispatch.simulation.machine_level.traces import (
     TraceJobs,
     read_google_machines,
@@ -82,12 +82,12 @@ def _drawn(effort: ExperimentEffort, seed: int) -> DrawnOptions:
         own = DrawnOptions(machines=20, hours=10.0, seeds=(seed,))
     policies = asked.policies or POLICIES
     named = [one for one in own.variants if one.name.replace(" ", "-") in policies]
-    is_paper = asked.mode == "paper"
+    planned = {"paper": LOTES_PAPER, "paired": LOTES_PAIRED}.get(asked.mode or "", LOTES)
     return DrawnOptions(
         machines=asked.machines or own.machines,
         hours=asked.hours or own.hours,
         seeds=own.seeds,
-        variants=tuple(LOTES_PAPER if is_paper and one == LOTES else one for one in named),
+        variants=tuple(planned if one == LOTES else one for one in named),
     )
 
 

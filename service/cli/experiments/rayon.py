@@ -42,24 +42,33 @@ _FIGURES = (
 )
 
 
-def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
-    """Run one comparison with the capacity scheduler, on SWIM's jobs where they are."""
-    file = Path(os.environ.get(TRACES, "")) / _SWIM
-    own = RayonOptions()
-    workload = replace(
-        own.workload, trace=file if os.environ.get(TRACES) and file.is_file() else None
-    )
-    if effort.small:
+def swim_file() -> Path:
+    """Return where SWIM's day is, or would be."""
+    return Path(os.environ.get(TRACES, "")) / _SWIM
+
+
+def rayon_options(small: bool) -> RayonOptions:
+    """Return the sizes of Rayon's experiments: SWIM's jobs where they are, few where small."""
+    file, own = swim_file(), RayonOptions()
+    trace = file if os.environ.get(TRACES) and file.is_file() else None
+    workload = replace(own.workload, trace=trace)
+    if small:
         # Few machines, so that the largest of few jobs fill them; a fifth with deadlines, so that
         # there are some.
         workload = replace(workload, machines=4, jobs_per_hour=500.0, hours=0.5, production=0.2)
-    options = replace(own, workload=workload, seeds=effort.seeds_or(own.seeds))
+    return replace(own, workload=workload)
+
+
+def run_table(effort: ExperimentEffort, name: str) -> ExperimentResult:
+    """Run one comparison with the capacity scheduler, on SWIM's jobs where they are."""
+    own = rayon_options(effort.small)
+    options = replace(own, seeds=effort.seeds_or(own.seeds))
     wants_jobs = effort.jobs is not None
     parts = [
         partial(run_seed_of_rayon, name, replace(options, seeds=(seed,)), wants_jobs)
         for seed in options.seeds
     ]
-    with reading(file):
+    with reading(swim_file()):
         runs = effort.parts(parts)
     return _result_of(rayon_table(rayon_design(name), options, runs))
 

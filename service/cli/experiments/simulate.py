@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,6 +22,7 @@ from service.cli.terminal.progress import running
 
 if TYPE_CHECKING:
     from dispatch.simulation.records import JobsFile
+    from lp.lotes.pipeline import Mode
     from service.cli.experiments.results import ExperimentResult
 
 
@@ -75,8 +76,9 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 )
 @click.option(
     "--mode",
-    type=click.Choice(("priced", "paper")),
-    help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or those of the paper.",
+    type=click.Choice(("priced", "paired", "paper")),
+    help="lotes-resources, lotes-rates: LoTES plans over all bins (priced) or those of the paper, "
+    "which are enumerated (paper) or made as they are needed (paired).",
 )
 @click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
@@ -94,7 +96,7 @@ def simulate(
     machines: int | None,
     hours: float | None,
     policies: tuple[str, ...] | None,
-    mode: Literal["priced", "paper"] | None,
+    mode: Mode | None,
     picture: Path | None,
     out: Path | None,
     jobs: Path | None,
@@ -110,10 +112,10 @@ def simulate(
 
     Without --small the sizes are those of the papers: some experiments take minutes, and
     lotes-resources and lotes-rates many hours, unless fewer machines or hours are asked for.
-    lotes-trace, lotes-drift and rayon-prediction need Google's 2011 trace in the folder that
-    AGENDA_TRACES names; zoe-* and the other rayon-* sample the traces there, or draw from
-    distributions if there are none. The first ^C lets the points at work end and prints what is
-    done so far; the second gives up. With --resume the same command goes on from there.
+    lotes-trace, -arrivals, -queues, -drift and rayon-prediction need Google's 2011 trace in the
+    folder that AGENDA_TRACES names; zoe-* and the other rayon-* sample the traces there, or draw
+    from distributions if there are none. The first ^C lets the points at work end and prints what
+    is done so far; the second gives up. With --resume the same command goes on from there.
     """
     if experiment is None:
         _print_list(form)

@@ -23,7 +23,7 @@ from tests.lp.lotes.tables import google, instances, single
 PAPER = LotesOptions(mode="paper")
 
 
-@pytest.mark.parametrize("mode", ["paper", "priced"])
+@pytest.mark.parametrize("mode", ["paper", "paired", "priced"])
 def test_two_machines_of_five_jobs_of_three(mode: str) -> None:
     """Whole jobs on whole machines: one each, so two a minute, not 10/3."""
     result = plan_lotes(single(2, 5.0, [3.0]), LotesOptions(mode=mode))  # type: ignore[arg-type]
@@ -50,6 +50,17 @@ def test_published_tables_as_the_paper() -> None:
     result = plan_lotes(google(), PAPER)
     assert 4_598_000 <= result.assignment.relaxed_rate <= 4_716_000
     assert result.arrival_rate >= result.assignment.relaxed_rate * 0.9999
+
+
+def test_bins_priced_over_the_pairs_give_what_all_of_them_give() -> None:
+    """Paired mode makes few of the bins that paper mode enumerates, for the same lambda."""
+    paper, paired = plan_lotes(google(), PAPER), plan_lotes(google(), LotesOptions(mode="paired"))
+    rate = paper.assignment.relaxed_rate
+    assert paired.assignment.relaxed_rate == pytest.approx(rate, rel=1e-4)
+    assert paired.bound >= rate * (1 - 1e-9)
+    assert len(paired.assignment.bins.jobs) < len(paper.assignment.bins.jobs)
+    outside = ~paper.allocation.pairs[paired.assignment.bins.configuration]
+    assert not paired.assignment.bins.jobs[outside].any()
 
 
 def test_many_bins_are_solved_without_presolve(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from dispatch.simulation.machine_level.measures import SimulationResult
 from dispatch.simulation.spread import spread_of
+
+#: Waits (s) of which a row tells how many were longer; 1, 7 and 17 h are the paper's.
+LONGER_S: Final = (1.0, 10.0, 60.0, 600.0, 3_600.0, 25_200.0, 61_200.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,10 @@ class LotesRow:
     waiting_mean
         Jobs waiting, averaged over time; over the arrival rate it is the mean wait with those
         counted that have not started.
+    waiting_by_interval
+        Longest queue of each interval.
+    longer_shares
+        Shares of the started jobs that waited longer than each of `LONGER_S`.
     """
 
     setting: dict[str, float | str]
@@ -51,6 +59,8 @@ class LotesRow:
     waiting_mean: float
     wait_by_interval_s: list[float] = field(default_factory=list)
     starts_by_interval: list[int] = field(default_factory=list)
+    waiting_by_interval: list[int] = field(default_factory=list)
+    longer_shares: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +177,8 @@ def row_of(
         waiting_max=int(result.interval_waiting.max(initial=0)),
         wait_by_interval_s=(result.interval_wait_h * 3600).tolist(),
         starts_by_interval=result.interval_started.tolist(),
+        waiting_by_interval=result.interval_waiting.tolist(),
+        longer_shares=[result.share_beyond(wait / 3600) for wait in LONGER_S],
     )
 
 

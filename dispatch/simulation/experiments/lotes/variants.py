@@ -40,6 +40,7 @@ class LotesVariant:
 
 
 LOTES_PAPER = LotesVariant("lotes (paper mode)", "lotes", "paper")
+LOTES_PAIRED = LotesVariant("lotes (paired)", "lotes", "paired")
 LOTES = LotesVariant("lotes", "lotes")
 LOTES_BUSY = LotesVariant("lotes, never idle", "lotes", work_conserving=True)
 TETRIS = LotesVariant("tetris", "tetris")

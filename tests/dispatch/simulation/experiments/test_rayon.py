@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from dispatch.simulation.cluster.capacity_scheduler import (
     CapacityOptions,
     guarantees,
-    queue_of,
     run_capacity_scheduler,
 )
 from dispatch.simulation.cluster.job_progress import JobOutcome, JobProgress
@@ -33,6 +32,7 @@ from dispatch.simulation.cluster.rayon_workload import (
     deadline_of,
     half_of,
     most_tasks,
+    queue_of,
     rayon_workload,
     read_swim_sizes,
     size_at,

@@ -49,7 +49,10 @@ def test_metrics_count_what_the_paper_counts() -> None:
     assert gains["best-effort throughput"] == 1.0
 
 
-@pytest.mark.parametrize("name", ["rayon-sla", "rayon-overreserve", "rayon-mixed"])
+@pytest.mark.parametrize(
+    "name",
+    ["rayon-sla", "rayon-overreserve", "rayon-mixed", "rayon-served-mixed"],
+)
 def test_experiments_give_figures_claims_and_plain_json(name: str) -> None:
     """Small runs: SLAs that were accepted are kept, and every claim has its figure."""
     options = RayonOptions(SMALL, (1, 2))
@@ -58,4 +61,6 @@ def test_experiments_give_figures_claims_and_plain_json(name: str) -> None:
     document = json.loads(json.dumps(table.to_json()))
     assert document["params"]["seeds"] == [1, 2]
     assert document["claimed"].keys() == document["claims"].keys()
+    served = table.rows.get("agenda as served", table.rows["agenda"])
     assert table.rows["agenda"]["sla fulfilment"].mean == 1.0
+    assert served["sla fulfilment"].mean == 1.0

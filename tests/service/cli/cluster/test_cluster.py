@@ -15,6 +15,7 @@ from werkzeug.serving import make_server
 
 from service.cli.cluster.usage import held_work
 from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from tests.service.applying import an_application, submit_one
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import CLUSTER, Service
 
@@ -72,6 +73,23 @@ def test_a_shown_cluster_is_a_file_to_plan_on(address: str, tmp_path: Path) -> N
     file.write_text('{"step": "60s",\n "horizon" "4h"}')
     broken = agenda("cluster", "check", file)
     assert (broken.exit_code, "line 2" in broken.stderr) == (ERROR, True), broken.stderr
+
+
+def test_the_dispatch_table_is_shown_once_there_is_one(address: str, still: Service) -> None:
+    """First why there is none; then what each machine is to run, and where each class goes."""
+    before = client(address, "cluster", "table")
+    assert before.exit_code == DONE, before.output
+    assert before.stdout.startswith("no dispatch table")
+    submit_one(still, "x", an_application(2, size="10m"))
+    still.runtime.dispatcher.tick()
+    shown = client(address, "cluster", "table")
+    assert shown.exit_code == DONE, shown.output
+    assert shown.stdout.startswith("table 1, made ")
+    assert "class-1: " in shown.stdout
+    assert "100 % to plain" in shown.stdout
+    document = json.loads(client(address, "cluster", "table", "-o", "json").stdout)
+    assert sum(run["machines"] for run in document["runs"]) == 10
+    assert len(document["table"]["requests"]) == len(document["table"]["classes"])
 
 
 def test_what_if_names_who_would_lose_and_changes_nothing(

@@ -227,13 +227,16 @@ def test_drawn_experiments_run_in_the_size_that_is_asked_for(name: str, settings
     assert ran == ["lotes", "tetris"] * settings
 
 
-def test_drawn_experiments_run_in_the_papers_mode() -> None:
+@pytest.mark.parametrize(
+    ("mode", "name"), [("paper", "lotes (paper mode)"), ("paired", "lotes (paired)")]
+)
+def test_drawn_experiments_run_in_the_papers_mode(mode: str, name: str) -> None:
     """LoTES then plans over the bins of stage 1's pairs, and the row says so."""
     size = ("--machines-per-configuration", 3, "--hours", 0.5, "--policies", "lotes,tetris")
-    done = simulate("lotes-resources", "--small", *size, "--mode", "paper", "-o", "json")
+    done = simulate("lotes-resources", "--small", *size, "--mode", mode, "-o", "json")
     assert done.exit_code == DONE, done.output
     ran = [row["policy"] for row in json.loads(done.stdout)["rows"]]
-    assert ran == ["lotes (paper mode)", "tetris"] * 2
+    assert ran == [name, "tetris"] * 2
 
 
 @pytest.mark.parametrize(
