@@ -6,9 +6,10 @@ made. The audit reads only the log of claims, and tells where that broke the pol
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch.simulation.cell.architecture import Architecture
 from dispatch.simulation.cell.kernels.arrays import CLAIMS, TRANSACTIONS
@@ -16,7 +17,10 @@ from dispatch.simulation.cell.simulator import CellRun
 from dispatch.simulation.cell.workload import F64, I64, WHOLE
 
 #: What is told of each kind, at most.
-_MOST = 10
+_MOST: Final = 10
+
+#: Machines that are looked at together: what that takes of memory is bounded.
+_TOGETHER: Final = 1_000
 
 
 class _Held(NamedTuple):
@@ -38,7 +42,7 @@ def audit_claims(run: CellRun, architecture: Architecture) -> list[str]:
     """
     held = _held(run)
     return [
-        *_full_machines(held)[:_MOST],
+        *_full_machines(held, len(run.machines.cores))[:_MOST],
         *_limits(held, run, architecture)[:_MOST],
         *_evictions(run, architecture)[:_MOST],
     ]
@@ -62,44 +66,67 @@ def _held(run: CellRun) -> _Held:
     )
 
 
-def _peaks(groups: I64, held: _Held, amounts: I64) -> tuple[I64, I64, F64]:
-    """Return the most that each group ever held, and when; what ends gives way to what begins."""
-    ends = held.end_s > held.begin_s
-    group = np.concatenate([groups[ends], groups])
-    time = np.concatenate([held.end_s[ends], held.begin_s])
-    change = np.concatenate([-amounts[ends], np.where(ends, amounts, 0)])
-    order = np.lexsort((change, time, group))
-    group, time, total = group[order], time[order], np.cumsum(change[order])
-    first = np.flatnonzero(np.diff(group, prepend=-2))
-    before = np.concatenate([[0], total[first[1:] - 1]]) if len(first) else total[:0]
-    level = total - np.repeat(before, np.diff(first, append=len(group)))
-    last = np.lexsort((level, group))[np.append(first[1:], len(group)) - 1] if len(first) else first
-    return group[last], level[last], time[last]
+def _peaks(groups: I64, held: _Held) -> tuple[I64, I64, I64]:
+    """Return groups, and the most cores and memory that each ever held.
+
+    What ends at an instant gives way to what begins then.
+    """
+    count = len(groups)
+    group = np.concatenate([groups, groups])
+    time = np.concatenate([held.begin_s, held.end_s])
+    begins = np.arange(2 * count) < count
+    order = np.lexsort((begins, time, group))
+    first = np.flatnonzero(np.diff(group[order], prepend=-2))
+    peaks = [
+        np.maximum.reduceat(_running_sums(np.concatenate([amounts, -amounts])[order], first), first)
+        for amounts in (held.cores, held.memory)
+    ]
+    return group[order][first], peaks[0], peaks[1]
 
 
-def _full_machines(held: _Held) -> list[str]:
-    found = []
-    for name, amounts in (("cores", held.cores), ("memory", held.memory)):
-        for machine, most, at in zip(*_peaks(held.machine, held, amounts), strict=True):
-            if most > WHOLE:
-                found.append(f"machine {machine} held {most / WHOLE:.3f} of its {name} at {at:g} s")
+def _running_sums(changes: I64, first: I64) -> I64:
+    """Return the sums of changes up to each, anew from each place of `first`."""
+    sums = np.cumsum(changes)
+    before = sums[first] - changes[first]
+    return sums - np.repeat(before, np.diff(first, append=len(changes)))
+
+
+def _full_machines(held: _Held, machines: int) -> list[str]:
+    found: list[str] = []
+    for begin in range(0, machines, _TOGETHER):
+        some = (begin <= held.machine) & (held.machine < begin + _TOGETHER) & _lasts(held)
+        if not some.any():
+            continue
+        part = _Held._make(column[some] for column in held)
+        for machine, cores, memory in zip(*_peaks(part.machine, part), strict=True):
+            if max(cores, memory) > WHOLE:
+                found.append(
+                    f"machine {machine} held {cores / WHOLE:.3f} of its cores and "
+                    f"{memory / WHOLE:.3f} of its memory"
+                )
     return found
+
+
+def _lasts(held: _Held) -> NDArray[np.bool_]:
+    return held.end_s > held.begin_s
 
 
 def _limits(held: _Held, run: CellRun, architecture: Architecture) -> list[str]:
     found = []
-    owner = run.log.owner[held.transaction]
     whole = len(run.machines.cores) * WHOLE
-    for name, amounts in (("cores", held.cores), ("memory", held.memory)):
-        for one, most, at in zip(*_peaks(owner, held, amounts), strict=True):
-            if one < 0:
-                continue
-            limit = architecture.schedulers[one].limit
-            if limit < 1.0 and most > round(limit * whole):
-                found.append(
-                    f"scheduler {one} held {most / whole:.3f} of the cell's {name} at {at:g} s; "
-                    f"its limit is {limit:g}"
-                )
+    owner = run.log.owner[held.transaction]
+    for one, scheduler in enumerate(architecture.schedulers):
+        own = (owner == one) & _lasts(held)
+        if scheduler.limit >= 1.0 or not own.any():
+            continue
+        part = _Held._make(column[own] for column in held)
+        _, cores, memory = _peaks(owner[own], part)
+        most = max(cores[0], memory[0])
+        if most > round(scheduler.limit * whole):
+            found.append(
+                f"scheduler {one} held {most / whole:.3f} of the cell; "
+                f"its limit is {scheduler.limit:g}"
+            )
     return found
 
 

@@ -146,16 +146,7 @@ def simulate_cell(
     if architecture.fitted:
         coming = coming._replace(useful=workers_by_history(coming, seed))
     found = run_jobs(mix, architecture, standing, coming, length_s, seed)
-    spans = np.clip(length_s - DAY_S * np.arange(found.schedulers.busy_s.shape[1]), 0.0, DAY_S)
-    schedulers = tuple(
-        _scheduler_figures(found.schedulers, one, spans)
-        for one in range(len(architecture.schedulers))
-    )
-    batch, service = (_type_figures(found, type_, length_s) for type_ in (BATCH, SERVICE))
-    jobs = found.jobs
-    grown = (useful > jobs.asked) & ~np.isnan(jobs.placed_s)
-    lengths = length_parts(jobs.serial, jobs.setup, jobs.workers / jobs.asked)
-    return CellResult(schedulers, batch, service, found.used, 1.0 / lengths[grown])
+    return measure_cell(found, architecture, length_s, useful)
 
 
 class CellRun(NamedTuple):
@@ -248,6 +239,30 @@ def _rules(architecture: Architecture, length_s: float) -> Rules:
         architecture.cap,
         architecture.times,
     )
+
+
+def measure_cell(
+    run: CellRun, architecture: Architecture, length_s: float, useful: I64 | None = None
+) -> CellResult:
+    """Return the figures of a run.
+
+    Parameters
+    ----------
+    useful
+        int64[job]: tasks up to which more shorten each job that came, where the run believed
+        something else.
+    """
+    spans = np.clip(length_s - DAY_S * np.arange(run.schedulers.busy_s.shape[1]), 0.0, DAY_S)
+    schedulers = tuple(
+        _scheduler_figures(run.schedulers, one, spans)
+        for one in range(len(architecture.schedulers))
+    )
+    batch, service = (_type_figures(run, type_, length_s) for type_ in (BATCH, SERVICE))
+    jobs = run.jobs
+    grows = (jobs.useful if useful is None else useful) > jobs.asked
+    lengths = length_parts(jobs.serial, jobs.setup, jobs.workers / jobs.asked)
+    speed_ups = 1.0 / lengths[grows & ~np.isnan(jobs.placed_s)]
+    return CellResult(schedulers, batch, service, run.used, speed_ups)
 
 
 def median_deviation(values: F64) -> tuple[float, float]:
