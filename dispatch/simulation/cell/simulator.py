@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from dispatch.simulation.cell.architecture import Architecture, CellScheduler, Growth, View
+from dispatch.simulation.cell.architecture import Architecture, Growth, View
+from dispatch.simulation.cell.initial_state import (
+    dealt,
+    empty_log,
+    free_machines,
+    idle_schedulers,
+    job_states,
+    levels,
+    longer_log,
+)
 from dispatch.simulation.cell.kernels.arrays import (
     RANDOM,
     SIZE,
@@ -20,16 +28,17 @@ from dispatch.simulation.cell.kernels.arrays import (
     Schedulers,
 )
 from dispatch.simulation.cell.kernels.loop import fill, run
+from dispatch.simulation.cell.speed_up import length_parts, workers_by_history
 from dispatch.simulation.cell.workload import (
     BATCH,
     DAY_S,
     F64,
     I64,
     SERVICE,
-    WHOLE,
     CellJobs,
     CellMix,
     draw_jobs,
+    joined,
 )
 
 #: Seconds between two samples of what is held.
@@ -67,6 +76,11 @@ class TypeFigures:
         Mean time from submission to the first attempt; of those without one, to the end.
     wait_p90_s
         Nine in ten waited no longer.
+    placed_after_s
+        Mean time from submission until all tasks are placed; of those without, to the end.
+    evicted, lost_task_s
+        Tasks that made way for others, and the seconds that they had run, of the jobs that stood
+        at the start too.
     """
 
     jobs: int
@@ -75,6 +89,9 @@ class TypeFigures:
     waiting: int
     wait_s: float
     wait_p90_s: float
+    placed_after_s: float
+    evicted: int
+    lost_task_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,31 +137,41 @@ def simulate_cell(
     Raises
     ------
     ValueError
-        If a type of jobs has no scheduler, or the parts of the machines are no partition.
+        If a type of jobs has no scheduler, the parts of the machines are no partition, or offers
+        are to be evicted from.
     """
     length_s = days * DAY_S
-    found = run_jobs(mix, architecture, *draw_jobs(mix, length_s, seed), length_s, seed)
-    spans = np.clip(length_s - DAY_S * np.arange(found.schedulers.busy_s.shape[1]), 0.0, DAY_S)
-    schedulers = tuple(
-        _scheduler_figures(found.schedulers, one, spans)
-        for one in range(len(architecture.schedulers))
-    )
-    batch, service = (_type_figures(found.jobs, type_, length_s) for type_ in (BATCH, SERVICE))
-    jobs = found.jobs
-    grown = (jobs.useful > jobs.asked) & ~np.isnan(jobs.placed_s)
-    speed_ups = jobs.workers[grown] / jobs.asked[grown]
-    return CellResult(schedulers, batch, service, found.used, speed_ups)
+    standing, coming = draw_jobs(mix, length_s, seed)
+    useful = coming.useful
+    if architecture.fitted:
+        coming = coming._replace(useful=workers_by_history(coming, seed))
+    found = run_jobs(mix, architecture, standing, coming, length_s, seed)
+    return measure_cell(found, architecture, length_s, useful)
 
 
 class CellRun(NamedTuple):
-    """The arrays of a cell at the end of a run."""
+    """The arrays of a cell at the end of a run.
+
+    Attributes
+    ----------
+    states
+        All jobs: those that came, and behind them those that stood at the start.
+    came
+        How many came.
+    """
 
     machines: CellMachines
-    jobs: CellJobStates
+    states: CellJobStates
+    came: int
     schedulers: Schedulers
     log: Log
     counts: I64
     used: F64
+
+    @property
+    def jobs(self) -> CellJobStates:
+        """The jobs that came."""
+        return CellJobStates._make(column[: self.came] for column in self.states)
 
 
 def run_jobs(
@@ -162,12 +189,45 @@ def run_jobs(
     ValueError
         As `simulate_cell`.
     """
+    if architecture.evicts and architecture.view is View.OFFER:
+        raise ValueError("precedence needs a view of what others hold; offers show what is free")
     days = max(1, math.ceil(length_s / DAY_S))
     kind = np.arange(mix.machines, dtype=np.int64) % mix.kinds
-    grows = architecture.growth is not Growth.NONE
-    most = coming.useful if grows else coming.tasks
-    tasks = int(standing.tasks.sum() + most.sum())
-    rules = Rules(
+    jobs = joined(coming, _never_coming(standing))
+    most = jobs.tasks if architecture.growth is Growth.NONE else np.maximum(jobs.tasks, jobs.useful)
+    widest = int(most.max(initial=1))
+    schedulers = len(architecture.schedulers)
+    rules = _rules(architecture, length_s)
+    log = empty_log(
+        int(most.sum()) + widest + schedulers + 2, levels(architecture, jobs), mix.machines
+    )
+    machines = free_machines(kind, schedulers, architecture.view)
+    states = job_states(jobs, _deciders(architecture, standing, coming))
+    who = idle_schedulers(mix, architecture, widest, days)
+    counts = np.zeros(SIZE, dtype=np.int64)
+    used = np.zeros(int(length_s // SAMPLE_S) + 1)
+    counts[RANDOM] = 2 * seed + 1
+    fill(machines, states, log, counts)
+    while not run(machines, states, who, log, counts, rules, used):
+        log = longer_log(log)
+    return CellRun(machines, states, len(coming.tasks), who, log, counts, used)
+
+
+def _never_coming(standing: CellJobs) -> CellJobs:
+    """Return jobs that stand at the start as such: they never arrive, and do not grow."""
+    never = np.full(len(standing.tasks), np.inf)
+    return standing._replace(arrival_s=never, useful=np.zeros_like(standing.useful))
+
+
+def _deciders(architecture: Architecture, standing: CellJobs, coming: CellJobs) -> I64:
+    """Return int64[job]: who decides about those that come, and those that stand if evicted."""
+    nobody = np.full(len(standing.tasks), -1, dtype=np.int64)
+    again = dealt(architecture.schedulers, standing) if architecture.evicts else nobody
+    return np.concatenate([dealt(architecture.schedulers, coming), again])
+
+
+def _rules(architecture: Architecture, length_s: float) -> Rules:
+    return Rules(
         int(architecture.view is View.OFFER),
         int(architecture.coarse),
         int(architecture.gang),
@@ -179,99 +239,30 @@ def run_jobs(
         architecture.cap,
         architecture.times,
     )
-    found = CellRun(
-        _machines(kind, len(architecture.schedulers), architecture.view),
-        _jobs(coming),
-        _schedulers(mix, architecture, int(most.max(initial=1)), days),
-        _log(tasks + len(architecture.schedulers) + 2),
-        np.zeros(SIZE, dtype=np.int64),
-        np.zeros(int(length_s // SAMPLE_S) + 1),
+
+
+def measure_cell(
+    run: CellRun, architecture: Architecture, length_s: float, useful: I64 | None = None
+) -> CellResult:
+    """Return the figures of a run.
+
+    Parameters
+    ----------
+    useful
+        int64[job]: tasks up to which more shorten each job that came, where the run believed
+        something else.
+    """
+    spans = np.clip(length_s - DAY_S * np.arange(run.schedulers.busy_s.shape[1]), 0.0, DAY_S)
+    schedulers = tuple(
+        _scheduler_figures(run.schedulers, one, spans)
+        for one in range(len(architecture.schedulers))
     )
-    machines, jobs, who, log, counts, used = found
-    counts[RANDOM] = 2 * seed + 1
-    fill(machines, _jobs(standing), log, counts)
-    run(machines, jobs, who, _dealt(architecture.schedulers, coming), log, counts, rules, used)
-    return found
-
-
-def _machines(kind: I64, schedulers: int, view: View) -> CellMachines:
-    count = len(kind)
-    offered = (schedulers, count) if view is View.OFFER else (1, 1)
-    zeros = (np.zeros(count, dtype=np.int64) for _ in range(3))
-    return CellMachines(
-        np.full(count, WHOLE, dtype=np.int64),
-        np.full(count, WHOLE, dtype=np.int64),
-        next(zeros),
-        kind,
-        next(zeros),
-        next(zeros),
-        np.zeros(offered, dtype=np.int64),
-        np.zeros(offered, dtype=np.int64),
-    )
-
-
-def _jobs(given: CellJobs) -> CellJobStates:
-    count = len(given.tasks)
-    never = np.full(count, np.nan)
-    zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
-    return CellJobStates(
-        given.arrival_s, given.length_s, given.type, given.cores, given.memory, given.allowed,
-        given.useful, given.tasks, given.tasks.copy(), given.tasks.copy(),
-        zeros[0], zeros[1], never, never.copy(), zeros[2],
-        np.full(count, -1, dtype=np.int64),
-    )  # fmt: skip
-
-
-def _log(most: int) -> Log:
-    numbers = [np.zeros(most, dtype=np.int64) for _ in range(8)]
-    return Log(np.zeros(most), *numbers)
-
-
-def _schedulers(mix: CellMix, architecture: Architecture, most: int, days: int) -> Schedulers:
-    given = architecture.schedulers
-    count = len(given)
-    bounds = np.zeros(count + 1, dtype=np.int64)
-    bounds[1:] = mix.machines
-    if architecture.view is View.PART:
-        parts = np.cumsum([one.part for one in given])
-        if not math.isclose(parts[-1], 1.0):
-            raise ValueError(f"parts of the machines sum to {parts[-1]:g}, not to 1")
-        bounds[1:] = np.rint(parts * mix.machines)
-    whole = architecture.view is not View.PART
-    begins = np.zeros(count, dtype=np.int64) if whole else bounds[:-1].copy()
-    zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
-    nobody = [np.full(count, -1, dtype=np.int64) for _ in range(3)]
-    return Schedulers(
-        begins,
-        bounds[1:].copy(),
-        np.array([[one.batch.job_s, one.service.job_s] for one in given]),
-        np.array([[one.batch.task_s, one.service.task_s] for one in given]),
-        np.array([round(one.limit * mix.machines * WHOLE) for one in given], dtype=np.int64),
-        zeros[0],
-        zeros[1],
-        nobody[0],
-        nobody[1],
-        nobody[2],
-        zeros[2],
-        np.zeros((count, most), dtype=np.int64),
-        np.zeros((count, most), dtype=np.int64),
-        np.zeros((count, days)),
-        np.zeros((count, days), dtype=np.int64),
-        np.zeros((count, days), dtype=np.int64),
-    )
-
-
-def _dealt(schedulers: Sequence[CellScheduler], jobs: CellJobs) -> I64:
-    """Return int64[job]: the scheduler of each; jobs of a type are dealt in turn."""
-    found = np.zeros(len(jobs.tasks), dtype=np.int64)
-    for type_ in (BATCH, SERVICE):
-        own = np.flatnonzero(jobs.type == type_)
-        takers = [place for place, one in enumerate(schedulers) if type_ in one.types]
-        if len(own) and not takers:
-            raise ValueError(f"no scheduler takes jobs of type {type_}")
-        if takers:
-            found[own] = np.array(takers)[np.arange(len(own)) % len(takers)]
-    return found
+    batch, service = (_type_figures(run, type_, length_s) for type_ in (BATCH, SERVICE))
+    jobs = run.jobs
+    grows = (jobs.useful if useful is None else useful) > jobs.asked
+    lengths = length_parts(jobs.serial, jobs.setup, jobs.workers / jobs.asked)
+    speed_ups = 1.0 / lengths[grows & ~np.isnan(jobs.placed_s)]
+    return CellResult(schedulers, batch, service, run.used, speed_ups)
 
 
 def median_deviation(values: F64) -> tuple[float, float]:
@@ -286,16 +277,22 @@ def _scheduler_figures(who: Schedulers, one: int, spans: F64) -> SchedulerFigure
     return SchedulerFigures(*busy, *conflicts)
 
 
-def _type_figures(jobs: CellJobStates, type_: int, length_s: float) -> TypeFigures:
+def _type_figures(run: CellRun, type_: int, length_s: float) -> TypeFigures:
+    jobs, held = run.jobs, run.log.precedence
     own = jobs.type == type_
-    first, arrival = jobs.first_s[own], jobs.arrival_s[own]
+    first, arrival, placed = jobs.first_s[own], jobs.arrival_s[own], jobs.placed_s[own]
     waits = np.where(np.isnan(first), length_s, first) - arrival
+    until = np.where(np.isnan(placed), length_s, placed) - arrival
     count = int(own.sum())
+    of_type = run.states.type == type_
     return TypeFigures(
         count,
-        int((~np.isnan(jobs.placed_s[own])).sum()),
+        int((~np.isnan(placed)).sum()),
         int(jobs.abandoned[own].sum()),
         int(np.isnan(first).sum()),
         float(waits.mean()) if count else 0.0,
         float(np.quantile(waits, 0.9)) if count else 0.0,
+        float(until.mean()) if count else 0.0,
+        int(held.evictions[of_type].sum()) if len(held.level) else 0,
+        float(held.lost_s[of_type].sum()) if len(held.level) else 0.0,
     )

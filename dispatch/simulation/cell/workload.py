@@ -53,6 +53,9 @@ class JobType:
         Part of the jobs that run faster with more workers than they ask for, up to a multiple of
         them: log-normal, median 5, sigma 1.5 (Omega, section 6: about a fifth, and many more
         activities than workers).
+    serial, setup
+        Of those jobs, the largest part of the length that no worker shortens, and the largest that
+        goes into setting up the workers asked for, and grows with them; uniform from 0.
     """
 
     share: float
@@ -66,6 +69,8 @@ class JobType:
     memory: float = 1.0
     picky: float = 0.0
     mapreduce: float = 0.0
+    serial: float = 0.0
+    setup: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +103,9 @@ class CellMix:
         often = batch.interarrival_s / factor
         return replace(self, batch=replace(batch, interarrival_s=often, share=batch.share * factor))
 
-    def mapreduce(self, part: float = 0.2) -> CellMix:
+    def mapreduce(self, part: float = 0.2, serial: float = 0.0, setup: float = 0.0) -> CellMix:
         """Return the mix with a part of its batch jobs that more workers make faster."""
-        return replace(self, batch=replace(self.batch, mapreduce=part))
+        return replace(self, batch=replace(self.batch, mapreduce=part, serial=serial, setup=setup))
 
     def picky(self, part: float) -> CellMix:
         """Return the mix with constraints on a part of its jobs."""
@@ -150,6 +155,9 @@ class CellJobs(NamedTuple):
         int64[job]: bit k is set where machines of kind k can run it.
     useful
         int64[job]: tasks up to which more of them shorten the job; `tasks` where none does.
+    serial, setup
+        float64[job]: parts of the length that more tasks leave as it is, and that grows with them;
+        the rest is shared by them.
     """
 
     arrival_s: F64
@@ -160,6 +168,8 @@ class CellJobs(NamedTuple):
     memory: I64
     allowed: I64
     useful: I64
+    serial: F64
+    setup: F64
 
 
 def _chosen(jobs: CellJobs, places: I64) -> CellJobs:
@@ -173,10 +183,12 @@ def _chosen(jobs: CellJobs, places: I64) -> CellJobs:
         jobs.memory[places],
         jobs.allowed[places],
         jobs.useful[places],
+        jobs.serial[places],
+        jobs.setup[places],
     )
 
 
-def _joined(one: CellJobs, other: CellJobs) -> CellJobs:
+def joined(one: CellJobs, other: CellJobs) -> CellJobs:
     """Return the jobs of both."""
     return CellJobs(
         np.concatenate([one.arrival_s, other.arrival_s]),
@@ -187,6 +199,8 @@ def _joined(one: CellJobs, other: CellJobs) -> CellJobs:
         np.concatenate([one.memory, other.memory]),
         np.concatenate([one.allowed, other.allowed]),
         np.concatenate([one.useful, other.useful]),
+        np.concatenate([one.serial, other.serial]),
+        np.concatenate([one.setup, other.setup]),
     )
 
 
@@ -198,8 +212,18 @@ def draw_jobs(mix: CellMix, length_s: float, seed: int) -> tuple[CellJobs, CellJ
     """
     rng = np.random.default_rng(seed)
     parts = [_arrivals(mix, type_, length_s, rng) for type_ in (BATCH, SERVICE)]
-    joined = _joined(*parts)
-    return _standing(mix, rng), _chosen(joined, np.argsort(joined.arrival_s, kind="stable"))
+    both = joined(*parts)
+    coming = _chosen(both, np.argsort(both.arrival_s, kind="stable"))
+    return _standing(mix, rng), _with_overheads(mix, coming, seed)
+
+
+def _with_overheads(mix: CellMix, jobs: CellJobs, seed: int) -> CellJobs:
+    """Return the jobs with the parts of their lengths that workers do not share."""
+    rng = np.random.default_rng([seed, 1])
+    grows = jobs.useful > jobs.tasks
+    serial = np.where(grows, rng.uniform(0.0, mix.batch.serial, len(grows)), 0.0)
+    setup = np.where(grows, rng.uniform(0.0, mix.batch.setup, len(grows)), 0.0)
+    return jobs._replace(serial=serial, setup=setup)
 
 
 def _type_of(mix: CellMix, type_: int) -> JobType:
@@ -254,7 +278,10 @@ def _described(
     grows = rng.uniform(size=count) < job.mapreduce
     most = np.minimum(np.ceil(tasks * np.maximum(multiple, 1.0)), MOST_WORKERS).astype(np.int64)
     useful = np.where(grows, np.maximum(tasks, most), tasks)
-    return CellJobs(arrival, length, types, tasks, cores, memory, allowed, useful)
+    shared = np.zeros(count)
+    return CellJobs(
+        arrival, length, types, tasks, cores, memory, allowed, useful, shared, shared.copy()
+    )
 
 
 def _standing(mix: CellMix, rng: np.random.Generator) -> CellJobs:
@@ -271,4 +298,4 @@ def _standing(mix: CellMix, rng: np.random.Generator) -> CellJobs:
         count = int(np.searchsorted(held, wanted, side="right"))
         met = _chosen(met, np.arange(count))
         parts.append(met._replace(length_s=met.length_s * rng.uniform(size=count)))
-    return _joined(*parts)
+    return joined(*parts)

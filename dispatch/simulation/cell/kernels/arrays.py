@@ -21,7 +21,9 @@ CLAIMS = 1  # entries of the claims of transactions
 TRANSACTIONS = 2
 ALLOCATOR = 3  # 1 while the allocator makes an offer
 RANDOM = 4  # state of the random numbers, never 0
-SIZE = 5
+ARRIVED = 5  # jobs that came
+SAMPLED = 6  # samples that were taken
+SIZE = 7
 
 
 class CellMachines(NamedTuple):
@@ -56,6 +58,10 @@ class CellJobStates(NamedTuple):
 
     Attributes
     ----------
+    arrival_s
+        float64[job]: inf for jobs that stand at the start.
+    scheduler
+        int64[job]: who decides about it, or -1 where nobody ever does.
     useful, asked, workers
         int64[job]: tasks up to which more shorten it; tasks asked for; tasks that it got at once.
     left, attempts, conflicts
@@ -74,6 +80,9 @@ class CellJobStates(NamedTuple):
     cores: I64
     memory: I64
     allowed: I64
+    serial: F64
+    setup: F64
+    scheduler: I64
     useful: I64
     asked: I64
     workers: I64
@@ -130,6 +139,40 @@ class Schedulers(NamedTuple):
     successes: I64
 
 
+class Precedence(NamedTuple):
+    """Which claims may be evicted for which jobs, and which were; empty where none may.
+
+    Attributes
+    ----------
+    level
+        int64[job]: its precedence, from 0; a job may evict tasks of lower levels.
+    held_cores, held_memory
+        int64[level, machine]: what the tasks of each level hold.
+    newest
+        int64[machine]: its newest claim, or -1.
+    older, newer
+        int64[claim]: the claims of the same machine beside it, or -1.
+    transaction
+        int64[claim]: which made it.
+    evictor, evicted_s
+        int64[claim], float64[claim]: the job for which it was evicted, or -1, and when.
+    evictions, lost_s
+        int64[job], float64[job]: how many of its tasks were evicted, and the seconds they had run.
+    """
+
+    level: I64
+    held_cores: I64
+    held_memory: I64
+    newest: I64
+    older: I64
+    newer: I64
+    transaction: I64
+    evictor: I64
+    evicted_s: F64
+    evictions: I64
+    lost_s: F64
+
+
 class Log(NamedTuple):
     """Events to come, and what runs.
 
@@ -139,8 +182,12 @@ class Log(NamedTuple):
         float64, int64, int64[event]: a heap by time.
     first, tasks, cores, memory, owner
         int64[transaction]: its claims, one a task; what each takes; the scheduler, -1 at the start.
+    job, begin_s, end_s
+        int64, float64, float64[transaction]: of which job, when its tasks began, when they end.
     claim
         int64[claim]: machine.
+    precedence
+        Who may evict whom.
     """
 
     time: F64
@@ -151,7 +198,11 @@ class Log(NamedTuple):
     cores: I64
     memory: I64
     owner: I64
+    job: I64
+    begin_s: F64
+    end_s: F64
     claim: I64
+    precedence: Precedence
 
 
 class Rules(NamedTuple):

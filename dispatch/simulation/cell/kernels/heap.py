@@ -1,4 +1,7 @@
-"""A binary heap of events by time; ties go by their kind, so that what ends is free at once."""
+"""A binary heap of events by time.
+
+Ties go by their kind, so that what ends is free at once, and then by scheduler or transaction.
+"""
 
 # mypy: disable-error-code="no-any-return"
 
@@ -12,7 +15,9 @@ from dispatch.simulation.cell.kernels.compiled import inner
 def _before(log: Log, one: int, other: int) -> bool:
     if log.time[one] != log.time[other]:
         return log.time[one] < log.time[other]
-    return log.what[one] < log.what[other]
+    if log.what[one] != log.what[other]:
+        return log.what[one] < log.what[other]
+    return log.which[one] < log.which[other]
 
 
 @inner

@@ -8,6 +8,7 @@ import numpy as np
 
 from dispatch.simulation.cell.kernels.arrays import (
     ALLOCATOR,
+    ARRIVED,
     CLAIMS,
     DECIDED,
     END,
@@ -15,6 +16,7 @@ from dispatch.simulation.cell.kernels.arrays import (
     F64,
     I64,
     OFFERED,
+    SAMPLED,
     CellJobStates,
     CellMachines,
     Log,
@@ -24,6 +26,7 @@ from dispatch.simulation.cell.kernels.arrays import (
 from dispatch.simulation.cell.kernels.compiled import entry, inner
 from dispatch.simulation.cell.kernels.heap import pop, push
 from dispatch.simulation.cell.kernels.placement import choose, find
+from dispatch.simulation.cell.kernels.queues import append, prepend
 from dispatch.simulation.cell.kernels.transactions import claim, commit, keep, release
 
 _DAY_S = 86_400.0
@@ -31,9 +34,11 @@ _DAY_S = 86_400.0
 
 @entry
 def fill(machines: CellMachines, jobs: CellJobStates, log: Log, counts: I64) -> None:
-    """Place the jobs that stand at the start, as far as there is room."""
+    """Place the jobs that stand at the start, as far as there is room; the rest is forgotten."""
     bounds = (0, machines.cores.size)
     for job in range(jobs.left.size):
+        if jobs.arrival_s[job] < np.inf:
+            continue
         task = np.array([jobs.cores[job], jobs.memory[job], jobs.allowed[job]])
         placed = 0
         while placed < jobs.left[job]:
@@ -45,27 +50,8 @@ def fill(machines: CellMachines, jobs: CellJobStates, log: Log, counts: I64) -> 
             counts[CLAIMS] += 1
             placed += 1
         if placed > 0:
-            keep(log, counts, (task[0], task[1], jobs.length_s[job]), -1, placed, 0.0)
-
-
-@inner
-def _append(who: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
-    """Put a job at the end of a scheduler's queue."""
-    jobs.next[job] = -1
-    if who.head[one] < 0:
-        who.head[one] = job
-    else:
-        jobs.next[who.tail[one]] = job
-    who.tail[one] = job
-
-
-@inner
-def _prepend(who: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
-    """Put a job at the head of a scheduler's queue."""
-    jobs.next[job] = who.head[one]
-    who.head[one] = job
-    if jobs.next[job] < 0:
-        who.tail[one] = job
+            keep(log, counts, (task[0], task[1], jobs.length_s[job]), job, -1, placed, 0.0)
+        jobs.left[job] = 0
 
 
 @inner
@@ -86,7 +72,7 @@ def _begin(
     if np.isnan(jobs.first_s[job]):
         jobs.first_s[job] = now
     jobs.attempts[job] += 1
-    choose(machines, jobs, who, one, rules, counts)
+    choose(machines, jobs, who, log, one, rules, counts)
     kind = jobs.type[job]
     takes = who.job_s[one, kind] + who.task_s[one, kind] * max(jobs.left[job], who.wanted[one])
     _spread_busy(who.busy_s[one], now, min(now + takes, rules.length_s))
@@ -180,9 +166,9 @@ def _finish(
     elif jobs.attempts[job] >= rules.attempts:
         jobs.abandoned[job] = 1
     elif conflict:
-        _prepend(who, jobs, one, job)
+        prepend(who, jobs, one, job)
     else:
-        _append(who, jobs, one, job)
+        append(who, jobs, one, job)
 
 
 @inner
@@ -208,37 +194,36 @@ def run(
     machines: CellMachines,
     jobs: CellJobStates,
     who: Schedulers,
-    dealt: I64,
     log: Log,
     counts: I64,
     rules: Rules,
     used: F64,
-) -> None:
-    """Run until `rules.length_s`.
+) -> bool:
+    """Run until `rules.length_s`, or until the log is full: then return False.
 
     Parameters
     ----------
-    dealt
-        int64[job]: the scheduler of each.
     used
         float64[sample]: part of the cores that is held, each `sample_s`.
     """
-    arrival, sample, now = 0, 0, 0.0
     count = jobs.left.size
+    most = log.claim.size - who.machine.shape[1] - who.job.size - 2
     whole = machines.cores.size * 1000.0
-    while True:
+    while counts[CLAIMS] <= most:
+        arrival = counts[ARRIVED]
         comes = jobs.arrival_s[arrival] if arrival < count else np.inf
         event = log.time[0] if counts[EVENTS] > 0 else np.inf
         now = min(comes, event)
-        while sample < used.size and sample * rules.sample_s <= min(now, rules.length_s):
-            used[sample] = 1.0 - machines.cores.sum() / whole
-            sample += 1
+        until = min(now, rules.length_s)
+        while counts[SAMPLED] < used.size and counts[SAMPLED] * rules.sample_s <= until:
+            used[counts[SAMPLED]] = 1.0 - machines.cores.sum() / whole
+            counts[SAMPLED] += 1
         if now >= rules.length_s:
-            return
+            return True
         if comes < event:
-            one = dealt[arrival]
-            _append(who, jobs, one, arrival)
-            arrival += 1
+            one = jobs.scheduler[arrival]
+            append(who, jobs, one, arrival)
+            counts[ARRIVED] += 1
             _go_on(machines, jobs, who, log, counts, rules, one, now)
             continue
         _, what, which = pop(log, counts)
@@ -249,8 +234,12 @@ def run(
         elif what == DECIDED:
             _finish(machines, jobs, who, log, counts, rules, which, now)
             _go_on(machines, jobs, who, log, counts, rules, which, now)
+            if log.precedence.level.size > 0:  # others may have tasks to place again
+                for other in range(who.job.size):
+                    _go_on(machines, jobs, who, log, counts, rules, other, now)
         else:
             counts[ALLOCATOR] = 0
             _offer(machines, which)
             _begin(machines, jobs, who, log, counts, rules, which, now)
             _ask_allocator(machines, who, log, counts, rules, now)
+    return False

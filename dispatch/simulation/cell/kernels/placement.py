@@ -10,11 +10,13 @@ from dispatch.simulation.cell.kernels.arrays import (
     I64,
     CellJobStates,
     CellMachines,
+    Log,
     Rules,
     Schedulers,
 )
 from dispatch.simulation.cell.kernels.compiled import inner
 from dispatch.simulation.cell.kernels.draws import draw
+from dispatch.simulation.cell.kernels.eviction import level_of, lower
 
 # Numbers of `dispatch.simulation.cell.architecture.Growth`.
 NO_GROWTH = 0
@@ -70,15 +72,55 @@ def _target(machines: CellMachines, jobs: CellJobStates, rules: Rules, job: int)
 
 
 @inner
+def _place(
+    cores: I64,
+    memory: I64,
+    machines: CellMachines,
+    who: Schedulers,
+    one: int,
+    task: I64,
+    counts: I64,
+    span: tuple[int, int],
+) -> int:
+    """Choose machines for the claims of a span in the room that is given; return where it ended."""
+    begin, end = span
+    bounds = (who.begin[one], who.end[one])
+    for count in range(begin, end):
+        machine = find(cores, memory, machines.kind, bounds, task, counts)
+        if machine < 0:
+            return count
+        cores[machine] -= task[0]
+        memory[machine] -= task[1]
+        who.machine[one, count] = machine
+        who.seen[one, count] = machines.changed[machine]
+    return end
+
+
+@inner
+def _room_for(cores: I64, memory: I64, log: Log, level: int) -> tuple[I64, I64]:
+    """Return the room of each machine besides the tasks that a level may not evict."""
+    roomy_cores, roomy_memory = cores.copy(), memory.copy()
+    for machine in range(cores.size):
+        evictable = lower(log, level, machine)
+        roomy_cores[machine] += evictable[0]
+        roomy_memory[machine] += evictable[1]
+    return roomy_cores, roomy_memory
+
+
+@inner
 def choose(
     machines: CellMachines,
     jobs: CellJobStates,
     who: Schedulers,
+    log: Log,
     one: int,
     rules: Rules,
     counts: I64,
 ) -> None:
-    """Choose machines for the tasks that are left of a scheduler's job; the cell stays as it is."""
+    """Choose machines for the tasks that are left of a scheduler's job; the cell stays as it is.
+
+    Free room comes first, then that of tasks which the job may evict.
+    """
     job = who.job[one]
     task = np.array([jobs.cores[job], jobs.memory[job], jobs.allowed[job]])
     cores, memory = machines.cores, machines.memory
@@ -89,17 +131,13 @@ def choose(
         (who.limit[one] - who.held_memory[one]) // task[1],
     )
     wanted = min(_target(machines, jobs, rules, job), max(most, 0))
-    count = 0
-    while count < wanted:
-        machine = find(cores, memory, machines.kind, (who.begin[one], who.end[one]), task, counts)
-        if machine < 0:
-            break
-        cores[machine] -= task[0]
-        memory[machine] -= task[1]
-        who.machine[one, count] = machine
-        who.seen[one, count] = machines.changed[machine]
-        count += 1
-    for claim in range(count):
+    free = _place(cores, memory, machines, who, one, task, counts, (0, wanted))
+    who.wanted[one] = free
+    level = level_of(log, job)
+    if free < wanted and level > 0:
+        roomy_cores, roomy_memory = _room_for(cores, memory, log, level)
+        span = (free, wanted)
+        who.wanted[one] = _place(roomy_cores, roomy_memory, machines, who, one, task, counts, span)
+    for claim in range(free):
         cores[who.machine[one, claim]] += task[0]
         memory[who.machine[one, claim]] += task[1]
-    who.wanted[one] = count

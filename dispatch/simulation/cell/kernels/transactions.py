@@ -16,6 +16,14 @@ from dispatch.simulation.cell.kernels.arrays import (
     Schedulers,
 )
 from dispatch.simulation.cell.kernels.compiled import inner
+from dispatch.simulation.cell.kernels.eviction import (
+    delist,
+    enlist,
+    is_evicted,
+    level_of,
+    lower,
+    make_room,
+)
 from dispatch.simulation.cell.kernels.heap import push
 
 
@@ -28,50 +36,81 @@ def claim(machines: CellMachines, machine: int, cores: int, memory: int) -> None
 
 @inner
 def keep(
-    log: Log, counts: I64, job: tuple[int, int, float], owner: int, placed: int, now: float
+    log: Log,
+    counts: I64,
+    task: tuple[int, int, float],
+    job: int,
+    owner: int,
+    placed: int,
+    now: float,
 ) -> None:
     """Note the newest `placed` claims as one transaction, and when its tasks end.
 
     Parameters
     ----------
-    job
-        Cores, memory and length of its tasks.
+    task
+        Cores, memory and length of each of its tasks.
     """
     number = counts[TRANSACTIONS]
     counts[TRANSACTIONS] += 1
     log.first[number], log.tasks[number] = counts[CLAIMS] - placed, placed
-    log.cores[number], log.memory[number], log.owner[number] = job[0], job[1], owner
-    push(log, counts, now + job[2], END, number)
+    log.cores[number], log.memory[number], log.owner[number] = task[0], task[1], owner
+    log.job[number], log.begin_s[number], log.end_s[number] = job, now, now + task[2]
+    enlist(log, number)
+    push(log, counts, now + task[2], END, number)
 
 
 @inner
 def release(machines: CellMachines, who: Schedulers, log: Log, number: int) -> None:
-    """Give back what a transaction's tasks held."""
+    """Give back what those of a transaction's tasks held that were not evicted."""
     cores, memory, owner = log.cores[number], log.memory[number], log.owner[number]
+    ended = 0
     for place in range(log.first[number], log.first[number] + log.tasks[number]):
+        if is_evicted(log, place):
+            continue
+        ended += 1
+        delist(log, place)
         machine = log.claim[place]
         machines.cores[machine] += cores
         machines.memory[machine] += memory
         machines.changed[machine] += 1
     if owner >= 0:
-        who.held_cores[owner] -= cores * log.tasks[number]
-        who.held_memory[owner] -= memory * log.tasks[number]
+        who.held_cores[owner] -= cores * ended
+        who.held_memory[owner] -= memory * ended
 
 
 @inner
 def _fits(
     machines: CellMachines,
     who: Schedulers,
+    log: Log,
     one: int,
     place: int,
-    demand: tuple[int, int],
+    demand: tuple[int, int, int],
     coarse: int,
 ) -> bool:
-    """Return whether a claim meets no conflict."""
+    """Return whether a claim meets no conflict.
+
+    Parameters
+    ----------
+    demand
+        Cores and memory of its task, and its level.
+    """
     machine = who.machine[one, place]
     if coarse and machines.changed[machine] != who.seen[one, place]:
         return False
-    return machines.cores[machine] >= demand[0] and machines.memory[machine] >= demand[1]
+    cores, memory = lower(log, demand[2], machine)
+    cores += machines.cores[machine]
+    memory += machines.memory[machine]
+    return cores >= demand[0] and memory >= demand[1]
+
+
+@inner
+def _growth_factor(jobs: CellJobStates, job: int, workers: int) -> float:
+    """Return how much of its length a job takes with more workers than it asked for."""
+    more = workers / jobs.asked[job]
+    shared = 1.0 - jobs.serial[job] - jobs.setup[job]
+    return jobs.serial[job] + shared / more + jobs.setup[job] * more
 
 
 @inner
@@ -88,13 +127,14 @@ def commit(
     """Take a scheduler's claims; return how many tasks were placed, and whether any met a conflict.
 
     All that is taken changes its machines once, after the last claim was judged: claims of one
-    transaction do not conflict with each other.
+    transaction do not conflict with each other. Until then a machine from which tasks will be
+    evicted holds more than it can.
     """
     job, wanted = who.job[one], who.wanted[one]
-    cores, memory = jobs.cores[job], jobs.memory[job]
+    cores, memory, level = jobs.cores[job], jobs.memory[job], level_of(log, job)
     first = counts[CLAIMS]
     for place in range(wanted):
-        if _fits(machines, who, one, place, (cores, memory), rules.coarse):
+        if _fits(machines, who, log, one, place, (cores, memory, level), rules.coarse):
             machine = who.machine[one, place]
             claim(machines, machine, cores, memory)
             log.claim[counts[CLAIMS]] = machine
@@ -108,11 +148,12 @@ def commit(
         return 0, conflict
     for place in range(first, counts[CLAIMS]):
         machines.changed[log.claim[place]] += 1
+        if level > 0:
+            make_room(machines, jobs, who, log, log.claim[place], job, now)
     if placed > 0:
-        length = jobs.length_s[job]
         if placed > jobs.left[job]:  # more workers than were asked for share the same work
-            length *= jobs.left[job] / placed
-        keep(log, counts, (cores, memory, length), one, placed, now)
+            jobs.length_s[job] *= _growth_factor(jobs, job, placed)
+        keep(log, counts, (cores, memory, jobs.length_s[job]), job, one, placed, now)
         who.held_cores[one] += cores * placed
         who.held_memory[one] += memory * placed
     return placed, conflict

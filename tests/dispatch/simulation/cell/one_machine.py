@@ -23,6 +23,14 @@ class _Look:
     changed: int
 
 
+@dataclass(eq=False)
+class _Task:
+    """One claim: its job, and since when it runs."""
+
+    job: int
+    since: float
+
+
 @dataclass
 class OneMachine:
     """The machine, its queues and what became of each job, for schedulers that share it."""
@@ -37,6 +45,8 @@ class OneMachine:
     placed: dict[int, float] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     conflicts: dict[int, int] = field(default_factory=dict)
+    evictions: dict[int, int] = field(default_factory=dict)
+    lost_s: dict[int, float] = field(default_factory=dict)
 
     def run(self) -> OneMachine:
         """Run to the end."""
@@ -44,8 +54,12 @@ class OneMachine:
         self._queues = [deque[int]() for _ in range(count)]
         self._looks: list[_Look | None] = [None] * count
         self._left = self.jobs.tasks.tolist()
-        self._events: list[tuple[float, int, int, int, int]] = []
+        self._events: list[tuple[float, int, int]] = []
+        self._transactions: list[list[_Task]] = []
+        self._running: list[_Task] = []
+        self._length = self.jobs.length_s.tolist()
         arrivals = self._arrivals()
+        self._decider = {job: one for _, one, job in arrivals}
         while True:
             comes = arrivals[0][0] if arrivals else np.inf
             event = self._events[0][0] if self._events else np.inf
@@ -57,14 +71,44 @@ class OneMachine:
                 self._queues[one].append(job)
                 self._begin(one, now)
                 continue
-            _, what, which, job, tasks = heapq.heappop(self._events)
+            _, what, which = heapq.heappop(self._events)
             if what == _END:
-                self.free += tasks * int(self.jobs.cores[job])
-                self.free_memory += tasks * int(self.jobs.memory[job])
-                self.changed += tasks
+                for task in self._transactions[which]:
+                    if task in self._running:
+                        self._stop(task)
             else:
                 self._commit(which, now)
                 self._begin(which, now)
+                for other in range(count):
+                    self._begin(other, now)
+
+    def _stop(self, task: _Task) -> None:
+        self._running.remove(task)
+        self.free += int(self.jobs.cores[task.job])
+        self.free_memory += int(self.jobs.memory[task.job])
+        self.changed += 1
+
+    def _start(self, task: _Task) -> None:
+        self._running.append(task)
+        self.free -= int(self.jobs.cores[task.job])
+        self.free_memory -= int(self.jobs.memory[task.job])
+        self.changed += 1
+
+    def _lower(self, job: int) -> list[_Task]:
+        """Return the tasks that a job may evict, the newest last."""
+        scale = self.architecture.precedence
+        own = scale[self.jobs.type[job]]
+        return [task for task in self._running if scale[self.jobs.type[task.job]] < own]
+
+    def _evict(self, task: _Task, now: float) -> None:
+        self._stop(task)
+        job = task.job
+        self.evictions[job] = self.evictions.get(job, 0) + 1
+        self.lost_s[job] = self.lost_s.get(job, 0.0) + (now - task.since)
+        self._left[job] += 1
+        if self._left[job] == 1:
+            del self.placed[job]
+            self._queues[self._decider[job]].append(job)
 
     def _arrivals(self) -> deque[tuple[float, int, int]]:
         met = {0: 0, 1: 0}
@@ -77,7 +121,10 @@ class OneMachine:
 
     def _room(self, job: int) -> int:
         cores, memory = int(self.jobs.cores[job]), int(self.jobs.memory[job])
-        return min(self.free // cores, self.free_memory // memory)
+        others = self._lower(job)
+        free = self.free + sum(int(self.jobs.cores[task.job]) for task in others)
+        free_memory = self.free_memory + sum(int(self.jobs.memory[task.job]) for task in others)
+        return min(free // cores, free_memory // memory)
 
     def _target(self, job: int) -> int:
         """Return the tasks to place: all that shorten the job, the first time."""
@@ -99,7 +146,7 @@ class OneMachine:
         look = _Look(job, min(self._target(job), self._room(job)), self.changed)
         takes = decision.job_s + decision.task_s * max(self._left[job], look.tasks)
         self._looks[one] = look
-        heapq.heappush(self._events, (now + takes, _DECIDED, one, job, 0))
+        heapq.heappush(self._events, (now + takes, _DECIDED, one))
 
     def _commit(self, one: int, now: float) -> None:
         look, rules = self._looks[one], self.architecture
@@ -113,16 +160,23 @@ class OneMachine:
             taken = 0
         self.conflicts[job] = self.conflicts.get(job, 0) + conflict
         if taken:
-            self.free -= taken * int(self.jobs.cores[job])
-            self.free_memory -= taken * int(self.jobs.memory[job])
-            self.changed += taken
-            length = float(self.jobs.length_s[job])
             if taken > self._left[job]:
-                length *= self._left[job] / taken
-            end = now + length
-            heapq.heappush(self._events, (end, _END, -1, job, taken))
+                self._length[job] *= self._growth_factor(job, taken)
+            tasks = [_Task(job, now) for _ in range(taken)]
+            for task in tasks:
+                self._start(task)
+            while min(self.free, self.free_memory) < 0:
+                self._evict(self._lower(job)[-1], now)
+            self._transactions.append(tasks)
+            end = now + self._length[job]
+            heapq.heappush(self._events, (end, _END, len(self._transactions) - 1))
         self._left[job] = max(0, self._left[job] - taken)
         if self._left[job] == 0:
             self.placed[job] = now
         elif self.attempts[job] < rules.attempts:
             (self._queues[one].appendleft if conflict else self._queues[one].append)(job)
+
+    def _growth_factor(self, job: int, workers: int) -> float:
+        more = workers / int(self.jobs.tasks[job])
+        serial, setup = float(self.jobs.serial[job]), float(self.jobs.setup[job])
+        return serial + (1.0 - serial - setup) / more + setup * more

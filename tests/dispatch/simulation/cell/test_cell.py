@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dispatch.simulation.cell.architecture import (
     Architecture,
@@ -56,11 +57,12 @@ def _tiny_jobs(seed: int) -> CellJobs:
     type_ = rng.integers(0, 2, count)
     useful = tasks * rng.integers(1, 9, count)
     one_kind = np.ones(count, dtype=np.int64)
-    return CellJobs(arrival, length, type_, tasks, cores, memory, one_kind, useful)
+    serial, setup = rng.uniform(0, 0.3, (2, count))
+    return CellJobs(arrival, length, type_, tasks, cores, memory, one_kind, useful, serial, setup)
 
 
 def _none() -> CellJobs:
-    return CellJobs(*(column[:0] for column in _tiny_jobs(0)))
+    return CellJobs._make(column[:0] for column in _tiny_jobs(0))
 
 
 RULES = st.sampled_from([(False, False), (False, True), (True, False), (True, True)])
@@ -70,15 +72,26 @@ SHARERS = st.sampled_from(
 
 
 GROWTHS = st.sampled_from([Growth.NONE, Growth.MAX_PARALLELISM, Growth.RELATIVE_SIZE])
+PRECEDENCES = st.sampled_from([(0, 0), (0, 1), (3, 1)])
 
 
-@given(seed=st.integers(0, 10_000), architecture=SHARERS, rules=RULES, growth=GROWTHS)
+@given(
+    seed=st.integers(0, 10_000),
+    architecture=SHARERS,
+    rules=RULES,
+    growth=GROWTHS,
+    precedence=PRECEDENCES,
+)
 def test_on_one_machine_it_is_the_plain_model(
-    seed: int, architecture: Architecture, rules: tuple[bool, bool], growth: Growth
+    seed: int,
+    architecture: Architecture,
+    rules: tuple[bool, bool],
+    growth: Growth,
+    precedence: tuple[int, int],
 ) -> None:
-    """Every first attempt, last placement, attempt and conflict of every job is the same."""
+    """Every first attempt, last placement, attempt, conflict and eviction is the same."""
     chosen = architecture.rules(coarse=rules[0], gang=rules[1])
-    chosen = replace(chosen, attempts=7, growth=growth, times=2)
+    chosen = replace(chosen, attempts=7, growth=growth, times=2, precedence=precedence)
     jobs = _tiny_jobs(seed)
     plain = OneMachine(chosen, jobs, 400.0).run()
     found = run_jobs(TINY, chosen, _none(), jobs, 400.0)
@@ -88,6 +101,11 @@ def test_on_one_machine_it_is_the_plain_model(
     assert found.jobs.attempts.tolist() == [plain.attempts.get(j, 0) for j in range(12)]
     assert found.jobs.conflicts.tolist() == [plain.conflicts.get(j, 0) for j in range(12)]
     assert found.machines.cores.tolist() == [plain.free]
+    held = found.log.precedence
+    assert held.evictions.tolist() == [
+        plain.evictions.get(j, 0) for j in range(12) if chosen.evicts
+    ]
+    assert held.lost_s.tolist() == [plain.lost_s.get(j, 0.0) for j in range(12) if chosen.evicts]
 
 
 ARCHITECTURES = (
@@ -98,6 +116,8 @@ ARCHITECTURES = (
     shared_state(SLOW, batches=3),
     shared_state(SLOW).rules(coarse=True, gang=False),
     shared_state(SLOW).rules(coarse=True, gang=True),
+    replace(shared_state(SLOW, batches=3), precedence=(0, 1)),
+    replace(multi_path(SLOW), precedence=(1, 0)),
 )
 
 
@@ -105,6 +125,11 @@ def _run(architecture: Architecture, mix: CellMix = SMALL, seed: int = 1) -> Cel
     busy = mix.busier(2.0)
     length_s = 2 * 3_600.0
     return run_jobs(busy, architecture, *draw_jobs(busy, length_s, seed), length_s, seed)
+
+
+def _not_evicted(found: CellRun) -> NDArray[np.bool_]:
+    evictor = found.log.precedence.evictor
+    return evictor < 0 if len(evictor) else np.ones(len(found.log.claim), dtype=np.bool_)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
@@ -118,7 +143,8 @@ def test_what_is_held_is_what_runs_and_no_machine_holds_too_much(
     held = np.zeros((SMALL.machines, 2), dtype=np.int64)
     for number in runs.tolist():
         places = log.claim[log.first[number] : log.first[number] + log.tasks[number]]
-        np.add.at(held, places, (log.cores[number], log.memory[number]))
+        stays = _not_evicted(found)[log.first[number] : log.first[number] + log.tasks[number]]
+        np.add.at(held, places[stays], (log.cores[number], log.memory[number]))
     assert (found.machines.cores == WHOLE - held[:, 0]).all()
     assert (found.machines.memory == WHOLE - held[:, 1]).all()
     assert min(found.machines.cores.min(), found.machines.memory.min()) >= 0
@@ -127,14 +153,16 @@ def test_what_is_held_is_what_runs_and_no_machine_holds_too_much(
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
 def test_every_task_is_placed_waits_or_was_given_up(architecture: Architecture) -> None:
-    """Placed tasks of a job and those that are left are all of it."""
+    """Placed tasks of the jobs, less those evicted, and those that are left are all of them."""
     found = _run(architecture)
-    placed = np.zeros(len(architecture.schedulers), dtype=np.int64)
-    owners = found.log.owner[: found.counts[TRANSACTIONS]]
-    tasks = found.log.tasks[: found.counts[TRANSACTIONS]]
-    np.add.at(placed, owners[owners >= 0], tasks[owners >= 0])
-    _, coming = draw_jobs(SMALL.busier(2.0), 2 * 3_600.0, 1)
-    assert placed.sum() == coming.tasks.sum() - found.jobs.left.sum()
+    log, count = found.log, found.counts[TRANSACTIONS]
+    placed = np.zeros(len(found.states.left), dtype=np.int64)
+    stay = np.add.reduceat(_not_evicted(found).astype(np.int64), log.first[:count])
+    last = int(log.first[count - 1])
+    stay[-1] = _not_evicted(found)[last : last + log.tasks[count - 1]].sum()
+    np.add.at(placed, log.job[:count], stay)
+    came = slice(0, found.came)
+    assert (placed[came] + found.jobs.left == found.jobs.asked).all()
 
 
 def test_waits_are_those_of_a_queue_with_one_server() -> None:

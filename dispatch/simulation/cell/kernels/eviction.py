@@ -1,0 +1,120 @@
+"""Eviction: a job takes the room of tasks of lower precedence, the newest first (Omega, 3.4)."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import numpy as np
+
+from dispatch.simulation.cell.kernels.arrays import CellJobStates, CellMachines, Log, Schedulers
+from dispatch.simulation.cell.kernels.compiled import inner
+from dispatch.simulation.cell.kernels.queues import append
+
+
+@inner
+def level_of(log: Log, job: int) -> int:
+    """Return the precedence of a job; 0 where nobody may evict."""
+    return log.precedence.level[job] if log.precedence.level.size > 0 else 0
+
+
+@inner
+def lower(log: Log, level: int, machine: int) -> tuple[int, int]:
+    """Return the cores and memory that tasks below a level hold on a machine."""
+    cores, memory = 0, 0
+    for below in range(level):
+        cores += log.precedence.held_cores[below, machine]
+        memory += log.precedence.held_memory[below, machine]
+    return cores, memory
+
+
+@inner
+def enlist(log: Log, number: int) -> None:
+    """Note the claims of a transaction as the newest of their machines."""
+    held = log.precedence
+    if held.level.size == 0:
+        return
+    level = held.level[log.job[number]]
+    for place in range(log.first[number], log.first[number] + log.tasks[number]):
+        machine = log.claim[place]
+        held.held_cores[level, machine] += log.cores[number]
+        held.held_memory[level, machine] += log.memory[number]
+        held.transaction[place] = number
+        held.evictor[place] = -1
+        before = held.newest[machine]
+        held.older[place], held.newer[place] = before, -1
+        if before >= 0:
+            held.newer[before] = place
+        held.newest[machine] = place
+
+
+@inner
+def delist(log: Log, place: int) -> None:
+    """Take a claim from those of its machine."""
+    held = log.precedence
+    if held.level.size == 0:
+        return
+    number, machine = held.transaction[place], log.claim[place]
+    level = held.level[log.job[number]]
+    held.held_cores[level, machine] -= log.cores[number]
+    held.held_memory[level, machine] -= log.memory[number]
+    older, newer = held.older[place], held.newer[place]
+    if older >= 0:
+        held.newer[older] = newer
+    if newer >= 0:
+        held.older[newer] = older
+    else:
+        held.newest[machine] = older
+
+
+@inner
+def is_evicted(log: Log, place: int) -> bool:
+    """Return whether a claim was evicted."""
+    return log.precedence.level.size > 0 and log.precedence.evictor[place] >= 0
+
+
+@inner
+def make_room(
+    machines: CellMachines,
+    jobs: CellJobStates,
+    who: Schedulers,
+    log: Log,
+    machine: int,
+    job: int,
+    now: float,
+) -> None:
+    """Evict tasks below a job's level from a machine until what is held there fits."""
+    held = log.precedence
+    place = held.newest[machine]
+    while machines.cores[machine] < 0 or machines.memory[machine] < 0:
+        older = held.older[place]
+        if held.level[log.job[held.transaction[place]]] < held.level[job]:
+            held.evictor[place], held.evicted_s[place] = job, now
+            _evict(machines, jobs, who, log, place, now)
+        place = older
+
+
+@inner
+def _evict(
+    machines: CellMachines,
+    jobs: CellJobStates,
+    who: Schedulers,
+    log: Log,
+    place: int,
+    now: float,
+) -> None:
+    """End a claim before its time; its task is left to be placed again."""
+    number, machine = log.precedence.transaction[place], log.claim[place]
+    delist(log, place)
+    machines.cores[machine] += log.cores[number]
+    machines.memory[machine] += log.memory[number]
+    machines.changed[machine] += 1
+    owner, job = log.owner[number], log.job[number]
+    if owner >= 0:
+        who.held_cores[owner] -= log.cores[number]
+        who.held_memory[owner] -= log.memory[number]
+    log.precedence.evictions[job] += 1
+    log.precedence.lost_s[job] += now - log.begin_s[number]
+    jobs.left[job] += 1
+    if jobs.left[job] == 1:  # it was placed whole, so it is in no queue
+        jobs.placed_s[job] = np.nan
+        append(who, jobs, jobs.scheduler[job], job)
