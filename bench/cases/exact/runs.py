@@ -10,7 +10,7 @@ from statistics import mean
 
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from dispatch.simulation.spread import spread_of
-from planner.agent import Limits, SolveProgress
+from planner.agent import Limits, SolveProgress, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
@@ -20,6 +20,7 @@ from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of
+from planner.view import PlanView
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,15 @@ class Curve:
 
     def gap_at(self, seconds: float) -> float:
         """Return the proven gap after so many seconds (the end's if it ended before)."""
+        return self._at(seconds).gap
+
+    def value_at(self, seconds: float) -> float:
+        """Return the value of the best plan after so many seconds."""
+        return self._at(seconds).value
+
+    def _at(self, seconds: float) -> SolveProgress:
         known = [one for one in self.news if one.elapsed_s <= seconds] or [self.news[0]]
-        return known[-1].gap
+        return known[-1]
 
     def seconds_to(self, gap: float) -> float | None:
         """Return when the proven gap was first at most `gap`."""
@@ -59,15 +67,20 @@ class Curve:
 
 def run_exact(cluster: Cluster, requests: Sequence[Request], seconds: float, gap: float) -> Curve:
     """Run `exact` on an empty Plan; kernels must be warm (`warm`)."""
-    view = Plan(cluster, cluster.grid()).view()
+    return run_on(Plan(cluster, cluster.grid()).view(), requests, Limits(seconds, gap=gap))
+
+
+def run_on(
+    view: PlanView, requests: Sequence[Request], limits: Limits, agent: SolverAgent = EXACT
+) -> Curve:
+    """Run `exact`, or the same with other settings, on a view; kernels must be warm (`warm`)."""
     greedy = {
         name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.nominal)[0]
         for name in ("gree", "portfolio")
     }
     news: list[SolveProgress] = []
     before, began = _cpu_s(), time.monotonic()
-    limits = Limits(time_s=seconds, gap=gap, news=news.append)
-    results, report = EXACT.solve(requests, view, limits)
+    results, report = agent.solve(requests, view, replace(limits, news=news.append))
     wall, spent = time.monotonic() - began, _cpu_s() - before
     assert [one.placed for one in check_plan(requests, results, view)] == [
         r.placed for r in results

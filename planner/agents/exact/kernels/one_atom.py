@@ -10,9 +10,10 @@ import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import I64, Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.one_block import BlockWindow, FlatBlock, block_start, write_block
-from planner.agents.exact.kernels.search_state import CAP, PLAN, SearchState, X
+from planner.agents.exact.kernels.search_state import CAP, PLAN, ColumnSpan, SearchState, X
 from planner.agents.exact.problem import Forest, FreeRoom
 
+_AHEAD: Final = 32  # columns read at once beyond those of one lease
 _HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of whole leases
 
 
@@ -31,13 +32,21 @@ def take(f: Forest, room: FreeRoom, s: SearchState, v: int, sign: int) -> None:
                     free[t] -= amount
 
 
-@compiled
-def _fill(f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow) -> None:
-    """Write what an atom may hold in multiples, column by column from the near end."""
+@inlined
+def _cap_columns(
+    f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow, part: ColumnSpan
+) -> None:
+    """Write what an atom may hold in multiples, for a part of its columns from the near end.
+
+    Parameters
+    ----------
+    part
+        Columns counted from the near end.
+    """
     lo, hi, late = span
     cap, d, k = s.line[CAP], row[pb.V_DEMAND], row[pb.V_MULTIPLE]
     columns = s.free.shape[1]
-    for i in range(hi - lo):
+    for i in range(part.begin, part.end):
         t = hi - 1 - i if late else lo + i
         most = row[pb.V_MOST] * k
         for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
@@ -50,19 +59,33 @@ def _fill(f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow
                 free, amount = s.free[room.demand_rows[j], at], room.demand_amounts[j]
                 if free < most * amount:
                     most = max(np.int64(0), free // amount)
-        most //= k
+        if k > 1:
+            most //= k
         cap[i] = most if most >= row[pb.V_LEAST] else 0
+        s.line[X, i] = 0
 
 
 @compiled
-def _stack(s: SearchState, row: I64, n: int, top: int) -> Int:
-    """Stack whole leases at most `top` high from the near end; return the work left over."""
+def _stack(
+    f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow, top: int
+) -> tuple[Int, ColumnSpan, Int]:
+    """Stack whole leases at most `top` high from the near end, reading no column before its turn.
+
+    Returns
+    -------
+    tuple
+        The work left over, the columns that hold something (all of them lie inside), and how many
+        columns have been read.
+    """
     cap, x = s.line[CAP], s.line[X]
     lease, least, left = row[pb.V_LEASE], row[pb.V_LEAST], row[pb.V_WORK]
-    for i in range(n):
-        x[i] = 0
-    i = 0
+    n = span.hi - span.lo
+    i = known = begin = end = np.int64(0)
     while i + lease <= n and left >= least * lease:
+        if i + lease > known:
+            ahead = min(n, i + lease + _AHEAD)
+            _cap_columns(f, room, s, row, span, ColumnSpan(known, ahead))
+            known = ahead
         height = min(top, left // lease)
         u = i + lease - 1
         while u >= i and cap[u] - x[u] >= least:
@@ -74,18 +97,43 @@ def _stack(s: SearchState, row: I64, n: int, top: int) -> Int:
         for u in range(i, i + lease):
             x[u] += height
         left -= height * lease
+        if end == 0:
+            begin = i
+        end = i + lease
         i += 1
-    return left
+    return left, ColumnSpan(begin, end), known
 
 
 @compiled
-def _lengthen(s: SearchState, row: I64, n: int, left: int) -> Int:
-    """Raise columns to their neighbours until no work is left: no lease gets shorter by it."""
+def _lengthen(
+    f: Forest,
+    room: FreeRoom,
+    s: SearchState,
+    row: I64,
+    span: BlockWindow,
+    left: int,
+    held: ColumnSpan,
+    known: int,
+) -> tuple[Int, Int]:
+    """Raise columns to their neighbours until no work is left: no lease gets shorter by it.
+
+    Returns
+    -------
+    tuple
+        The work left over, and the column past the last that holds something.
+    """
     cap, x, least = s.line[CAP], s.line[X], row[pb.V_LEAST]
-    moved = True
+    n = span.hi - span.lo
+    begin, end = held
+    moved = end > begin
     while left > 0 and moved:
         moved = False
-        for i in range(n):
+        i = max(np.int64(0), begin - 1)
+        while i < n and i <= end:
+            if i + 1 >= known and known < n:
+                ahead = min(n, known + _AHEAD)
+                _cap_columns(f, room, s, row, span, ColumnSpan(known, ahead))
+                known = ahead
             side = x[i + 1] if i + 1 < n else np.int64(0)
             if i > 0:
                 side = max(side, x[i - 1])
@@ -94,22 +142,31 @@ def _lengthen(s: SearchState, row: I64, n: int, left: int) -> Int:
                 left -= height - x[i]
                 x[i] = height
                 moved = True
+                begin, end = min(begin, i), max(end, i + 1)
                 if left == 0:
-                    return left
-    return left
+                    return left, end
+            i += 1
+    return left, end
 
 
 @compiled
-def _emit(s: SearchState, row: I64, v: int, span: BlockWindow) -> bool:
-    """Write what an atom holds as rows in ascending time; False when there is no room for them."""
+def _emit(s: SearchState, row: I64, v: int, span: BlockWindow, used: int) -> bool:
+    """Write what an atom holds as rows in ascending time; False when there is no room for them.
+
+    Parameters
+    ----------
+    used
+        Columns from the near end past which nothing is held.
+    """
     lo, hi, late = span
     x, n = s.line[X], hi - lo
     at, stop = s.first[v], s.first[v + 1]
-    height, begin = np.int64(0), lo
+    first, last = (hi - used, hi) if late else (lo, lo + used)
+    height, begin = np.int64(0), first
     count = 0
-    for t in range(lo, hi + 1):
+    for t in range(first, last + 1):
         now = np.int64(0)
-        if t < hi:
+        if t < last:
             now = x[n - 1 - (t - lo)] if late else x[t - lo]
         if now == height:
             continue
@@ -181,9 +238,10 @@ def place(f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, 
         return True
     if low and _rectangle(f, room, s, v, span, True):
         return True
-    n = span.hi - span.lo
-    _fill(f, room, s, row, span)
-    left = _stack(s, row, n, row[pb.V_MOST])
-    if left > 0 and _lengthen(s, row, n, left) > 0:
+    left, held, known = _stack(f, room, s, row, span, row[pb.V_MOST])
+    used = held.end
+    if left > 0:
+        left, used = _lengthen(f, room, s, row, span, left, held, known)
+    if left > 0:
         return bool(_rectangle(f, room, s, v, span, False))
-    return bool(_emit(s, row, v, span))
+    return bool(_emit(s, row, v, span, used))
