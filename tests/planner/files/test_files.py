@@ -321,7 +321,7 @@ def test_the_examples_of_the_manual_are_true() -> None:
     text = (Path(__file__).parents[3] / "docs" / "files.md").read_text()
     toml = [tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", text, re.S)]
     cluster = cluster_from_json({**toml[0], **toml[1], **toml[2]})
-    assert (len(cluster.policies), len(cluster.outages)) == (4, 1)
+    assert (len(cluster.policies), len(cluster.outages)) == (6, 1)
     assert set(toml[1]["dispatch"]) == set(DispatchPolicy.__slots__)
     assert cluster.dispatch == DispatchPolicy()
     assert classes_from_json(toml[3])[0].name == "small"

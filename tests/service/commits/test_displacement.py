@@ -17,7 +17,7 @@ from service.cli.client.server import Server
 from service.cli.main import main
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import CLUSTER, Open, Service
-from tests.service.events.test_streams import heard
+from tests.service.event_stream import heard
 
 POLICY = """
 [[policies]]

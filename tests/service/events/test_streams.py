@@ -12,23 +12,7 @@ from service.calls.events.events import filter_of, listen
 from service.events.plan_event import WHOLE, EventPosition
 from service.store import OptimizationRow
 from tests.service.conftest import Open, Service
-
-
-def read_events(text: str) -> list[tuple[str | None, str, dict[str, Any]]]:
-    """Return (id, kind, data) of each event of a stream."""
-    found = []
-    for block in text.split("\n\n"):
-        lines = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
-        if "data" in lines:
-            found.append((lines.get("id"), lines["event"], json.loads(lines["data"])))
-    return found
-
-
-def heard(service: Service, query: str = "", **headers: str) -> list[Any]:
-    """Return what a stream of one second tells."""
-    answer = service.client.get(f"/v1/events?wait=1{query}", headers=headers)
-    assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
-    return read_events(answer.get_data(as_text=True))
+from tests.service.event_stream import heard, read_events
 
 
 def of_kinds(found: list[Any], *kinds: str) -> list[tuple[str, str]]:

@@ -5,23 +5,11 @@ A demo that is killed cannot end what it has started.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
+from service.cli.client.demo.serving import serve_day
 from service.processes import end_with_parent
-
-
-def command_of(kind: str, *arguments: str) -> list[str]:
-    """Return what starts a part of this process's demo.
-
-    Parameters
-    ----------
-    kind
-        ``server`` (a folder and a port follow) or ``executor`` (options of `agenda executor`).
-    """
-    module = "service.cli.client.demo.part"
-    return [sys.executable, "-m", module, str(os.getpid()), kind, *arguments]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -29,8 +17,6 @@ def main(arguments: Sequence[str]) -> None:
     parent, kind, *rest = arguments
     end_with_parent(int(parent))
     if kind == "server":
-        from service.cli.client.demo.serving import serve_day
-
         serve_day(*rest)
     else:
         from service.cli.client.executor.command import executor
