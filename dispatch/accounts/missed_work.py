@@ -4,25 +4,24 @@ The invariant is: of an execution that draws on its atoms alone, and is not over
 what the reservation holds before now is one that the execution ran through, or one that it came too
 late for. So what was asked less what the past holds is what is still to run, and the Plan owes it.
 Whatever breaks it (no server led while a slot passed, a start that came late, work that began anew
-because its machine was lost) is the same: the stretch is taken out of the past (`Degrade` with the
-cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it does for
-lost machines; where that holds it no more, the reservation fails and its owner is told.
+because its machine was lost) is the same: the stretch is taken out (`Degrade` with the cause
+`MISSED`), and the adapter plans what is owed in what is left of the window, as it does for lost
+machines; where that holds it no more, the reservation fails and its owner is told.
 
-A stretch is time held in a row. It is missed when the work lacked machines for a tenth of it, and
-for five seconds, the grace of stops; in one that goes on, what has passed is taken out and the rest
-stays. Recurrences are left alone: a run has a time of its own. What came too late is not owed:
-where an application is submitted after its stretch began, or asks for more than the reservation
-holds.
+A stretch is missed when the work lacked machines for a tenth of it, and for five seconds, the grace
+of stops. One that goes on is judged while its window has time for another lease; after that it is
+all that the work can have, and is judged when it is over. Recurrences are left alone: a run has a
+time of its own. What came too late is not owed: where an application is submitted after its stretch
+began, or asks for more than the reservation holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import numpy as np
-
+from dispatch.accounts.stretches import Cut, Stretch, missed_part, stretches_of, without
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
@@ -30,14 +29,11 @@ from planner.explain import time_text
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Degrade
 from planner.plan.records.reservation_records import MISSED
-from planner.reservations.reservation import AtomAllocation, Holding, Rows
-from planner.reservations.rows import add_up, subtract
+from planner.replanning.commitment import commitment_of
+from planner.reservations.reservation import Holding
 from planner.reservations.state import State, Transition, may
 from rdl.time_grid import TimeGrid
-
-#: What part of a stretch, and how long at least, work may lack its machines: less is late.
-_SHARE: Final = 10
-_LEAST_MS: Final = 5_000
+from rdl.work_graph import END, LEASE
 
 #: How long a change that the Plan did not take is not asked for again.
 _PAUSE_MS: Final = 10_000
@@ -51,20 +47,6 @@ class _Stay(NamedTuple):
 
     start_ms: int
     until_ms: int
-
-
-class _Stretch(NamedTuple):
-    """Time that an atom holds in a row, in ms from the origin."""
-
-    path: str
-    start_ms: int
-    end_ms: int
-
-    @property
-    def tolerance_ms(self) -> int:
-        """For how long its work may lack machines."""
-        length_ms = self.end_ms - self.start_ms
-        return min(length_ms, max(_LEAST_MS, length_ms // _SHARE))
 
 
 @dataclass(slots=True)
@@ -138,21 +120,22 @@ class MissedWork:
         holding = plan.table.holding(number)
         if any("@" in atom.path for atom in holding.atoms):
             return None
-        gone: list[tuple[_Stretch, int]] = []
+        missed: list[tuple[Stretch, int]] = []
         for atom in holding.atoms:
             users = [one for one in fellows if _draws_on(one, atom.path)]
-            for stretch in _stretches(atom, plan.grid, plan.now) if users else ():
+            for stretch in stretches_of(atom, plan.grid, plan.now) if users else ():
                 until_ms = self._missed_until(stretch, users, plan)
-                if until_ms is not None and _would_fit(users[0], holding, plan.grid, stretch):
-                    gone.append((stretch, until_ms))
+                if until_ms is not None and _would_fit(users[0], holding, stretch):
+                    missed.append((stretch, until_ms))
         name = plan.table.id_of(number)
-        gone = [one for one in gone if not self._has_ended(name, one[0].path)]
-        kept = _without(holding, gone, plan.grid)
-        if not gone or kept is None:
+        missed = [one for one in missed if not self._has_ended(name, one[0].path)]
+        cuts = _cuts(plan, number, [stretch for stretch, _ in missed])
+        if not cuts:
             return None
+        told = [one for one in missed if any(cut[:2] == one[0][:2] for cut in cuts)]
         revision = int(plan.table.meta[number]["revision"])
-        reason = _reason(gone, plan.grid)
-        return Degrade(name, revision, kept, reason, cause=MISSED)
+        reason = _reason(told, plan.grid)
+        return Degrade(name, revision, without(holding, cuts), reason, cause=MISSED)
 
     def _has_ended(self, reservation: str, path: str) -> bool:
         """Return whether an execution that drew on an atom is over."""
@@ -163,9 +146,7 @@ class MissedWork:
         atoms = self._ended.get(reservation, ())
         return any(atom is None or names_atom(path, atom) for atom in atoms)
 
-    def _missed_until(
-        self, stretch: _Stretch, users: Iterable[Execution], plan: Plan
-    ) -> int | None:
+    def _missed_until(self, stretch: Stretch, users: Iterable[Execution], plan: Plan) -> int | None:
         """Return until when a stretch is missed, in ms; None where anybody had what it promises."""
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
         until_ms = stretch.end_ms
@@ -178,9 +159,9 @@ class MissedWork:
             until_ms = min(until_ms, here_ms)
             if until_ms - max(stretch.start_ms, execution.submitted_ms) < late_ms:
                 return None
-        return now_ms if stretch.end_ms <= now_ms else until_ms
+        return until_ms
 
-    def _has_used(self, execution: Execution, stretch: _Stretch) -> bool:
+    def _has_used(self, execution: Execution, stretch: Stretch) -> bool:
         late_ms = stretch.tolerance_ms
         return any(
             stay.start_ms < stretch.start_ms + late_ms and stay.until_ms > stretch.end_ms - late_ms
@@ -203,22 +184,36 @@ def _draws_on(execution: Execution, path: str) -> bool:
     return atom is None or names_atom(path, atom)
 
 
-def _stretches(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[_Stretch]:
-    """Yield the time that an atom holds in a row, as far as that has begun before step `now`."""
-    start = end = -1
-    for first, last, _ in atom.rows.tolist():
-        if first != end:
-            if end > start:
-                yield _Stretch(atom.path, grid.ms(start), grid.ms(end))
-            start = first
-        end = last
-        if start >= now:
-            return
-    if end > start:
-        yield _Stretch(atom.path, grid.ms(start), grid.ms(end))
+def _cuts(plan: Plan, number: int, missed: Iterable[Stretch]) -> list[Cut]:
+    """Return what is to be taken out of a reservation of stretches that were missed."""
+    numbers: dict[str, tuple[int, int]] = {}
+    found: list[Cut] = []
+    for stretch in missed:
+        if stretch.end > plan.now and not numbers:
+            numbers = _lease_and_end(plan, number)
+        lease, window_end = numbers.get(stretch.path, (1, 0))
+        cut = missed_part(stretch, plan.now, lease, window_end)
+        if cut is not None:
+            found.append(cut)
+    return found
 
 
-def _would_fit(execution: Execution, holding: Holding, grid: TimeGrid, stretch: _Stretch) -> bool:
+def _lease_and_end(plan: Plan, number: int) -> dict[str, tuple[int, int]]:
+    """Return the lease and the end of the window of every atom, in steps; none without a plan."""
+    request = commitment_of(plan, number).request
+    if request is None:
+        return {}
+    graph = request.graph
+    return {
+        graph.paths[atom]: (
+            max(1, int(graph.vertices[atom, LEASE])),
+            int(graph.vertices[atom, END]),
+        )
+        for atom in graph.atoms.tolist()
+    }
+
+
+def _would_fit(execution: Execution, holding: Holding, stretch: Stretch) -> bool:
     """Return whether an execution's cores ask for no more than is held at once in a stretch."""
     asked: dict[str, int] = {}
     for part in execution.parts:
@@ -230,56 +225,15 @@ def _would_fit(execution: Execution, holding: Holding, grid: TimeGrid, stretch: 
     there: dict[str, int] = {}
     for atom in holding.atoms:
         if _draws_on(execution, atom.path):
-            bundles = _most_bundles(atom.rows, grid, stretch)
+            here = atom.rows[(atom.rows[:, 0] < stretch.end) & (atom.rows[:, 1] > stretch.start)]
+            bundles = int(here[:, 2].max()) if len(here) else 0
             for name, amount in atom.bundle.items():
                 there[name] = there.get(name, 0) + amount * bundles
     return bool(asked) and all(amount <= there.get(name, 0) for name, amount in asked.items())
 
 
-def _most_bundles(rows: Rows, grid: TimeGrid, stretch: _Stretch) -> int:
-    """Return the most bundles held at once in a stretch."""
-    here = rows[
-        (rows[:, 0] < grid.ceil(stretch.end_ms)) & (rows[:, 1] > grid.floor(stretch.start_ms))
-    ]
-    return int(here[:, 2].max()) if len(here) else 0
-
-
-def _without(
-    holding: Holding, gone: Iterable[tuple[_Stretch, int]], grid: TimeGrid
-) -> Holding | None:
-    """Return a holding without what stretches hold until an instant; None where that is nothing.
-
-    Machines are left out: the Plan keeps those of what stays.
-    """
-    cuts: dict[str, list[tuple[int, int]]] = {}
-    for stretch, until_ms in gone:
-        start, end = grid.floor(stretch.start_ms), grid.floor(min(until_ms, stretch.end_ms))
-        if start < end:
-            cuts.setdefault(stretch.path, []).append((start, end))
-    if not cuts:
-        return None
-    atoms = [
-        replace(atom, rows=_cut(atom.rows, cuts.get(atom.path, [])), slots=None)
-        for atom in holding.atoms
-    ]
-    left = tuple(atom for atom in atoms if len(atom.rows))
-    finish = max((int(atom.rows[-1, 1]) for atom in left), default=holding.begin)
-    return Holding(left, holding.begin, finish)
-
-
-def _cut(rows: Rows, cuts: Iterable[tuple[int, int]]) -> Rows:
-    for start, end in cuts:
-        inside = rows[(rows[:, 1] > start) & (rows[:, 0] < end)].copy()
-        inside[:, :2] = np.clip(inside[:, :2], start, end)
-        rows = add_up(subtract(rows, inside))
-    return rows
-
-
-def _reason(gone: list[tuple[_Stretch, int]], grid: TimeGrid) -> str:
+def _reason(missed: list[tuple[Stretch, int]], grid: TimeGrid) -> str:
     """Return what its owner is told."""
-    first, last = (
-        min(one.start_ms for one, _ in gone),
-        max(min(until, one.end_ms) for one, until in gone),
-    )
-    start, end = time_text(grid.floor(first), grid), time_text(grid.floor(last), grid)
+    start = time_text(min(one.start for one, _ in missed), grid)
+    end = time_text(grid.floor(max(until_ms for _, until_ms in missed)), grid)
     return f"its work had no machines from {start} to {end}, and is owed that time again"

@@ -560,6 +560,10 @@ class ReservationTable:
         """Return the number an agent's name is kept under."""
         return self._names.number(name)
 
+    def agent_of(self, number: int) -> str:
+        """Return the name of the agent that placed a reservation."""
+        return str(self._names.values[int(self.meta[number]["agent"])])
+
     def ids(self) -> Iterator[str]:
         """Yield all ids in order of admission."""
         return iter(self._ids)

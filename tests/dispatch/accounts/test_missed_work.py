@@ -87,27 +87,34 @@ def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
     assert seen.world.plan.table.state(0) is State.FAILED
 
 
-def test_a_start_that_comes_late_keeps_what_is_left_of_its_slot() -> None:
-    """Back after 8 of 20 s: what passed is taken out, and twenty whole seconds are held again."""
-    seen = _Following()
-    seen.join()
-    seen.at(8, adapt=False)
-    assert seen.rows == {"0": [[8, 20, 2]]}
-    assert seen.world.plan.table.state(0) is State.DEGRADED
-    seen.world.tick(9)
-    adapt_now(seen.world.plan)
-    ((start, end, _),) = seen.rows["0"]
-    assert (start >= 8, end - start) == (True, 20)
-
-
-def test_what_runs_since_it_came_late_goes_on_until_its_lease_is_whole() -> None:
-    """It runs from 8 s on: its slot then lasts to 28 s, where it stands."""
+def test_a_slot_that_goes_on_is_given_up_for_a_whole_one_while_there_is_time() -> None:
+    """Back after 8 of 20 s: twenty whole seconds are held again, at once where that is early."""
     seen = _Following(placed=True)
     seen.join()
     seen.at(8, adapt=False)
-    commit(seen.world.plan, Advance(10))
+    assert seen.rows == {}
+    assert seen.world.plan.table.state(0) is State.DEGRADED
     adapt_now(seen.world.plan)
     assert seen.rows == {"0": [[8, 28, 2]]}
+
+
+def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
+    """Of 25 s 17 are left: its work runs in what is left of it; that it was late is told after."""
+    seen = _Following("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 25)")
+    seen.join()
+    assert seen.at(8) == []
+    assert seen.world.covered() == {("a", "m", 0), ("a", "m", 1)}
+    (change,) = seen.at(20)
+    assert "from the origin to 8s from the origin" in change.reason
+    assert seen.world.plan.table.state(0) is State.FAILED
+
+
+def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
+    """Eight seconds late in forty, leases of five: two of them are owed, the others stay."""
+    seen = _Following("window(atom(<1 cpu>, 1, 1, 5, 40), 0, 100)")
+    seen.join(core=1)
+    seen.at(8, adapt=False)
+    assert seen.rows == {"0": [[10, 40, 1]]}
 
 
 def test_a_start_that_is_a_little_late_is_no_miss() -> None:
