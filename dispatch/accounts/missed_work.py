@@ -107,6 +107,8 @@ class MissedWork:
             number = plan.table.number_of(name)
             if number is None or not _may_miss(plan, number):
                 continue
+            if all(_began_with(plan, number, one) for one in fellows):
+                continue
             change = self._change_of(plan, number, fellows)
             if change is not None:
                 self._asked_ms[name] = now_ms
@@ -177,6 +179,12 @@ def _may_miss(plan: Plan, number: int) -> bool:
     if state is not State.COMPLETED:
         return True
     return all(atom.released is None for atom in plan.table.holding(number).atoms)
+
+
+def _began_with(plan: Plan, number: int, execution: Execution) -> bool:
+    """Return whether an execution runs since its reservation began: it has missed nothing."""
+    started_ms, begin = execution.started_ms, int(plan.table.meta[number]["begin"])
+    return started_ms is not None and started_ms < plan.grid.ms(begin + 1)
 
 
 def _draws_on(execution: Execution, path: str) -> bool:
