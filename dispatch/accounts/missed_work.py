@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from dispatch.accounts.stretches import Cut, Stretch, missed_part, stretches_of, without
+from dispatch.accounts.stretches import Cut, HeldStretch, missed_part, stretches_of, without
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
@@ -122,7 +122,7 @@ class MissedWork:
         holding = plan.table.holding(number)
         if any("@" in atom.path for atom in holding.atoms):
             return None
-        missed: list[tuple[Stretch, int]] = []
+        missed: list[tuple[HeldStretch, int]] = []
         for atom in holding.atoms:
             users = [one for one in fellows if _draws_on(one, atom.path)]
             for stretch in stretches_of(atom, plan.grid, plan.now) if users else ():
@@ -148,7 +148,9 @@ class MissedWork:
         atoms = self._ended.get(reservation, ())
         return any(atom is None or names_atom(path, atom) for atom in atoms)
 
-    def _missed_until(self, stretch: Stretch, users: Iterable[Execution], plan: Plan) -> int | None:
+    def _missed_until(
+        self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan
+    ) -> int | None:
         """Return until when a stretch is missed, in ms; None where anybody had what it promises."""
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
         until_ms = stretch.end_ms
@@ -163,7 +165,7 @@ class MissedWork:
                 return None
         return until_ms
 
-    def _has_used(self, execution: Execution, stretch: Stretch) -> bool:
+    def _has_used(self, execution: Execution, stretch: HeldStretch) -> bool:
         late_ms = stretch.tolerance_ms
         return any(
             stay.start_ms < stretch.start_ms + late_ms and stay.until_ms > stretch.end_ms - late_ms
@@ -192,7 +194,7 @@ def _draws_on(execution: Execution, path: str) -> bool:
     return atom is None or names_atom(path, atom)
 
 
-def _cuts(plan: Plan, number: int, missed: Iterable[Stretch]) -> list[Cut]:
+def _cuts(plan: Plan, number: int, missed: Iterable[HeldStretch]) -> list[Cut]:
     """Return what is to be taken out of a reservation of stretches that were missed."""
     numbers: dict[str, tuple[int, int]] = {}
     found: list[Cut] = []
@@ -221,7 +223,7 @@ def _lease_and_end(plan: Plan, number: int) -> dict[str, tuple[int, int]]:
     }
 
 
-def _would_fit(execution: Execution, holding: Holding, stretch: Stretch) -> bool:
+def _would_fit(execution: Execution, holding: Holding, stretch: HeldStretch) -> bool:
     """Return whether an execution's cores ask for no more than is held at once in a stretch."""
     asked: dict[str, int] = {}
     for part in execution.parts:
@@ -240,7 +242,7 @@ def _would_fit(execution: Execution, holding: Holding, stretch: Stretch) -> bool
     return bool(asked) and all(amount <= there.get(name, 0) for name, amount in asked.items())
 
 
-def _reason(missed: list[tuple[Stretch, int]], grid: TimeGrid) -> str:
+def _reason(missed: list[tuple[HeldStretch, int]], grid: TimeGrid) -> str:
     """Return what its owner is told."""
     start = time_text(min(one.start for one, _ in missed), grid)
     end = time_text(grid.floor(max(until_ms for _, until_ms in missed)), grid)

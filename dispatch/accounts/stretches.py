@@ -17,7 +17,7 @@ _SHARE: Final = 10
 _LEAST_MS: Final = 5_000
 
 
-class Stretch(NamedTuple):
+class HeldStretch(NamedTuple):
     """Time that an atom holds in a row, in steps, and in ms from the origin."""
 
     path: str
@@ -41,22 +41,22 @@ class Cut(NamedTuple):
     end: int
 
 
-def stretches_of(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[Stretch]:
+def stretches_of(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[HeldStretch]:
     """Yield the stretches of an atom that does not recur, those that have begun before `now`."""
     start = end = -1
     for first, last, _ in atom.rows.tolist():
         if first != end:
             if end > start:
-                yield Stretch(atom.path, start, end, grid.ms(start), grid.ms(end))
+                yield HeldStretch(atom.path, start, end, grid.ms(start), grid.ms(end))
             if first >= now:
                 return
             start = first
         end = last
     if end > start:
-        yield Stretch(atom.path, start, end, grid.ms(start), grid.ms(end))
+        yield HeldStretch(atom.path, start, end, grid.ms(start), grid.ms(end))
 
 
-def missed_part(stretch: Stretch, now: int, lease: int, window_end: int) -> Cut | None:
+def missed_part(stretch: HeldStretch, now: int, lease: int, window_end: int) -> Cut | None:
     """Return what is taken out of a stretch that was missed until `now`; None: not yet.
 
     All of one that is over. Of one that goes on whole leases, at least up to now, and all where
