@@ -8,11 +8,12 @@ because its machine was lost) is the same: the stretch is taken out (`Degrade` w
 `MISSED`), and the adapter plans what is owed in what is left of the window, as it does for lost
 machines; where that holds it no more, the reservation fails and its owner is told.
 
-A stretch is missed when the work lacked machines for a tenth of it, and for five seconds, the grace
-of stops. One that goes on is judged while its window has time for another lease; after that it is
-all that the work can have, and is judged when it is over. Recurrences are left alone: a run has a
-time of its own. What came too late is not owed: where an application is submitted after its stretch
-began, or asks for more than the reservation holds.
+A stretch is missed when the cores did not run for a tenth of it, and for five seconds, the grace
+of stops; a core that has its machine and is starting does not run. One that goes on is judged while
+its window has time for another lease; after that it is all that the work can have, and is judged
+when it is over. Recurrences are left alone: a run has a time of its own. What came too late is not
+owed: where an application is submitted after its stretch began, or asks for more than the
+reservation holds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Final, NamedTuple
 from dispatch.accounts.stretches import Cut, HeldStretch, missed_part, stretches_of, without
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
+from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
 from planner.explain import time_text
 from planner.plan.plan import Plan
@@ -38,13 +40,23 @@ from rdl.work_graph import END, LEASE
 #: How long a change that the Plan did not take is not asked for again.
 _PAUSE_MS: Final = 10_000
 
+#: Later than every tick.
+_NEVER: Final = 2**62
+
 #: Most stays of an execution that are remembered.
 _STAYS: Final = 8
 
 
 class _Stay(NamedTuple):
-    """When the cores of an execution had machines: from when, and until when that was seen."""
+    """When the cores of an execution ran: from when, and until when that was seen.
 
+    Attributes
+    ----------
+    placed_ms
+        Since when they had the machines on which they ran.
+    """
+
+    placed_ms: int
     start_ms: int
     until_ms: int
 
@@ -67,9 +79,11 @@ class MissedWork:
     _stays: dict[str, list[_Stay]] = field(default_factory=dict)
     _ended: dict[str, set[str | None]] = field(default_factory=dict)
     _asked_ms: dict[str, int] = field(default_factory=dict)
+    _since_ms: int = _NEVER
 
     def observe(self, table: ExecutionTable, now_ms: int) -> None:
-        """Note which executions of reservations have machines now."""
+        """Note which executions of reservations run now."""
+        self._since_ms = min(self._since_ms, now_ms)
         for execution in table:
             name = execution.application.reservation
             if name is None:
@@ -77,19 +91,28 @@ class MissedWork:
             if execution.is_over:
                 self.note_ended(name, execution.application.atom)
                 self._stays.pop(execution.id, None)
-            elif execution.started_ms is not None:
-                self._note_stay(execution.id, _Stay(execution.started_ms, now_ms))
+            elif execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
+                self._note_run(execution.id, execution.started_ms, now_ms)
 
     def note_ended(self, reservation: str, atom: str | None) -> None:
         """Note that an execution of a reservation, or of an atom of it, is over."""
         self._ended.setdefault(reservation, set()).add(atom)
 
-    def _note_stay(self, id_: str, stay: _Stay) -> None:
-        stays = self._stays.setdefault(id_, [])
-        if stays and stays[-1].start_ms == stay.start_ms:
-            stays[-1] = stay
+    def _note_run(self, id_: str, placed_ms: int, now_ms: int) -> None:
+        """Note that an execution runs; one that ran before the first tick began with its place."""
+        known = self._stays.setdefault(id_, [])
+        if known and known[-1].placed_ms == placed_ms:
+            known[-1] = known[-1]._replace(until_ms=now_ms)
         else:
-            stays[:] = [*stays[1 - _STAYS :], stay]
+            start_ms = now_ms if placed_ms >= self._since_ms else placed_ms
+            known[:] = [*known[1 - _STAYS :], _Stay(placed_ms, start_ms, now_ms)]
+
+    def _runs_since(self, execution: Execution) -> int | None:
+        """Return since when the cores of an execution run; None while one of them does not."""
+        stays = self._stays.get(execution.id)
+        if execution.state is not ExecutionState.RUNNING or not stays:
+            return None
+        return stays[-1].start_ms if stays[-1].placed_ms == execution.started_ms else None
 
     def due(self, plan: Plan, table: ExecutionTable, now_ms: int) -> list[Degrade]:
         """Return what is to be taken out of the past of reservations, one change each.
@@ -107,8 +130,10 @@ class MissedWork:
             number = plan.table.number_of(name)
             if number is None or not _may_miss(plan, number):
                 continue
-            if all(_began_with(plan, number, one) for one in fellows):
-                continue
+            begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]) + 1)
+            runs_ms = [self._runs_since(one) for one in fellows]
+            if all(one is not None and one < begin_ms for one in runs_ms):
+                continue  # they run since it began: they have missed nothing
             change = self._change_of(plan, number, fellows)
             if change is not None:
                 self._asked_ms[name] = now_ms
@@ -159,8 +184,8 @@ class MissedWork:
                 execution, stretch
             ):
                 return None
-            here_ms = now_ms if execution.started_ms is None else execution.started_ms
-            until_ms = min(until_ms, here_ms)
+            runs_ms = self._runs_since(execution)
+            until_ms = min(until_ms, now_ms if runs_ms is None else runs_ms)
             if until_ms - max(stretch.start_ms, execution.submitted_ms) < late_ms:
                 return None
         return until_ms
@@ -181,12 +206,6 @@ def _may_miss(plan: Plan, number: int) -> bool:
     if state is not State.COMPLETED:
         return True
     return all(atom.released is None for atom in plan.table.holding(number).atoms)
-
-
-def _began_with(plan: Plan, number: int, execution: Execution) -> bool:
-    """Return whether an execution runs since its reservation began: it has missed nothing."""
-    started_ms, begin = execution.started_ms, int(plan.table.meta[number]["begin"])
-    return started_ms is not None and started_ms < plan.grid.ms(begin + 1)
 
 
 def _draws_on(execution: Execution, path: str) -> bool:
@@ -246,4 +265,4 @@ def _reason(missed: list[tuple[HeldStretch, int]], grid: TimeGrid) -> str:
     """Return what its owner is told."""
     start = time_text(min(one.start for one, _ in missed), grid)
     end = time_text(grid.floor(max(until_ms for _, until_ms in missed)), grid)
-    return f"its work had no machines from {start} to {end}, and is owed that time again"
+    return f"its work did not run from {start} to {end}, and is owed that time again"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dispatch.accounts.missed_work import MissedWork
+from dispatch.backends.in_memory import InMemoryBackend
 from planner.plan.records.changes import Advance, Close, Degrade
 from planner.promise import PromiseLevel
 from planner.reservations.state import State
@@ -83,7 +84,7 @@ def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
     seen = _Following("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 20)")
     seen.join()
     (change,) = seen.at(25)
-    assert "no machines from the origin to 20s from the origin" in change.reason
+    assert "not run from the origin to 20s from the origin" in change.reason
     assert seen.world.plan.table.state(0) is State.FAILED
 
 
@@ -115,6 +116,20 @@ def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
     seen.join(core=1)
     seen.at(8, adapt=False)
     assert seen.rows == {"0": [[10, 40, 1]]}
+
+
+def test_what_is_starting_does_not_run() -> None:
+    """Its machine is there, and it has not begun after six seconds: it is owed all of its slot."""
+    seen = _Following()
+    names = seen.world.pool.names
+    seen.world.backend = InMemoryBackend(names, start_delay_ms=lambda _: 30_000)
+    seen.world.restart()
+    seen.join()
+    assert seen.at(0) == []
+    assert seen.world.held("a") == [2]
+    seen.at(6)
+    ((start, end, _),) = seen.rows["0"]
+    assert (start >= 6, end - start) == (True, 20)
 
 
 def test_a_start_that_is_a_little_late_is_no_miss() -> None:
