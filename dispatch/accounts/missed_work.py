@@ -9,11 +9,11 @@ because its machine was lost) is the same: the stretch is taken out (`Degrade` w
 machines; where that holds it no more, the reservation fails and its owner is told.
 
 A stretch is missed when the cores did not run for a tenth of it, and for five seconds, the grace
-of stops; a core that has its machine and is starting does not run. One that goes on is judged while
-its window has time for another lease; after that it is all that the work can have, and is judged
-when it is over. Recurrences are left alone: a run has a time of its own. What came too late is not
-owed: where an application is submitted after its stretch began, or asks for more than the
-reservation holds.
+of stops; a core that has its machine and is starting does not run. It is judged when it is over.
+One that goes on is judged while its work has no machines and its window has time for another lease:
+what has begun in a slot keeps it. Recurrences are left alone: a run has a time of its own. What
+came too late is not owed: where an application is submitted after its stretch began, or asks for
+more than the reservation holds.
 """
 
 from __future__ import annotations
@@ -183,6 +183,8 @@ class MissedWork:
             if execution.submitted_ms > stretch.start_ms + late_ms or self._has_used(
                 execution, stretch
             ):
+                return None
+            if stretch.end_ms > now_ms and execution.started_ms is not None:
                 return None
             runs_ms = self._runs_since(execution)
             until_ms = min(until_ms, now_ms if runs_ms is None else runs_ms)
