@@ -4,7 +4,7 @@
 - `reservations`: for each production job a reservation of Slurm is asked for, at the first of many
   instants at which Slurm grants it before the deadline, with the flags that Agenda's have.
 - `agenda`: a request to an Agenda server, whose Plan stands in Slurm as reservations.
-- `early`: the same with an agent that plans early (`agenda serve --agent aligned-early`).
+- `early`: the same with an agent that plans early (`agenda serve --agent earliest`).
 
 In the last three, a job whose promise is refused runs as best effort. Best effort is the same plain
 `sbatch` in all.

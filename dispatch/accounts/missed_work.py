@@ -4,67 +4,61 @@ The invariant is: of an execution that draws on its atoms alone, and is not over
 what the reservation holds before now is one that the execution ran through, or one that it came too
 late for. So what was asked less what the past holds is what is still to run, and the Plan owes it.
 Whatever breaks it (no server led while a slot passed, a start that came late, work that began anew
-because its machine was lost) is the same: the stretch is taken out of the past (`Degrade` with the
-cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it does for
-lost machines; where that holds it no more, the reservation fails and its owner is told.
+because its machine was lost) is the same: the stretch is taken out (`Degrade` with the cause
+`MISSED`), and the adapter plans what is owed in what is left of the window, as it does for lost
+machines; where that holds it no more, the reservation fails and its owner is told.
 
-A stretch is time held in a row. It is missed when the work lacked machines for a tenth of it, and
-for five seconds, the grace of stops; in one that goes on, what has passed is taken out and the rest
-stays. Recurrences are left alone: a run has a time of its own. What came too late is not owed:
-where an application is submitted after its stretch began, or asks for more than the reservation
-holds.
+A stretch is missed when the cores did not run for a tenth of it, and for five seconds, the grace
+of stops; a core that has its machine and is starting does not run. It is judged when it is over.
+One that goes on is judged while its work has no machines and its window has time for another lease:
+what has begun in a slot keeps it. Recurrences are left alone: a run has a time of its own. What
+came too late is not owed: where an application is submitted after its stretch began, or asks for
+more than the reservation holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import numpy as np
-
+from dispatch.accounts.stretches import Cut, HeldStretch, missed_part, stretches_of, without
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
+from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
 from planner.explain import time_text
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Degrade
 from planner.plan.records.reservation_records import MISSED
-from planner.reservations.reservation import AtomAllocation, Holding, Rows
-from planner.reservations.rows import add_up, subtract
+from planner.replanning.commitment import commitment_of
+from planner.reservations.reservation import Holding
 from planner.reservations.state import State, Transition, may
 from rdl.time_grid import TimeGrid
-
-#: What part of a stretch, and how long at least, work may lack its machines: less is late.
-_SHARE: Final = 10
-_LEAST_MS: Final = 5_000
+from rdl.work_graph import END, LEASE
 
 #: How long a change that the Plan did not take is not asked for again.
 _PAUSE_MS: Final = 10_000
+
+#: Later than every tick.
+_NEVER: Final = 2**62
 
 #: Most stays of an execution that are remembered.
 _STAYS: Final = 8
 
 
 class _Stay(NamedTuple):
-    """When the cores of an execution had machines: from when, and until when that was seen."""
+    """When the cores of an execution ran: from when, and until when that was seen.
 
+    Attributes
+    ----------
+    placed_ms
+        Since when they had the machines on which they ran.
+    """
+
+    placed_ms: int
     start_ms: int
     until_ms: int
-
-
-class _Stretch(NamedTuple):
-    """Time that an atom holds in a row, in ms from the origin."""
-
-    path: str
-    start_ms: int
-    end_ms: int
-
-    @property
-    def tolerance_ms(self) -> int:
-        """For how long its work may lack machines."""
-        length_ms = self.end_ms - self.start_ms
-        return min(length_ms, max(_LEAST_MS, length_ms // _SHARE))
 
 
 @dataclass(slots=True)
@@ -85,9 +79,11 @@ class MissedWork:
     _stays: dict[str, list[_Stay]] = field(default_factory=dict)
     _ended: dict[str, set[str | None]] = field(default_factory=dict)
     _asked_ms: dict[str, int] = field(default_factory=dict)
+    _since_ms: int = _NEVER
 
     def observe(self, table: ExecutionTable, now_ms: int) -> None:
-        """Note which executions of reservations have machines now."""
+        """Note which executions of reservations run now."""
+        self._since_ms = min(self._since_ms, now_ms)
         for execution in table:
             name = execution.application.reservation
             if name is None:
@@ -95,19 +91,28 @@ class MissedWork:
             if execution.is_over:
                 self.note_ended(name, execution.application.atom)
                 self._stays.pop(execution.id, None)
-            elif execution.started_ms is not None:
-                self._note_stay(execution.id, _Stay(execution.started_ms, now_ms))
+            elif execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
+                self._note_run(execution.id, execution.started_ms, now_ms)
 
     def note_ended(self, reservation: str, atom: str | None) -> None:
         """Note that an execution of a reservation, or of an atom of it, is over."""
         self._ended.setdefault(reservation, set()).add(atom)
 
-    def _note_stay(self, id_: str, stay: _Stay) -> None:
-        stays = self._stays.setdefault(id_, [])
-        if stays and stays[-1].start_ms == stay.start_ms:
-            stays[-1] = stay
+    def _note_run(self, id_: str, placed_ms: int, now_ms: int) -> None:
+        """Note that an execution runs; one that ran before the first tick began with its place."""
+        known = self._stays.setdefault(id_, [])
+        if known and known[-1].placed_ms == placed_ms:
+            known[-1] = known[-1]._replace(until_ms=now_ms)
         else:
-            stays[:] = [*stays[1 - _STAYS :], stay]
+            start_ms = now_ms if placed_ms >= self._since_ms else placed_ms
+            known[:] = [*known[1 - _STAYS :], _Stay(placed_ms, start_ms, now_ms)]
+
+    def _runs_since(self, execution: Execution) -> int | None:
+        """Return since when the cores of an execution run; None while one of them does not."""
+        stays = self._stays.get(execution.id)
+        if execution.state is not ExecutionState.RUNNING or not stays:
+            return None
+        return stays[-1].start_ms if stays[-1].placed_ms == execution.started_ms else None
 
     def due(self, plan: Plan, table: ExecutionTable, now_ms: int) -> list[Degrade]:
         """Return what is to be taken out of the past of reservations, one change each.
@@ -125,6 +130,10 @@ class MissedWork:
             number = plan.table.number_of(name)
             if number is None or not _may_miss(plan, number):
                 continue
+            begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]) + 1)
+            runs_ms = [self._runs_since(one) for one in fellows]
+            if all(one is not None and one < begin_ms for one in runs_ms):
+                continue  # they run since it began: they have missed nothing
             change = self._change_of(plan, number, fellows)
             if change is not None:
                 self._asked_ms[name] = now_ms
@@ -138,21 +147,22 @@ class MissedWork:
         holding = plan.table.holding(number)
         if any("@" in atom.path for atom in holding.atoms):
             return None
-        gone: list[tuple[_Stretch, int]] = []
+        missed: list[tuple[HeldStretch, int]] = []
         for atom in holding.atoms:
             users = [one for one in fellows if _draws_on(one, atom.path)]
-            for stretch in _stretches(atom, plan.grid, plan.now) if users else ():
+            for stretch in stretches_of(atom, plan.grid, plan.now) if users else ():
                 until_ms = self._missed_until(stretch, users, plan)
-                if until_ms is not None and _would_fit(users[0], holding, plan.grid, stretch):
-                    gone.append((stretch, until_ms))
+                if until_ms is not None and _would_fit(users[0], holding, stretch):
+                    missed.append((stretch, until_ms))
         name = plan.table.id_of(number)
-        gone = [one for one in gone if not self._has_ended(name, one[0].path)]
-        kept = _without(holding, gone, plan.grid)
-        if not gone or kept is None:
+        missed = [one for one in missed if not self._has_ended(name, one[0].path)]
+        cuts = _cuts(plan, number, [stretch for stretch, _ in missed])
+        if not cuts:
             return None
+        told = [one for one in missed if any(cut[:2] == one[0][:2] for cut in cuts)]
         revision = int(plan.table.meta[number]["revision"])
-        reason = _reason(gone, plan.grid)
-        return Degrade(name, revision, kept, reason, cause=MISSED)
+        reason = _reason(told, plan.grid)
+        return Degrade(name, revision, without(holding, cuts), reason, cause=MISSED)
 
     def _has_ended(self, reservation: str, path: str) -> bool:
         """Return whether an execution that drew on an atom is over."""
@@ -164,7 +174,7 @@ class MissedWork:
         return any(atom is None or names_atom(path, atom) for atom in atoms)
 
     def _missed_until(
-        self, stretch: _Stretch, users: Iterable[Execution], plan: Plan
+        self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan
     ) -> int | None:
         """Return until when a stretch is missed, in ms; None where anybody had what it promises."""
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
@@ -174,13 +184,15 @@ class MissedWork:
                 execution, stretch
             ):
                 return None
-            here_ms = now_ms if execution.started_ms is None else execution.started_ms
-            until_ms = min(until_ms, here_ms)
+            if stretch.end_ms > now_ms and execution.started_ms is not None:
+                return None
+            runs_ms = self._runs_since(execution)
+            until_ms = min(until_ms, now_ms if runs_ms is None else runs_ms)
             if until_ms - max(stretch.start_ms, execution.submitted_ms) < late_ms:
                 return None
-        return now_ms if stretch.end_ms <= now_ms else until_ms
+        return until_ms
 
-    def _has_used(self, execution: Execution, stretch: _Stretch) -> bool:
+    def _has_used(self, execution: Execution, stretch: HeldStretch) -> bool:
         late_ms = stretch.tolerance_ms
         return any(
             stay.start_ms < stretch.start_ms + late_ms and stay.until_ms > stretch.end_ms - late_ms
@@ -203,22 +215,36 @@ def _draws_on(execution: Execution, path: str) -> bool:
     return atom is None or names_atom(path, atom)
 
 
-def _stretches(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[_Stretch]:
-    """Yield the time that an atom holds in a row, as far as that has begun before step `now`."""
-    start = end = -1
-    for first, last, _ in atom.rows.tolist():
-        if first != end:
-            if end > start:
-                yield _Stretch(atom.path, grid.ms(start), grid.ms(end))
-            start = first
-        end = last
-        if start >= now:
-            return
-    if end > start:
-        yield _Stretch(atom.path, grid.ms(start), grid.ms(end))
+def _cuts(plan: Plan, number: int, missed: Iterable[HeldStretch]) -> list[Cut]:
+    """Return what is to be taken out of a reservation of stretches that were missed."""
+    numbers: dict[str, tuple[int, int]] = {}
+    found: list[Cut] = []
+    for stretch in missed:
+        if stretch.end > plan.now and not numbers:
+            numbers = _lease_and_end(plan, number)
+        lease, window_end = numbers.get(stretch.path, (1, 0))
+        cut = missed_part(stretch, plan.now, lease, window_end)
+        if cut is not None:
+            found.append(cut)
+    return found
 
 
-def _would_fit(execution: Execution, holding: Holding, grid: TimeGrid, stretch: _Stretch) -> bool:
+def _lease_and_end(plan: Plan, number: int) -> dict[str, tuple[int, int]]:
+    """Return the lease and the end of the window of every atom, in steps; none without a plan."""
+    request = commitment_of(plan, number).request
+    if request is None:
+        return {}
+    graph = request.graph
+    return {
+        graph.paths[atom]: (
+            max(1, int(graph.vertices[atom, LEASE])),
+            int(graph.vertices[atom, END]),
+        )
+        for atom in graph.atoms.tolist()
+    }
+
+
+def _would_fit(execution: Execution, holding: Holding, stretch: HeldStretch) -> bool:
     """Return whether an execution's cores ask for no more than is held at once in a stretch."""
     asked: dict[str, int] = {}
     for part in execution.parts:
@@ -230,56 +256,15 @@ def _would_fit(execution: Execution, holding: Holding, grid: TimeGrid, stretch: 
     there: dict[str, int] = {}
     for atom in holding.atoms:
         if _draws_on(execution, atom.path):
-            bundles = _most_bundles(atom.rows, grid, stretch)
+            here = atom.rows[(atom.rows[:, 0] < stretch.end) & (atom.rows[:, 1] > stretch.start)]
+            bundles = int(here[:, 2].max()) if len(here) else 0
             for name, amount in atom.bundle.items():
                 there[name] = there.get(name, 0) + amount * bundles
     return bool(asked) and all(amount <= there.get(name, 0) for name, amount in asked.items())
 
 
-def _most_bundles(rows: Rows, grid: TimeGrid, stretch: _Stretch) -> int:
-    """Return the most bundles held at once in a stretch."""
-    here = rows[
-        (rows[:, 0] < grid.ceil(stretch.end_ms)) & (rows[:, 1] > grid.floor(stretch.start_ms))
-    ]
-    return int(here[:, 2].max()) if len(here) else 0
-
-
-def _without(
-    holding: Holding, gone: Iterable[tuple[_Stretch, int]], grid: TimeGrid
-) -> Holding | None:
-    """Return a holding without what stretches hold until an instant; None where that is nothing.
-
-    Machines are left out: the Plan keeps those of what stays.
-    """
-    cuts: dict[str, list[tuple[int, int]]] = {}
-    for stretch, until_ms in gone:
-        start, end = grid.floor(stretch.start_ms), grid.floor(min(until_ms, stretch.end_ms))
-        if start < end:
-            cuts.setdefault(stretch.path, []).append((start, end))
-    if not cuts:
-        return None
-    atoms = [
-        replace(atom, rows=_cut(atom.rows, cuts.get(atom.path, [])), slots=None)
-        for atom in holding.atoms
-    ]
-    left = tuple(atom for atom in atoms if len(atom.rows))
-    finish = max((int(atom.rows[-1, 1]) for atom in left), default=holding.begin)
-    return Holding(left, holding.begin, finish)
-
-
-def _cut(rows: Rows, cuts: Iterable[tuple[int, int]]) -> Rows:
-    for start, end in cuts:
-        inside = rows[(rows[:, 1] > start) & (rows[:, 0] < end)].copy()
-        inside[:, :2] = np.clip(inside[:, :2], start, end)
-        rows = add_up(subtract(rows, inside))
-    return rows
-
-
-def _reason(gone: list[tuple[_Stretch, int]], grid: TimeGrid) -> str:
+def _reason(missed: list[tuple[HeldStretch, int]], grid: TimeGrid) -> str:
     """Return what its owner is told."""
-    first, last = (
-        min(one.start_ms for one, _ in gone),
-        max(min(until, one.end_ms) for one, until in gone),
-    )
-    start, end = time_text(grid.floor(first), grid), time_text(grid.floor(last), grid)
-    return f"its work had no machines from {start} to {end}, and is owed that time again"
+    start = time_text(min(one.start for one, _ in missed), grid)
+    end = time_text(grid.floor(max(until_ms for _, until_ms in missed)), grid)
+    return f"its work did not run from {start} to {end}, and is owed that time again"

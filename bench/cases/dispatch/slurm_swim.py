@@ -28,7 +28,7 @@ NAME = "slurm_swim"
 COMPRESSION: Final = 15
 AFTER_S: Final = 45
 #: The way, and the agent of its Agenda.
-WAYS: Final = {"priority": None, "reservations": None, "agenda": "gree-l", "early": "aligned-early"}
+WAYS: Final = {"priority": None, "reservations": None, "agenda": "gree-l", "early": "earliest"}
 
 #: Names the folder of a Slurm, as `.ci/slurm` says.
 _SLURM: Final = "AGENDA_SLURM"

@@ -566,6 +566,10 @@ class ReservationTable:
         mine: NDArray[np.bool_] = self._meta.data["agent"] == (-1 if found is None else found)
         return mine
 
+    def agent_of(self, number: int) -> str:
+        """Return the name of the agent that placed a reservation."""
+        return str(self._names.values[int(self.meta[number]["agent"])])
+
     def ids(self) -> Iterator[str]:
         """Yield all ids in order of admission."""
         return iter(self._ids)

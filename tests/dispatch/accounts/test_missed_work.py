@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dispatch.accounts.missed_work import MissedWork
+from dispatch.backends.in_memory import InMemoryBackend
 from planner.plan.records.changes import Advance, Close, Degrade
 from planner.promise import PromiseLevel
 from planner.reservations.state import State
@@ -31,7 +32,6 @@ class _Following:
         request = a_request("r", text).on(cluster)
         plan = a_plan(cluster).placed_by("earliest").holding(request).build()
         self.world, self.missed = World(cluster, plan), MissedWork()
-        self.due: list[Degrade] = []
 
     @property
     def rows(self) -> dict[str, list[list[int]]]:
@@ -48,19 +48,29 @@ class _Following:
     def join(self, name: str = "a", core: int = 2, at_s: int = 0, **more: Any) -> None:
         self.world.submit(an_application(name, core, reservation="r", **more), at_s)
 
-    def at(self, at_s: int, *, adapt: bool = True) -> list[Degrade]:
-        """Move the Plan to an instant and tick there; commit what was missed, and let it adapt."""
-        if at_s > self.world.plan.now:
-            commit(self.world.plan, Advance(at_s))
+    def at(self, at_s: int) -> list[Degrade]:
+        """Tick at an instant, commit what was missed by then, and let the Plan adapt to that."""
+        self._move_to(at_s)
         self.world.tick(at_s)
         self.missed.observe(self.world.table, at_s * 1000)
-        self.due = self.missed.due(self.world.plan, self.world.table, at_s * 1000)
-        for change in self.due:
+        due = self.judge(at_s)
+        if due:
+            adapt_now(self.world.plan)
+            assert validate(plan_json(self.world.plan), cluster=self.world.cluster) == []
+        return due
+
+    def judge(self, at_s: int) -> list[Degrade]:
+        """Commit what was missed by an instant; nothing is dispatched."""
+        self._move_to(at_s)
+        due = self.missed.due(self.world.plan, self.world.table, at_s * 1000)
+        for change in due:
             assert not commit(self.world.plan, change).conflicts
-            if adapt:
-                adapt_now(self.world.plan)
         assert validate(plan_json(self.world.plan), cluster=self.world.cluster) == []
-        return self.due
+        return due
+
+    def _move_to(self, at_s: int) -> None:
+        if at_s > self.world.plan.now:
+            commit(self.world.plan, Advance(at_s))
 
 
 @pytest.mark.parametrize("placed", [False, True])
@@ -83,31 +93,63 @@ def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
     seen = _Following("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 20)")
     seen.join()
     (change,) = seen.at(25)
-    assert "no machines from the origin to 20s from the origin" in change.reason
+    assert "not run from the origin to 20s from the origin" in change.reason
     assert seen.world.plan.table.state(0) is State.FAILED
 
 
-def test_a_start_that_comes_late_keeps_what_is_left_of_its_slot() -> None:
-    """Back after 8 of 20 s: what passed is taken out, and twenty whole seconds are held again."""
-    seen = _Following()
-    seen.join()
-    seen.at(8, adapt=False)
-    assert seen.rows == {"0": [[8, 20, 2]]}
-    assert seen.world.plan.table.state(0) is State.DEGRADED
-    seen.world.tick(9)
-    adapt_now(seen.world.plan)
-    ((start, end, _),) = seen.rows["0"]
-    assert (start >= 8, end - start) == (True, 20)
-
-
-def test_what_runs_since_it_came_late_goes_on_until_its_lease_is_whole() -> None:
-    """It runs from 8 s on: its slot then lasts to 28 s, where it stands."""
+def test_a_slot_that_goes_on_is_given_up_for_a_whole_one_while_there_is_time() -> None:
+    """No machines for 8 of 20 s: twenty whole seconds are held, at once where that is early."""
     seen = _Following(placed=True)
     seen.join()
-    seen.at(8, adapt=False)
-    commit(seen.world.plan, Advance(10))
+    seen.judge(8)
+    assert seen.rows == {}
+    assert seen.world.plan.table.state(0) is State.DEGRADED
     adapt_now(seen.world.plan)
     assert seen.rows == {"0": [[8, 28, 2]]}
+
+
+def test_what_begins_late_in_a_slot_keeps_it_until_it_is_over() -> None:
+    """It runs from 8 s on, under cover; at 20 s it has not ended, and has another slot at once."""
+    seen = _Following(placed=True)
+    seen.join()
+    seen.at(8)
+    assert seen.at(19) == []
+    assert seen.world.covered() == {("a", "m", 0), ("a", "m", 1)}
+    (change,) = seen.at(20)
+    assert "not run from the origin to 8s from the origin" in change.reason
+    assert seen.rows == {"0": [[20, 40, 2]]}
+
+
+def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
+    """Of 25 s 17 are left: it is all that its work can have; that it was missed is told after."""
+    seen = _Following("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 25)")
+    seen.join()
+    seen.judge(8)
+    assert seen.rows == {"0": [[0, 20, 2]]}
+    seen.judge(20)
+    adapt_now(seen.world.plan)
+    assert seen.world.plan.table.state(0) is State.FAILED
+
+
+def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
+    """Eight seconds late in forty, leases of five: two of them are owed, the others stay."""
+    seen = _Following("window(atom(<1 cpu>, 1, 1, 5, 40), 0, 100)")
+    seen.join(core=1)
+    seen.judge(8)
+    assert seen.rows == {"0": [[10, 40, 1]]}
+
+
+def test_what_is_starting_does_not_run() -> None:
+    """Its machines are there, and it never began: when its slot is over it is owed all of it."""
+    seen = _Following()
+    names = seen.world.pool.names
+    seen.world.backend = InMemoryBackend(names, start_delay_ms=lambda _: 60_000)
+    seen.world.restart()
+    seen.join()
+    assert seen.at(0) == []
+    assert seen.world.held("a") == [2]
+    seen.at(20)
+    assert seen.rows == {"0": [[20, 40, 2]]}
 
 
 def test_a_start_that_is_a_little_late_is_no_miss() -> None:

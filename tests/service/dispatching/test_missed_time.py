@@ -66,7 +66,7 @@ def test_a_slot_that_passes_at_the_end_of_its_window_breaks_its_promise(still: S
     still.clock.advance(120)
     _tick_until(still, "failed")
     assert _words(still) == ["admitted", "missed", "failed"]
-    assert "had no machines from" in _shown(still)["history"][1]["detail"]
+    assert "did not run from" in _shown(still)["history"][1]["detail"]
     counts = still.client.get("/v1/promises").get_json()["tenants"][0]
     assert (counts["promised"], counts["kept"], counts["failed"]) == (1, 0, 1)
 
