@@ -7,6 +7,12 @@ CLUSTER ?= fixtures/example-day/cluster.toml
 # How long `make soak` looks, and the seed of its first round (random where none is given).
 SOAK_MINUTES ?= 30
 SEED ?=
+# Kills of processes, leaders, databases and executors on each database (1,000; of executors 200), and
+# for how many seconds at most on each (3,600).
+KILLS ?=
+KILL_SECONDS ?=
+SOAK := $(if $(SEED),AGENDA_SOAK_SEED=$(SEED)) $(if $(KILLS),AGENDA_SOAK_KILLS=$(KILLS)) \
+  $(if $(KILL_SECONDS),AGENDA_SOAK_SECONDS=$(KILL_SECONDS))
 # Processes that run tests: one more than cores, for tests that wait; each takes up to 1 GiB.
 WORKERS ?= 3
 # Tests that need no system package; .ci/run has the others.
@@ -25,7 +31,8 @@ help:
 	@echo "make check       format, lint, types, import contracts"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
-	@echo "make soak        property tests with random seeds (SOAK_MINUTES=30; SEED=n: the same again)"
+	@echo "make soak        property tests with random seeds and kills (SOAK_MINUTES=30; SEED=n: the same"
+	@echo "                 again; KILLS=10000 KILL_SECONDS=86400: so many kills, for at most so long)"
 	@echo "make sweep       long sweeps, by hand (hours)"
 
 # Installs once; again when the dependencies change. Bytecode comes with the first import of what
@@ -114,11 +121,11 @@ bench-smoke: setup
 # AGENDA_SOAK_SEED repeats a run, whose seed is printed.
 soak: setup $(VENV)/.dev
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --workers $(WORKERS) $(if $(SEED),--seed $(SEED))
-	$(BIN)/python -m pytest -q -s -m "soak and not postgres and not slurm"
+	$(SOAK) $(BIN)/python -m pytest -q -s -m "soak and not postgres and not slurm"
 	if command -v slurmctld mariadbd > /dev/null && [ "$$(id -u)" = 0 ]; then \
-	  .ci/slurm $(BIN)/python -m pytest -q -s -m "soak and slurm" tests/end_to_end/kills; fi
+	  $(SOAK) .ci/slurm $(BIN)/python -m pytest -q -s -m "soak and slurm" tests/end_to_end/kills; fi
 	if ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
-	  .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
+	  $(SOAK) .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
 	$(BIN)/python -m bench.fuzz.fuzz_rdl --inputs 1000000
 
 sweep: setup $(VENV)/.dev

@@ -20,6 +20,7 @@ from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Moment, Offset
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
+from service.commits.answers.shown_rows import ShownRows
 from service.commits.changes.pending import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread, Pace
@@ -85,6 +86,8 @@ class Runtime:
         Who may call.
     windows
         The windows of reservations, as far as somebody has asked for them.
+    shown_rows
+        What lists show of reservations, as far as somebody has asked for it.
     yarn
         What YARN's clients asked for.
     exposition
@@ -115,6 +118,7 @@ class Runtime:
         self._loaded = loaded
         self.telemetry = Telemetry()
         self.windows = WindowBook()
+        self.shown_rows = ShownRows(self.windows)
         self._replica = replica
         self.recent = replica.recent
         self._clock = clock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -113,19 +114,19 @@ def window_of(graph: WorkGraph) -> Window | None:
     return int(root[START]), int(root[END])
 
 
-@lru_cache(maxsize=16_384)
 def _at(step: int, grid: TimeGrid) -> str:
-    """Return the date of a step; many reservations begin and end at the same ones."""
-    return rfc3339_text(grid.instant_at(grid.ms(step)))
+    return _date_of(grid.ms(step), grid.origin)
 
 
 def with_dates(entry: Mapping[str, Any], grid: TimeGrid) -> dict[str, Any]:
     """Return a document of a reservation with the dates of each allocation, row by row."""
+    origin = grid.origin
     atoms = [
         {
             **atom,
             "allocation_at": [
-                [_date(begin, grid), _date(end, grid)] for begin, end, _ in atom["allocation"]
+                [_date_of(round(begin * 1000), origin), _date_of(round(end * 1000), origin)]
+                for begin, end, _ in atom["allocation"]
             ],
         }
         for atom in entry["atoms"]
@@ -134,8 +135,9 @@ def with_dates(entry: Mapping[str, Any], grid: TimeGrid) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=16_384)
-def _date(seconds: float, grid: TimeGrid) -> str:
-    return rfc3339_text(grid.instant_at(round(seconds * 1000)))
+def _date_of(ms: int, origin: datetime | None) -> str:
+    """Return a date; many reservations begin and end at the same ones, whatever the horizon."""
+    return rfc3339_text(TimeGrid(1, 1, origin).instant_at(ms))
 
 
 def times_now(plan: Plan, id_: str, graph: WorkGraph | None = None) -> HeldTimes:

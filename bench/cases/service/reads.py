@@ -26,8 +26,10 @@ from planner.plan.records.reservation_records import Admitted
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
 from service.calls.reservations import pages as listing
+from service.commits.answers.shown_rows import ShownRows
 from service.store.database.tables import metadata
 from service.store.log.archive import ArchiveRows
+from service.windows import WindowBook
 
 NAME = "reads"
 
@@ -74,6 +76,7 @@ class _Source:
         engine = sa.create_engine("sqlite://", poolclass=StaticPool)
         metadata.create_all(engine)
         self.archive = ArchiveRows(engine)
+        self.shown_rows = ShownRows(WindowBook())
 
     def reading(self) -> AbstractContextManager[Plan]:
         """Hold the Plan."""

@@ -11,7 +11,7 @@ import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,10 @@ from planner.reservations.reservation import (
 from planner.reservations.slots import NOWHERE, MachineRule, Slots, sort_slots
 from planner.reservations.state import LIVE, NUMBERED_STATES, STATE_NUMBERS, State
 from rdl.resources import Resources
+
+#: An entry of the column of reservations, and how often it was changed: a change of what is held
+#: moves its atoms, and one of slots alone is noted.
+Stamp: TypeAlias = tuple[bytes, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,6 +452,15 @@ class ReservationTable:
         self._released, self._idle_rows, self._idle_slots = {}, 0, 0
         for number, holding in enumerate(holdings):
             self._meta.data[number]["atom"] = self._append_atoms([holding])
+
+    def stamps(self, numbers: NDArray[np.int64]) -> list[Stamp]:
+        """Return what is another one for each reservation of which anything has changed."""
+        size, entries = META.itemsize, self._meta.data[numbers].tobytes()
+        history = self._history
+        return [
+            (entries[place * size : (place + 1) * size], len(history.get(number, ())))
+            for place, number in enumerate(numbers.tolist())
+        ]
 
     def note(self, number: int, entry: HistoryEntry) -> None:
         """Add to the history of a reservation."""

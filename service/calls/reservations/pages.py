@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.plan.plan import Plan
-from planner.reservations.reservation import Refusal, Reservation
+from planner.reservations.reservation import Refusal
 from planner.reservations.state import LIVE, State
 from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor
 from service.calls.reservations.times import with_times
+from service.commits.answers.shown_rows import ShownRows
 from service.commits.answers.shown_times import history_of
 from service.commits.changes.offer_requests import refusal_with_requests
 from service.commits.screening.ownership import require_own
@@ -73,6 +74,11 @@ class Source(Protocol):
     @property
     def archive(self) -> ArchiveRows:
         """What has left the Plan."""
+        ...
+
+    @property
+    def shown_rows(self) -> ShownRows:
+        """What was written of reservations before."""
         ...
 
     def reading(self) -> AbstractContextManager[Plan]:
@@ -161,7 +167,7 @@ def page_of(
     ApiProblemError
         As `check`.
     """
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any] | msgspec.Raw] = []
     place: PageCursor | None = cursor
     version = 0
     with source.reading() as plan:
@@ -174,13 +180,17 @@ def page_of(
             continue
         with source.reading() as plan:
             version = plan.version
-            entries, place = _stride(plan, wanted, place, min(_READ, limit - len(found)))
-            grid = plan.grid
-        for entry in entries:
-            if isinstance(entry, Refusal):
-                found.append(refusal_to_json(entry, grid))
+            most, grid = min(_READ, limit - len(found)), plan.grid
+            if place.part == _REFUSED:
+                refused, place = _refusals(plan, wanted, place.number, most)
+                taken = None
             else:
-                found.append(entry.to_json(grid))
+                numbers, place = _stride(plan, wanted, place, most)
+                taken = source.shown_rows.take(plan, numbers)
+        if taken is None:
+            found += [refusal_to_json(one, grid) for one in refused]
+        else:
+            found += source.shown_rows.texts(taken)
     return {
         "version": version,
         "reservations": found,
@@ -195,27 +205,24 @@ def refusal_to_json(refusal: Refusal, grid: TimeGrid) -> dict[str, Any]:
 
 def _stride(
     plan: Plan, wanted: Filter, cursor: PageCursor, most: int
-) -> tuple[list[Reservation | Refusal], PageCursor | None]:
-    """Return what matches among the next `_STRIDE` entries, and where to go on."""
-    if cursor.part == _REFUSED:
-        return _refusals(plan, wanted, cursor.number, most)
+) -> tuple[NDArray[np.int64], PageCursor]:
+    """Return which match among the next `_STRIDE` reservations, and where to go on."""
     table = plan.table
     first = table.number_at(cursor.number)
     stop = min(first + _STRIDE, len(table))
     numbers = _select(plan, wanted, range(first, stop))
-    rows: list[Reservation | Refusal] = [table.read(number) for number in numbers[:most].tolist()]
     if len(numbers) > most:
-        return rows, PageCursor(_LIVE, table.ordinal(int(numbers[most])))
+        return numbers[:most], PageCursor(_LIVE, table.ordinal(int(numbers[most])))
     more = stop < len(table)
-    return rows, PageCursor(_LIVE, table.ordinal(stop)) if more else PageCursor(_REFUSED)
+    return numbers, PageCursor(_LIVE, table.ordinal(stop)) if more else PageCursor(_REFUSED)
 
 
 def _refusals(
     plan: Plan, wanted: Filter, first: int, most: int
-) -> tuple[list[Reservation | Refusal], PageCursor | None]:
+) -> tuple[list[Refusal], PageCursor | None]:
     refusals = plan.refusals
     numbers = range(first, min(first + _STRIDE, len(refusals)))
-    rows: list[Reservation | Refusal] = []
+    rows: list[Refusal] = []
     for number in numbers:
         if _refusal_matches(refusals[number], wanted):
             rows.append(refusals[number])

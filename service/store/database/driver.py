@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.database.engine import FRESH_S
+from service.store.database import engine as engines
 
 #: Connections that are kept between statements; the pool's ways cost as much as a small statement.
 _MOST_KEPT: Final = 2
@@ -150,7 +150,7 @@ class Driver:
             used_s, connection = self._kept.pop()
         except IndexError:
             return self._engine.raw_connection()
-        if time.monotonic() - used_s < FRESH_S or self._stands(connection):
+        if time.monotonic() - used_s < engines.FRESH_S or self._stands(connection):
             return connection
         return self._engine.raw_connection()
 

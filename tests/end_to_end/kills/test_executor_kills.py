@@ -20,6 +20,9 @@ FEW = ("one", "server", "two", "one")
 
 KILLS = int(os.environ.get("AGENDA_SOAK_KILLS", "200"))
 
+#: Seconds after which no round begins any more.
+SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
+
 #: Kills of a round: each begins with an empty database.
 KILLS_OF_A_ROUND = 20
 
@@ -110,7 +113,10 @@ def test_hundreds_of_kills_lose_and_repeat_no_work(tmp_path: Path) -> None:
     """The same at random, from a seed that is told."""
     seed = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
     print(f"\nAGENDA_SOAK_SEED={seed}")
+    until = time.monotonic() + SECONDS
     for number in range(-(-KILLS // KILLS_OF_A_ROUND)):
+        if time.monotonic() >= until:
+            break
         rng = random.Random(seed + number)
         killed = rng.choices(["one", "two", "server"], [3, 3, 1], k=KILLS_OF_A_ROUND)
         with ExitStack() as stack:

@@ -80,7 +80,7 @@ def test_a_lost_connection_that_was_silent_is_replaced(
     postgresql: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody sees that the database was away meanwhile."""
-    monkeypatch.setattr(engines, "_FRESH_S", 0.0)
+    monkeypatch.setattr(engines, "FRESH_S", 0.0)
     postgresql.append([LogEntry(1, 7, b"{}")])
     _lose_connections(postgresql)
     postgresql.append([LogEntry(2, 8, b"{}")], [_audit(2, "a")])
@@ -92,7 +92,7 @@ def test_a_lost_connection_just_used_costs_one_call(
     postgresql: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call that meets it is told that the database is away, and the next one is served."""
-    monkeypatch.setattr(engines, "_FRESH_S", 3600.0)
+    monkeypatch.setattr(engines, "FRESH_S", 3600.0)
     postgresql.append([LogEntry(1, 7, b"{}")])
     _lose_connections(postgresql)
     with pytest.raises(UnavailableError):

@@ -32,7 +32,6 @@ from service.calls.plan.bound import with_bound
 from service.calls.reservations import pages as reservation_pages
 from service.calls.reservations import reservations
 from service.calls.reservations.holders import with_holders
-from service.calls.reservations.times import with_times
 from service.commits.changes.commands import Ask, Key
 from service.commits.screening.ownership import own_filter
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed_problem, problem
@@ -192,9 +191,6 @@ def _list(runtime: Runtime, call: Call) -> Response:
         end_ms=runtime.resolve(query["to"]),
     )
     page = reservation_pages.page_of(runtime, wanted, query["cursor"], query["limit"])
-    with runtime.reading() as plan:
-        grid = plan.grid
-    page["reservations"] = with_times(runtime, page["reservations"], grid)
     return Response(200, page)
 
 
