@@ -33,7 +33,7 @@ _COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "ru
 _LISTED: Final = tuple(
     ListColumn(name, is_wide=name in ("submitted", "ended")) for name in (*_COLUMNS, "reason")
 )
-_PARTS: Final = ("component", "core", "wanted", "assigned", "running", "covered")
+_PARTS: Final = ("component", "core", "wanted", "grown", "assigned", "running", "covered")
 
 
 @click.group()
@@ -130,7 +130,9 @@ def _print_application(server: Server, reply: ServerReply, form: str) -> int:
         click.echo(f"\n{body['reason']}")
     if body["components"]:
         click.echo()
-        parts = [[part["name"], *(part[key] for key in _PARTS[1:])] for part in body["components"]]
+        parts = [
+            [part["name"], *(part.get(key, 0) for key in _PARTS[1:])] for part in body["components"]
+        ]
         print_table(_PARTS, parts)
         for part in body["components"]:
             if part.get("reason"):
