@@ -3,15 +3,15 @@
 The compiled loops of both release the interpreter. Where CP-SAT can prove more than prices
 (`planner.agents.exact.router`) it has a thread too, and once its bound is the better, the
 Lagrangian bound ends. Elsewhere a second search takes the core that the Lagrangian bound leaves
-when it has settled, and where requests are few a MILP of the whole set works beside both searches,
-which soon have nothing more to find. With a work limit all take turns in one thread, so that equal
-calls give equal answers.
+when it has settled. Where requests are few a MILP of the whole set, and CP-SAT where they are fewer
+still, work beside both searches, which soon have nothing more to find. With a work limit all take
+turns in one thread, so that equal calls give equal answers.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
@@ -29,6 +29,7 @@ from planner.agents.exact.problem import F64
 from planner.agents.exact.proof.cp_sat import CpLimits
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.proof.partial_cp import PartialProof
+from planner.agents.exact.proof.whole_cp_proof import FEW_REQUESTS, WholeCpProof
 from planner.agents.exact.proof.whole_milp import WholeMilp
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
@@ -49,17 +50,18 @@ def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Bud
         workers.take_turns(budget.moves)
         return ""
     stop = threading.Event()
-    with ThreadPoolExecutor(3, thread_name_prefix="bound") as pool:
+    with ThreadPoolExecutor(4, thread_name_prefix="bound") as pool:
         bound = pool.submit(workers.lower_bound, stop)
         if solve_input.prove:
             proofs = others = [bound, pool.submit(workers.prove_by_cp_sat, stop)]
         else:
             model = pool.submit(workers.prove_by_milp, bound, stop)
             again = pool.submit(workers.search_again, bound, stop)
-            proofs, others = [bound], [bound, model, again]
+            whole = pool.submit(workers.prove_by_whole_cp, bound, stop)
+            proofs, others = [bound], [bound, model, whole, again]
         try:
             workers.search_plans(lambda: all(one.done() for one in proofs))
-            workers.wait_for_proof(others[1])
+            workers.wait_for_proof(others[1:3])
         finally:
             stop.set()
         for one in others:
@@ -86,11 +88,13 @@ class _Workers:
         """Look for plans until the budget is over or a tiny set is exhausted."""
         self._annealer.search_plans(bound_done)
 
-    def wait_for_proof(self, prover: Future[None]) -> None:
-        """Wait, where the search is exhausted, until the prover ends or time is over."""
-        while self.is_exhausted and not (prover.done() or self._budget.is_over(self._incumbent)):
+    def wait_for_proof(self, provers: Sequence[Future[None]]) -> None:
+        """Wait, where the search is exhausted, until all provers end or time is over."""
+        while self.is_exhausted and not self._budget.is_over(self._incumbent):
+            if all(one.done() for one in provers):
+                return
             self._budget.report_progress()
-            wait([prover], timeout=SLICE_S)
+            wait(provers, timeout=SLICE_S)
 
     def prove_by_milp(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove by a model of the whole set once prices have ended, where it is worth building."""
@@ -100,6 +104,15 @@ class _Workers:
         self.end_of_proof = self._whole_milp.refusal or "a model of the whole set proves no more"
         if not self._whole_milp.refusal:
             self._whole_milp.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
+
+    def prove_by_whole_cp(self, bound: Future[None], stop: threading.Event) -> None:
+        """Prove by CP-SAT on the whole of a set of few requests once prices have ended."""
+        wait([bound])
+        few = len(self._positions) <= FEW_REQUESTS
+        if stop.is_set() or not few or self._whole_milp.refusal:
+            return
+        proof = WholeCpProof(self._incumbent, self._input, self._budget)
+        proof.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
 
     def search_again(self, bound: Future[None], stop: threading.Event) -> None:
         """Look for plans with other random numbers once the Lagrangian bound has ended.

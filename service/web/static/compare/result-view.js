@@ -147,6 +147,7 @@ function figuresTable(rows, baseline) {
   const of = (show) => (/** @type {any} */ row) => (row.metrics ? show(row.metrics) : "–");
   /** @param {string} name */
   const by = (name) => (/** @type {any} */ row) => row.metrics?.[name] ?? -1;
+  const onMachines = rows.some((row) => typeof row.metrics?.machine_loss === "number");
   return new PagedTable({
     label: "Agents side by side",
     rows,
@@ -158,6 +159,7 @@ function figuresTable(rows, baseline) {
       { title: "Accepted", of: of((m) => `${count(m.accepted)} of ${count(m.requests)}`), sort: by("accepted"), number: true },
       { title: "Bound", of: of((m) => (m.bound === null ? "–" : decimal(Math.round(m.bound)))), sort: by("bound"), number: true },
       { title: "Gap", of: (row) => (row.gap === null ? "–" : percent(row.gap)), sort: (row) => row.gap ?? 9, number: true },
+      ...(onMachines ? [{ title: "Lost to machines", of: of((m) => percent(m.machine_loss ?? 0)), sort: by("machine_loss"), number: true }] : []),
       { title: "Preemption", of: of((m) => count(m.preemption)), sort: by("preemption"), number: true },
       { title: "Took", of: of((m) => duration(m.runtime_ms / 1000)), sort: by("runtime_ms"), number: true },
       { title: "Ended", of: (row) => make("span", { title: row.detail, text: row.status }), sort: (row) => row.status },

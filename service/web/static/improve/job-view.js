@@ -2,7 +2,7 @@
 import { call, Problem, read } from "../core/api.js";
 import { confirmed } from "../core/dialog.js";
 import { make } from "../core/dom.js";
-import { count, counted, decimal, duration } from "../core/numbers.js";
+import { count, counted, decimal, duration, percent } from "../core/numbers.js";
 import { attempt, say, troubleOf } from "../core/say.js";
 import { PagedTable } from "../core/table.js";
 import { conflictsOf } from "./diff.js";
@@ -24,6 +24,9 @@ const SENTENCES = {
   lost: "Nothing has been heard of it.",
   applied: "It is applied: the Plan holds what it found.",
 };
+
+/** What machines do not hold of the value found: the bound is one of totals. @param {number|undefined} loss */
+const lossFigures = (loss) => (loss ? [figure(percent(loss), "lost to machines")] : []);
 
 export class JobView {
   /**
@@ -114,7 +117,8 @@ export class JobView {
       figure(decimal(Math.round(best)), `value${gained}`),
       figure(decimal(Math.round(first)), "before"),
       figure(progress.bound === null ? "–" : decimal(Math.round(progress.bound)), "bound"),
-      figure(gapWords(best, progress.bound), "gap"));
+      figure(gapWords(best, progress.bound), "gap"),
+      ...lossFigures(this.job.result?.machine_loss));
     return undefined;
   }
 

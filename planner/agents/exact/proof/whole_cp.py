@@ -1,0 +1,176 @@
+"""The whole set as one constraint programme over whole numbers (CP-SAT), beside its MILP.
+
+It is Rayon's model, row by row. Heights, changes, leases and orders are whole, and so is every
+variable that speaks of them. What preferences leave of a worth is counted in parts of a hundred
+million and rounded up, so that a bound is a bound. An atom of one block has its starts besides:
+what it holds at a step began less than a lease before. CP-SAT learns from what cannot be together
+where the MILP divides its relaxation; each proves sets that the other does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from planner.agents.milp import rayon
+from planner.agents.milp.codec import encode
+from planner.agents.milp.columns import AtomColumns
+from planner.agents.milp.rows import Floats
+from planner.placement import PlacementResult
+
+#: Units of a worth of 1, and of a preference of 1 in the rows that share worth.
+_WORTH: Final = 10**8
+_PREFERENCE: Final = 10**6
+
+#: Units of all value in the objective, over those of worth.
+_VALUE: Final = 10**9
+
+#: The most that a whole variable without an upper bound may reach.
+_FAR: Final = 2**40
+
+
+#: Rows that starts say better: of the changes of atoms of one block.
+_SAID_BY_STARTS: Final = ("rises (8)", "falls (9)", "rigid lease (7)")
+
+
+class WholeCp:
+    """One set of requests, as CP-SAT sees it.
+
+    Parameters
+    ----------
+    built
+        Rayon's model that maximises value; every number of it but those of worth is whole.
+
+    Attributes
+    ----------
+    built
+        The model given.
+    model
+        CP-SAT's model; its objective is in units of worth.
+    variables
+        One for each column of Rayon's model.
+    """
+
+    def __init__(self, built: rayon.RayonModel) -> None:
+        from ortools.sat.python import cp_model
+
+        self.built, self._arrays = built, built.model.assemble()
+        self._sum = cp_model.LinearExpr.weighted_sum
+        self.model = cp_model.CpModel()
+        self.variables: list[Any] = self._new_variables()
+        self._add_rows()
+        for atom in built.columns.atoms:
+            if atom.change >= 0:
+                self._add_starts(atom)
+        self._weights = self._objective_weights()
+        worth = self.variables[self._arrays.blocks["worth"]]
+        self.model.maximize(self._sum(worth, self._weights))
+
+    @property
+    def unit(self) -> float:
+        """What one unit of the objective is in value of the requests."""
+        return self._asked / (_VALUE * _WORTH)
+
+    @property
+    def _asked(self) -> float:
+        return float(self._arrays.cost.sum()) / self.built.scale
+
+    def add_hint(self, results: Sequence[PlacementResult]) -> None:
+        """Start from a plan, one result a request."""
+        values = encode(results, self.built)
+        own = self._arrays.blocks["worth"]
+        values[own] *= _WORTH
+        for variable, value in zip(self.variables, np.rint(values).tolist(), strict=True):
+            self.model.add_hint(variable, int(value))
+
+    def values_of(self, value: Callable[[Any], int]) -> Floats:
+        """Return the values of Rayon's variables, from a function that tells CP-SAT's."""
+        return np.array([value(one) for one in self.variables], dtype=np.float64)
+
+    def _new_variables(self) -> list[Any]:
+        arrays = self._arrays
+        upper = np.minimum(arrays.upper, _FAR)
+        upper[arrays.blocks["worth"]] = _WORTH
+        if "change" in arrays.blocks:
+            upper[arrays.blocks["change"]] = 0.0  # starts say what changes would
+        return [
+            self.model.new_int_var(low, high, "")
+            for low, high in zip(
+                np.ceil(arrays.lower).astype(np.int64).tolist(),
+                np.floor(upper).astype(np.int64).tolist(),
+                strict=True,
+            )
+        ]
+
+    def _add_rows(self) -> None:
+        arrays = self._arrays
+        left_out = np.zeros(arrays.rows, dtype=bool)
+        for name in _SAID_BY_STARTS:
+            if name in arrays.row_blocks:
+                left_out[arrays.row_blocks[name]] = True
+        worth = arrays.row_blocks["worth"]
+        for row in np.flatnonzero(~left_out).tolist():
+            span = slice(arrays.starts[row], arrays.starts[row + 1])
+            low, high = float(arrays.row_lower[row]), float(arrays.row_upper[row])
+            columns, factors = arrays.indices[span].tolist(), arrays.values[span]
+            if worth.start <= row < worth.stop:
+                self._add_worth(columns, factors, high)
+                continue
+            terms = self._sum([self.variables[one] for one in columns], _whole(factors))
+            self._add(terms, low, high)
+
+    def _add(self, terms: Any, low: float, high: float) -> None:
+        """Add a row; a side that is not finite is none."""
+        if low == high:
+            self.model.add(terms == int(low))
+            return
+        if math.isfinite(low):
+            self.model.add(terms >= math.ceil(low))
+        if math.isfinite(high):
+            self.model.add(terms <= math.floor(high))
+
+    def _add_worth(self, columns: list[int], factors: Floats, high: float) -> None:
+        """Add a row of worth: in its units, and preferences never less than they are.
+
+        What is shared out of a worth by a preference is rounded up to a whole unit.
+        """
+        own = self._arrays.blocks["worth"]
+        shares = any(factor not in (-1.0, 0.0, 1.0) for factor in factors.tolist())
+        unit = _PREFERENCE if shares else 1
+        whole = [
+            _above(factor * unit) * (1 if own.start <= one < own.stop else _WORTH)
+            for one, factor in zip(columns, factors.tolist(), strict=True)
+        ]
+        side = round(high) * unit * _WORTH + (unit - 1)
+        self.model.add(self._sum([self.variables[one] for one in columns], whole) <= side)
+
+    def _add_starts(self, atom: AtomColumns) -> None:
+        """Say where a block begins; what it holds at a step began less than a lease before."""
+        count = atom.steps - atom.lease + 1
+        starts = [self.model.new_bool_var("") for _ in range(max(0, count))]
+        self.model.add_exactly_one([*starts, self.variables[atom.overflow]])
+        for step in range(atom.steps):
+            running = starts[max(0, step - atom.lease + 1) : step + 1]
+            held = self.variables[atom.x + step]
+            self.model.add(held == atom.maximum * sum(running))
+
+    def _objective_weights(self) -> list[int]:
+        """Return the value of each unit of worth, rounded up."""
+        cost = self._arrays.cost[self._arrays.blocks["worth"]]
+        parts = cost * (_VALUE / float(self._arrays.cost.sum()))
+        return [math.ceil(part * (1 - 1e-12)) for part in parts.tolist()]
+
+
+def _above(number: float) -> int:
+    """Return the whole number at or above one that is not above it by rounding alone.
+
+    Negative factors give worth away: they too may only be rounded so that more is left.
+    """
+    return math.ceil(number - 1e-6) if number > 0 else math.floor(number + 1e-6)
+
+
+def _whole(factors: Floats) -> list[int]:
+    return [round(factor) for factor in factors.tolist()]
