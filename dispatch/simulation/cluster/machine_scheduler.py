@@ -19,7 +19,7 @@ from dispatch.simulation.cluster.machine_fit import Fit, Longs, place_all, place
 
 
 @dataclass(eq=False, slots=True)
-class _Row:
+class _PlacedClaim:
     """One execution: where it stands in line, and what it holds on each machine."""
 
     claim: Claim
@@ -30,17 +30,17 @@ class _Row:
     granted: tuple[int, ...] = ()
     is_new: bool = True
 
-    def __lt__(self, other: _Row) -> bool:
+    def __lt__(self, other: _PlacedClaim) -> bool:
         return self.key < other.key
 
 
 @dataclass(slots=True)
-class _Lines:
+class _MachineLines:
     """Those that wait, those that may preempt and did not fit, those in service."""
 
-    waiting: list[_Row] = field(default_factory=list)
-    urgent: list[_Row] = field(default_factory=list)
-    serving: list[_Row] = field(default_factory=list)
+    waiting: list[_PlacedClaim] = field(default_factory=list)
+    urgent: list[_PlacedClaim] = field(default_factory=list)
+    serving: list[_PlacedClaim] = field(default_factory=list)
 
 
 class MachineScheduler:
@@ -90,8 +90,8 @@ class MachineScheduler:
         self._wanted = np.zeros(len(self._whole), dtype=np.int64)  # by those in service, at most
         self._ordering, self._fit = ordering, int(fit)
         self._keeps = allocation is GrantRule.MALLEABLE
-        self._rows: dict[str, _Row] = {}
-        self._lines = _Lines()
+        self._rows: dict[str, _PlacedClaim] = {}
+        self._lines = _MachineLines()
         self._number = 0
 
     def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
@@ -143,7 +143,7 @@ class MachineScheduler:
         """Return whether the cores find room on machines that are empty."""
         return self._place(claim.core, self._empty.copy()) is not None
 
-    def _row_of(self, claim: Claim) -> _Row:
+    def _row_of(self, claim: Claim) -> _PlacedClaim:
         self._number += 1
         rank = -claim.priority if self._ordering.by_priority else 0
         key = claim.run_s if self._ordering.by_size else claim.submitted_s
@@ -152,7 +152,9 @@ class MachineScheduler:
         wanted = np.zeros_like(self._whole)
         for part in (*claim.core, *claim.elastic):
             wanted += part.count * np.array(part.amounts, dtype=np.int64)
-        return _Row(claim, (rank, key, self._number), wanted, nothing, nothing.copy(), granted)
+        return _PlacedClaim(
+            claim, (rank, key, self._number), wanted, nothing, nothing.copy(), granted
+        )
 
     def _place(self, parts: Sequence[ClaimPart], free: Longs) -> Longs | None:
         """Return what all components of some parts take of each machine; None if they do not fit.
@@ -166,7 +168,7 @@ class MachineScheduler:
                 return None
         return taken
 
-    def _enter(self, row: _Row) -> bool:
+    def _enter(self, row: _PlacedClaim) -> bool:
         """Put a row into service if its cores fit beside what stays where it is."""
         free = self._free.copy()
         taken = self._place(row.claim.core, free)
@@ -199,7 +201,7 @@ class MachineScheduler:
         old = {id(row): granted for row, granted in zip(served, before, strict=True)}
         return self._changed(old)
 
-    def _admits(self, row: _Row) -> bool:
+    def _admits(self, row: _PlacedClaim) -> bool:
         """Put the head of the line into service if the rule and the machines allow it.
 
         The flexible rule admits nobody who needs what those in service could use up.
@@ -221,7 +223,7 @@ class MachineScheduler:
                 row.is_new = False
         return tuple(found)
 
-    def _grow(self, row: _Row) -> None:
+    def _grow(self, row: _PlacedClaim) -> None:
         """Grant a row all that fits, which it keeps."""
         granted = list(row.granted)
         for place, part in enumerate(row.claim.elastic):
