@@ -16,6 +16,8 @@ from typing import Protocol
 from dispatch.pool.claims import Claim, Grant, GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering
 from dispatch.pool.scheduler import ElasticScheduler
+from dispatch.simulation.cluster.machine_fit import Fit
+from dispatch.simulation.cluster.machine_scheduler import MachineScheduler
 from rdl.resources import Resources
 
 SCHEDULERS = ("flexible", "flexible-grow", "malleable", "rigid")
@@ -72,12 +74,17 @@ class RigidScheduler:
         What there is.
     ordering
         Which claim goes first; one with `backfill` lets those that fit pass a head that does not.
+    inner
+        What starts those that need all; None for a pool of `total`.
     """
 
     def __init__(
-        self, total: Resources | Mapping[str, int], ordering: Ordering = ORDERINGS["fifo"]
+        self,
+        total: Resources | Mapping[str, int],
+        ordering: Ordering = ORDERINGS["fifo"],
+        inner: Scheduler | None = None,
     ) -> None:
-        self._inner = ElasticScheduler(total, ordering)
+        self._inner = ElasticScheduler(total, ordering) if inner is None else inner
         self._elastic: dict[str, tuple[int, ...]] = {}
 
     def arrive(self, claim: Claim, now_s: float) -> tuple[Grant, ...]:
@@ -137,3 +144,22 @@ def scheduler_named(
     if name not in _ALLOCATIONS:
         raise ValueError(f"no scheduler {name!r}; there are {', '.join(SCHEDULERS)}")
     return ElasticScheduler(total, ordering, _ALLOCATIONS[name])
+
+
+def scheduler_on_machines(
+    name: str, machine: Mapping[str, int], machines: int, ordering: Ordering, fit: Fit
+) -> Scheduler:
+    """Return a new scheduler of one of the `SCHEDULERS` over machines that are alike.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name, or none with that ordering over machines.
+    """
+    if name == "rigid":
+        total = {kind: amount * machines for kind, amount in machine.items()}
+        inner = MachineScheduler(machine, machines, ordering, fit=fit)
+        return RigidScheduler(total, ordering, inner)
+    if name not in _ALLOCATIONS:
+        raise ValueError(f"no scheduler {name!r}; there are {', '.join(SCHEDULERS)}")
+    return MachineScheduler(machine, machines, ordering, _ALLOCATIONS[name], fit)

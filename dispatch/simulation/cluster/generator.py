@@ -69,10 +69,12 @@ class ZoeWorkload:
     @property
     def total(self) -> dict[str, int]:
         """The pool, by resource."""
-        return {
-            "cpu": self.machines * self.cores * _CORES,
-            "memory": self.machines * self.memory_gib * _MIB,
-        }
+        return {kind: self.machines * amount for kind, amount in self.machine.items()}
+
+    @property
+    def machine(self) -> dict[str, int]:
+        """One machine, by resource."""
+        return {"cpu": self.cores * _CORES, "memory": self.memory_gib * _MIB}
 
 
 @dataclass(frozen=True, slots=True)

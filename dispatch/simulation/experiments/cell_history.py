@@ -41,7 +41,7 @@ class HistoryPoint:
     linear: bool
     growth: Growth
     fitted: bool
-    days: float = 7.0
+    days: float = 1.0
 
 
 def history_points(small: bool) -> Sequence[HistoryPoint]:
@@ -53,7 +53,7 @@ def history_points(small: bool) -> Sequence[HistoryPoint]:
             for growth in Growth:
                 models = (False,) if growth is Growth.NONE else (False, True)
                 found += [
-                    HistoryPoint(cell, linear, growth, fitted, 0.25 if small else 7.0)
+                    HistoryPoint(cell, linear, growth, fitted, 0.25 if small else 1.0)
                     for fitted in models
                 ]
     return found

@@ -106,7 +106,8 @@ def _use(cell: str, figures: _Figures) -> ExperimentPanel:
         chosen = point.growth in (Growth.NONE, Growth.MAX_PARALLELISM)
         if point.cell == cell and not point.linear and chosen:
             hours = [hour for hour in range(len(one)) if f"used {hour}" in one]
-            name = f"{POLICIES[point.growth]}, {_model(point)}"
             held = [Figure(one[f"used {hour}"].mean, None) for hour in hours]
-            series.append(figure_series(name, hours, held))
+            name = f"{POLICIES[point.growth]}, {_model(point)}"
+            grows = point.growth is not Growth.NONE
+            series.append(figure_series(name if grows else "no more workers", hours, held))
     return ExperimentPanel(f"use of cell {cell}", "hours", "part of the cores held", series)

@@ -78,4 +78,4 @@ def _panel(figures: _Figures, key: str, label: str, logarithmic: bool) -> Experi
         figure_series(line, [one.busier for one in ones], [figures[one][key] for one in ones])
         for line, ones in lines.items()
     ]
-    return ExperimentPanel(label, _LOAD, label, series, log_y=logarithmic, least=0.01)
+    return ExperimentPanel(label, _LOAD, label, series, log_y=logarithmic)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dispatch.pool.ordering import ordering_named
-from dispatch.simulation.cluster.baselines import scheduler_named
+from dispatch.simulation.cluster.baselines import scheduler_named, scheduler_on_machines
 from dispatch.simulation.cluster.generator import ZoeWorkload, zoe_workload
+from dispatch.simulation.cluster.machine_fit import Fit
 from dispatch.simulation.cluster.simulator import SimulatedRun, simulate_cluster
 from dispatch.simulation.cluster.workload import Submission, WorkModel
 from dispatch.simulation.metrics import RunMetrics, measure_run
@@ -30,7 +31,13 @@ class ZoeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One line of a table: a scheduler and an ordering, and what of the workload is its own."""
+    """One line of a table: a scheduler and an ordering, and what is its own of what it runs on.
+
+    Attributes
+    ----------
+    fit
+        Which machine takes a component; None where the cluster is one pool.
+    """
 
     scheduler: str
     ordering: str
@@ -38,10 +45,13 @@ class Variant:
     by_priority: bool = False
     widest: float | None = None
     most_rigid: int | None = None
+    fit: Fit | None = None
 
     @property
     def setting(self) -> str:
-        """What is its own of the workload, in words."""
+        """What is its own of the workload or the cluster, in words."""
+        if self.fit is not None:
+            return f"machines, {self.fit.name.lower()} fit"
         if self.widest is None or self.most_rigid is None:
             return ""
         return f"widest {self.widest:g}, cores to {self.most_rigid:,}"
@@ -197,8 +207,13 @@ def _simulate(
         preemptive=variant.preemptive,
         by_priority=True if variant.by_priority else None,
     )
-    total = variant.workload(options).total
-    scheduler = scheduler_named(variant.scheduler, total, ordering)
+    workload = variant.workload(options)
+    if variant.fit is None:
+        scheduler = scheduler_named(variant.scheduler, workload.total, ordering)
+    else:
+        scheduler = scheduler_on_machines(
+            variant.scheduler, workload.machine, workload.machines, ordering, variant.fit
+        )
     return simulate_cluster(submissions, scheduler, options.model)
 
 

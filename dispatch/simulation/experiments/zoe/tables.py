@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dispatch.simulation.cluster.generator import ZoeWorkload, without_interactive
+from dispatch.simulation.experiments.zoe.machine_tables import on_machines
 from dispatch.simulation.experiments.zoe.runs import ExperimentDesign, Ratios, Variant, ZoeOptions
 from dispatch.simulation.experiments.zoe.size_tables import (
     inelastic,
@@ -23,6 +24,9 @@ WIDTHS = (0.1, 0.25, 0.5)
 #: Most components of a rigid application there: without, and with, those of figure 2's tail.
 RIGID = (64, 1_000)
 
+#: Applications where the papers' 80,000 take too long.
+_FEWER = {"zoe-widths": 16_000, "zoe-machines": 8_000}
+
 _MEDIAN, _MEAN = "all turnaround median_s", "all turnaround mean_s"
 
 #: Orders of the comparisons. What the published simulator calls SJF keeps those in service in order
@@ -36,10 +40,10 @@ def zoe_design(name: str) -> ExperimentDesign:
 
 
 def zoe_options(name: str, trace: Path | None = None) -> ZoeOptions:
-    """Return the size of an experiment (the papers' but for `zoe-widths`), drawn or sampled."""
+    """Return the size of an experiment (the papers' but for `_FEWER`), drawn or sampled."""
     workload = ZoeWorkload() if name.startswith("zoe-preemption") else BATCH
-    if name == "zoe-widths":
-        workload = replace(workload, applications=16_000)
+    if name in _FEWER:
+        workload = replace(workload, applications=_FEWER[name])
     return ZoeOptions(replace(workload, trace=trace))
 
 
@@ -171,6 +175,7 @@ _DESIGNS: dict[str, Callable[[], ExperimentDesign]] = {
     "zoe-sizes": _sizes,
     "zoe-preemption": _preemption,
     "zoe-widths": _widths,
+    "zoe-machines": on_machines,
     "zoe-inelastic": inelastic,
     "zoe-malleable-sizes": malleable_sizes,
     "zoe-preemption-sizes": preemption_sizes,
