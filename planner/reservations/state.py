@@ -58,7 +58,7 @@ TRANSITIONS: Final[dict[tuple[State, Transition], frozenset[State]]] = {
     (State.DEGRADED, Transition.RESTORE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.RENEGOTIATE): frozenset({State.ACCEPTED, State.ACTIVE}),
     (State.DEGRADED, Transition.CANCEL): frozenset({State.CANCELLED}),
-    (State.DEGRADED, Transition.CLOSE): frozenset({State.COMPLETED}),
+    (State.DEGRADED, Transition.CLOSE): frozenset({State.CANCELLED}),  # it lacks some for good
     (State.DEGRADED, Transition.FAIL): frozenset({State.FAILED}),
 }
 

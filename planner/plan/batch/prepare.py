@@ -178,7 +178,7 @@ class _Batch:
             case Cancel():
                 return self._end(index, change, Transition.CANCEL, State.CANCELLED)
             case Close():
-                return self._end(index, change, Transition.CLOSE, State.COMPLETED)
+                return self._end(index, change, Transition.CLOSE, self._closed_state(change.id))
             case Advance():
                 return self._advance(index, change)
             case Archive():
@@ -404,6 +404,12 @@ class _Batch:
         if number is not None:
             self.machines.release(number, change)
         return Released(change.id, change.released, change.reason)
+
+    def _closed_state(self, id_: str) -> State:
+        """Return what a reservation is once closed: completed only if nothing of it is owed."""
+        number = self.plan.table.number_of(id_)
+        owed = number is not None and self.plan.table.state(number) is State.DEGRADED
+        return State.CANCELLED if owed else State.COMPLETED
 
     def _end(
         self,
