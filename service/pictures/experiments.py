@@ -80,6 +80,7 @@ def write_panels(title: str, panels: Sequence[ExperimentPanel], path: Path) -> N
 
 def _figure(title: str, panels: Sequence[ExperimentPanel]) -> Figure:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import TightLayoutEngine
 
     columns = 1 if len(panels) < 3 else 2
     rows = -(-len(panels) // columns)
@@ -87,9 +88,11 @@ def _figure(title: str, panels: Sequence[ExperimentPanel]) -> Figure:
         max(_height(panel) for panel in panels[row * columns : (row + 1) * columns])
         for row in range(rows)
     ]
-    figure = Figure(figsize=(7.5 * columns, 0.6 + sum(heights)), layout="tight")
+    inches = 0.6 + sum(heights)
+    layout = TightLayoutEngine(rect=(0, 0, 1, 1 - 0.05 / inches))
+    figure = Figure(figsize=(7.5 * columns, inches), layout=layout)
     grid = figure.add_gridspec(rows, columns, height_ratios=heights)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    figure.suptitle(title, x=0.01, y=1 - 0.1 / inches, ha="left", va="top", fontsize=11)
     if any(series.spread for panel in panels for series in panel.series):
         figure.supxlabel("thin bars: standard deviation over seeds", x=0.01, ha="left", fontsize=8)
     named = dict.fromkeys(series.name for panel in panels for series in panel.series)

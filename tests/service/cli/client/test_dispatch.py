@@ -51,7 +51,7 @@ def served(
 def test_the_policy_is_shown_as_the_file_has_it() -> None:
     """A row a word, true and false as in TOML; JSON is the API's."""
     first, _, *lines = agenda("dispatch", "policy").stdout.splitlines()
-    assert first == "dispatch policy: how work without a reservation is served"
+    assert first == "dispatch policy: how work is served"
     assert [line.split() for line in lines[:3]] == [
         ["word", "value"],
         ["order", "fifo"],
