@@ -235,8 +235,9 @@ class SlurmBackend:
             return f"{delta.machine} is lost"
         if delta.machine in self._taken:
             return f"other people's jobs run on {delta.machine}"
-        if key in self._there:
-            return f"it is on {self._there[key].machine} already"
+        one = self._there.get(key)
+        if one is not None and not one.exited:  # one that has exited begins anew with its likes
+            return f"it is on {one.machine} already"
         return "it is asked for twice" if key in asked else ""
 
     # What happens.

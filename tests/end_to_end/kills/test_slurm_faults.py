@@ -154,12 +154,14 @@ def faults_of(
     for run in records:
         if run.started_s:
             by_name[run.name].append(run)
+    #: A gang that loses one begins anew, with those that had ended.
+    anew = {run.name.split("/")[1] for run in records if run.state != "COMPLETED"}
     for name, runs in by_name.items():
         runs.sort(key=lambda run: (run.started_s, run.id))
         for before, after in pairwise(runs):
             if not before.ends_s or after.started_s < before.ends_s:
                 faults.append(f"{name} ran twice at once: jobs {before.id} and {after.id}")
-            if before.state == "COMPLETED" and "/fill/" not in name:
+            if before.state == "COMPLETED" and name.split("/")[1] not in anew:
                 faults.append(f"{name} ran again after it had completed: job {after.id}")
     for id_, verdict in verdicts_of(story, records).items():
         if verdict == "late":
@@ -253,6 +255,9 @@ def run_of(name: str, state: str, started_s: int, ends_s: int) -> SlurmJob:
          "completed", 1),
         ([run_of("t/g0/w/0", "COMPLETED", 10, 20), run_of("t/g0/w/0", "COMPLETED", 30, 40)],
          "completed", 1),
+        ([run_of("t/g0/w/0", "COMPLETED", 10, 20), run_of("t/g0/w/0", "COMPLETED", 30, 40),
+          run_of("t/g0/w/1", "NODE_FAIL", 10, 15), run_of("t/g0/w/1", "COMPLETED", 30, 40)],
+         "completed", 0),
     ],
 )  # fmt: skip
 def test_what_is_lost_twice_or_late_is_noticed(
