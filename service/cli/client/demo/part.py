@@ -5,23 +5,10 @@ A demo that is killed cannot end what it has started.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 from service.processes import end_with_parent
-
-
-def command_of(kind: str, *arguments: str) -> list[str]:
-    """Return what starts a part of this process's demo.
-
-    Parameters
-    ----------
-    kind
-        ``server`` (a folder and a port follow) or ``executor`` (options of `agenda executor`).
-    """
-    module = "service.cli.client.demo.part"
-    return [sys.executable, "-m", module, str(os.getpid()), kind, *arguments]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from service.cli.client.demo.part import command_of
 from service.cli.client.server import Server
 from service.cli.client.server_process import run_server
 
@@ -20,8 +21,22 @@ LEASE_S: Final = 6.0
 #: So much silence of the one process that dispatches never is: its time goes faster.
 _NEVER_S: Final = 1e9
 
+#: What runs one process of the demo.
+_PART: Final = "service.cli.client.demo.part"
+
 _RACKS: Final = 4
 _PLAIN: Final = 28
+
+
+def command_of(kind: str, *arguments: str) -> list[str]:
+    """Return what starts a part of this process's demo.
+
+    Parameters
+    ----------
+    kind
+        ``server`` (a folder and a port follow) or ``executor`` (options of `agenda executor`).
+    """
+    return [sys.executable, "-m", _PART, str(os.getpid()), kind, *arguments]
 
 
 def serve_day(folder: str, port: str) -> None:
