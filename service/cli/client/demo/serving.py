@@ -21,6 +21,9 @@ LEASE_S: Final = 6.0
 #: So much silence of the one process that dispatches never is: its time goes faster.
 _NEVER_S: Final = 1e9
 
+#: What runs one process of the demo.
+_PART: Final = "service.cli.client.demo.part"
+
 _RACKS: Final = 4
 _PLAIN: Final = 28
 
@@ -33,8 +36,7 @@ def command_of(kind: str, *arguments: str) -> list[str]:
     kind
         ``server`` (a folder and a port follow) or ``executor`` (options of `agenda executor`).
     """
-    module = "service.cli.client.demo.part"
-    return [sys.executable, "-m", module, str(os.getpid()), kind, *arguments]
+    return [sys.executable, "-m", _PART, str(os.getpid()), kind, *arguments]
 
 
 def serve_day(folder: str, port: str) -> None:
