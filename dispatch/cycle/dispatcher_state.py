@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dispatch.cycle.cover.cover_book import CoverBook
-from dispatch.cycle.growth import GrowthLedger
+from dispatch.cycle.growth import GrowthBook
 from dispatch.cycle.options import DispatchOptions
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.uncovered import Uncovered
@@ -55,7 +55,7 @@ class DispatcherState:
     book: CoverBook
     uncovered: Uncovered
     unplaced: Unplaced
-    growth: GrowthLedger
+    growth: GrowthBook
     closed: frozenset[str] = frozenset()
     cleared: frozenset[str] = frozenset()
 
@@ -83,7 +83,7 @@ class DispatcherState:
             book,
             uncovered,
             Unplaced(table, book),
-            GrowthLedger(machines, options.growth, uncovered.quotas.leaves_alone),
+            GrowthBook(machines, options.growth, uncovered.quotas.leaves_alone),
         )
 
     def forget_reasons(self) -> None:

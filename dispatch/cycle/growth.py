@@ -23,7 +23,7 @@ _MOST_A_CYCLE: Final = 500
 
 
 @dataclass(slots=True)
-class GrowthLedger:
+class GrowthBook:
     """Owns what runs above what was asked for.
 
     Attributes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from service.cli.client.server import Server
 from service.cli.main import main
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import CLUSTER, Open, Service
-from tests.service.event_stream import heard
 
 POLICY = """
 [[policies]]
@@ -45,6 +45,13 @@ def _state(service: Service, id_: str) -> Any:
     return service.client.get(f"/v1/reservations/{id_}").get_json()
 
 
+def _events(service: Service) -> list[tuple[str, Any]]:
+    """Return kind and data of all events so far."""
+    text = service.client.get("/v1/events?wait=1&after=0").get_data(as_text=True)
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
+    return [(data["kind"], data) for data in map(json.loads, lines)]
+
+
 @pytest.mark.usefixtures("unasked")
 def test_one_moves_one_loses_and_both_are_told(displacing: Service) -> None:
     """The answer, both states, the history and the events say who made way for whom."""
@@ -66,7 +73,7 @@ def test_one_moves_one_loses_and_both_are_told(displacing: Service) -> None:
     assert validate(document) == []
     told = [
         (kind, data["reservation"], data.get("reason", ""))
-        for _, kind, data in heard(displacing, "&after=0")
+        for kind, data in _events(displacing)
         if data.get("version") == made["version"] and "reservation" in data
     ]
     reason = "displaced by urgent, of higher priority"
