@@ -22,8 +22,8 @@ from planner.agents.milp.rows import Floats
 
 _LOG = logging.getLogger(__name__)
 
-#: Requests, and coefficients of Rayon's model, up to which it works. With more its bound does not
-#: fall in time, and the others need the cores (docs/results/exact.md).
+#: Requests, and coefficients of Rayon's model, up to which it works. With more it
+#: proved nothing in time (docs/results/exact.md).
 FEW_REQUESTS: Final = 20
 MOST_ENTRIES: Final = 30_000
 
