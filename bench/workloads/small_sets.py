@@ -64,7 +64,7 @@ _TRIES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _SmallShape:
     """What the requests of a set are made of.
 
     Attributes
@@ -80,10 +80,10 @@ class _Shape:
 
 
 _SHAPES: Final = (
-    _Shape(1.0, 0.0),
-    _Shape(0.0, 0.0),
-    _Shape(_GANGS, 0.0),
-    _Shape(_GANGS, 0.3),
+    _SmallShape(1.0, 0.0),
+    _SmallShape(0.0, 0.0),
+    _SmallShape(_GANGS, 0.0),
+    _SmallShape(_GANGS, 0.3),
 )
 
 
@@ -111,7 +111,7 @@ def small_set(seed: int) -> tuple[Cluster, list[Request]]:
 
 
 def _graph(
-    rng: np.random.Generator, shape: _Shape, steps: int, context: CompileContext
+    rng: np.random.Generator, shape: _SmallShape, steps: int, context: CompileContext
 ) -> WorkGraph:
     """Return a request that some plan can hold; what is drawn otherwise is drawn again."""
     for _ in range(_TRIES):
@@ -120,7 +120,7 @@ def _graph(
     raise RuntimeError("no request of a hundred fits its window")
 
 
-def _request(rng: np.random.Generator, shape: _Shape, steps: int) -> Expression:
+def _request(rng: np.random.Generator, shape: _SmallShape, steps: int) -> Expression:
     if rng.random() < shape.recurring:
         period = steps // 3
         inner = Window(Offset(0), Offset(period * STEP_MS), _atom(rng, shape, 4))
@@ -148,7 +148,7 @@ def _length(node: Expression) -> int:
             raise TypeError(f"no length of {type(node).__name__}")
 
 
-def _node(rng: np.random.Generator, shape: _Shape, depth: int) -> Expression:
+def _node(rng: np.random.Generator, shape: _SmallShape, depth: int) -> Expression:
     """Return an atom, or a group of two or three nodes."""
     kind = int(rng.integers(6)) if depth else int(rng.integers(1, 6))
     if depth == _DEEPEST or kind == 0:
@@ -167,7 +167,7 @@ def _node(rng: np.random.Generator, shape: _Shape, depth: int) -> Expression:
     return Graph(names, below, tuple(Edge(0, i, gap) for i in range(1, len(below))))
 
 
-def _atom(rng: np.random.Generator, shape: _Shape, longest: int) -> Atom:
+def _atom(rng: np.random.Generator, shape: _SmallShape, longest: int) -> Atom:
     on = "large" if rng.random() < _LABELLED else None
     cores = _LARGE_CORES if on else _CORES
     bundle = _HEAVY if on else _LIGHT

@@ -29,7 +29,7 @@ from planner.agents.exact.problem import F64
 from planner.agents.exact.proof.cp_sat import CpLimits
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.proof.partial_cp import PartialProof
-from planner.agents.exact.proof.whole_cp_proof import FEW_REQUESTS, WholeCpProof
+from planner.agents.exact.proof.whole_cp_proof import FEW_REQUESTS, MOST_ENTRIES, WholeCpProof
 from planner.agents.exact.proof.whole_milp import WholeMilp
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
@@ -108,8 +108,10 @@ class _Workers:
     def prove_by_whole_cp(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove by CP-SAT on the whole of a set of few requests once prices have ended."""
         wait([bound])
-        few = len(self._positions) <= FEW_REQUESTS
-        if stop.is_set() or not few or self._whole_milp.refusal:
+        milp = self._whole_milp
+        if stop.is_set() or len(self._positions) > FEW_REQUESTS or milp.refusal:
+            return
+        if milp.size.entries > MOST_ENTRIES:
             return
         proof = WholeCpProof(self._incumbent, self._input, self._budget)
         proof.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))

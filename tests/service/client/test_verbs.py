@@ -42,6 +42,21 @@ def test_short_forms_are_the_same_commands(address: str, file: Path) -> None:
         assert verb(address, "cancel", id_).exit_code == DONE
 
 
+def test_submit_says_how_much_better_a_plan_could_be(address: str, tmp_path: Path) -> None:
+    """On standard error, of one request and of several; the answer of one holds it too."""
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    one.write_text(json.dumps({"rdl": SMALL}))
+    two.write_text("\n".join([json.dumps({"rdl": SMALL})] * 2))
+    for file in (one, two):
+        done = verb(address, "submit", file, "--bound", "-o", "json")
+        assert done.exit_code == DONE
+        assert done.stderr.startswith("the Plan: value ")
+        found = json.loads(done.stdout)
+        assert ("plan_bound" in found) == (file == one)
+        for made in [found] if file == one else found:
+            assert verb(address, "cancel", made["id"]).exit_code == DONE
+
+
 def test_the_same_submit_under_a_key_is_one_reservation(address: str, file: Path) -> None:
     """A retry of a whole command is told of the reservation that it made, with exit code 0."""
     asked = ("submit", file, "--key", "nightly-2026-11-23", "-o", "json")

@@ -22,8 +22,10 @@ from planner.agents.milp.rows import Floats
 
 _LOG = logging.getLogger(__name__)
 
-#: Requests up to which it works; with more its bound does not fall in time.
+#: Requests, and coefficients of Rayon's model, up to which it works. With more it
+#: proved nothing in time (docs/results/exact.md).
 FEW_REQUESTS: Final = 20
+MOST_ENTRIES: Final = 30_000
 
 _POLL_S: Final = 0.05
 
@@ -74,7 +76,7 @@ class WholeCpProof:
         """Return how the solve ended; hand over what it finds on the way, and hear a stop."""
         proof = self
 
-        class Watch(cp.CpSolverSolutionCallback):  # type: ignore[misc]
+        class WholeCpWatch(cp.CpSolverSolutionCallback):  # type: ignore[misc]
             def on_solution_callback(self) -> None:
                 proof._found = whole.values_of(self.value)
 
@@ -83,7 +85,7 @@ class WholeCpProof:
 
         solver.best_bound_callback = lower
         with ThreadPoolExecutor(1, thread_name_prefix="whole-cp") as pool:
-            answer = pool.submit(solver.solve, whole.model, Watch())
+            answer = pool.submit(solver.solve, whole.model, WholeCpWatch())
             try:
                 while not answer.done():
                     if stop():

@@ -15,7 +15,7 @@ from planner.agents.milp.codec import decode, encode
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
-from tests.planner.agents.exact.proof.test_whole_milp import whole_of
+from tests.planner.agents.exact.proof.whole_sets import whole_of
 from tests.planner.brute_force_plan import best_value
 from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 

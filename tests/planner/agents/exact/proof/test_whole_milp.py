@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -11,22 +10,16 @@ import pytest
 from bench.workloads.generator import Mix, cluster_of, compiled, generate
 from lp.result import Solution
 from lp.solver import solve
-from planner.agent import Ending, Limits, SolveProgress, SolverReport, total_requested_value
+from planner.agent import Ending, Limits, SolveProgress, SolverReport
 from planner.agents.exact import router
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.budget import Budget, SolveInput
-from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.proof import whole_milp as whole
-from planner.agents.exact.proof.whole_milp import WholeMilp
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
+from tests.planner.agents.exact.proof.whole_sets import AGES, whole_of
 from tests.planner.brute_force_plan import best_value
 from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
-
-#: Seconds that no run below comes near to: they end for another reason.
-AGES = 3600.0
 
 
 def small(kind: str, seed: int) -> tuple[list[Request], PlanView]:
@@ -35,20 +28,6 @@ def small(kind: str, seed: int) -> tuple[list[Request], PlanView]:
     less = replace(mix, machines=10)
     cluster = cluster_of(less)
     return compiled(generate(mix), less), Plan(cluster, cluster.grid()).view()
-
-
-def whole_of(
-    requests: list[Request], view: PlanView, keep: frozenset[int] = frozenset()
-) -> tuple[Incumbent, WholeMilp]:
-    """Return an incumbent that knows nothing yet, and the model that is to run in it."""
-    problem = build_problem(requests, view, sorted(keep))
-    asked = total_requested_value(requests, view.nominal)
-    incumbent = Incumbent(
-        requests, view, [LEFT_OUT] * len(requests), asked, "nobody", must_keep=keep
-    )
-    until = time.monotonic() + AGES
-    budget = Budget(until, None, 0.0, lambda: False, time.monotonic, lambda: None)
-    return incumbent, WholeMilp(incumbent, SolveInput(problem, range(len(requests)), 0), budget)
 
 
 @pytest.mark.parametrize("seed", range(8))
