@@ -38,10 +38,11 @@ def _solver(value: str) -> str:
 @click.argument("classes", type=READABLE, metavar="CLASSES|WORKLOAD|PLAN")
 @click.option(
     "--mode",
-    type=click.Choice(("priced", "paper")),
+    type=click.Choice(("priced", "paired", "paper")),
     default="priced",
     show_default=True,
-    help="Find bins by column generation over every pair, or enumerate them as the paper does.",
+    help="Find bins by column generation over every pair, or over the pairs of the paper's first "
+    "stage (paired), or enumerate the latter as the paper does.",
 )
 @click.option(
     "--solver",
@@ -66,7 +67,7 @@ def _solver(value: str) -> str:
 def lotes(
     cluster: Path,
     classes: Path,
-    mode: Literal["priced", "paper"],
+    mode: Literal["priced", "paired", "paper"],
     solver: str,
     wheel: Literal["delta", "flow"],
     seed: int,

@@ -32,10 +32,10 @@ def _files(tmp_path: Path) -> Write:
     return writer(tmp_path)
 
 
-@pytest.mark.parametrize("mode", ["priced", "paper"])
+@pytest.mark.parametrize("mode", ["priced", "paired", "paper"])
 @pytest.mark.parametrize("solver", ["highs", "pulp:CBC"])
 def test_two_machines_of_five_run_two_jobs_a_minute(files: Any, mode: str, solver: str) -> None:
-    """Jobs of 3 on 2 x 5: 10/3 a minute pooled, 2 in bins, in either mode and by either solver."""
+    """Jobs of 3 on 2 x 5: 10/3 a minute pooled, 2 in bins, in any mode and by either solver."""
     paths = files(group("m", 2, "cpu = 5"), "classes.toml", job("three", "cpu = 3"))
     document = planned(*paths, "--mode", mode, "--solver", solver)
     assert list(document) == KEYS
