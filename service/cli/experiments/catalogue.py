@@ -165,7 +165,7 @@ _ALL: Final = (
     _zoe("zoe-preemption-sizes", "preemption by every size (D5.2, figures 31 to 33)",
          "interactive work waits a hundredth, use drops and the line grows", _PART),
     _zoe("zoe-machines", "components on machines, not in one pool (4.2, table 1)",
-         "75 to 80 % allocated; flexible halves the median turnaround, by SJF too", _PART),
+         "75 to 80 % allocated; flexible halves the median turnaround, by SJF too", _NO),
     _zoe("zoe-widths", "what the gains depend on", "none: an explanation of zoe-baseline", ""),
     Experiment("zoe-cluster", "the shape of the ten servers (6)", "zoe:run_cluster", "seconds",
                "", "turnaround 0.63 and 0.78 of rigid's, memory 1.2 times", _PART, has_jobs=True),
