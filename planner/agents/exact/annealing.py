@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from planner.agents.exact.budget import CHECKS, Budget, SolveInput, fill_slice
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
+from planner.agents.exact.move_mixes import mix_of
 from planner.agents.exact.ruin_recreate import RuinRecreate
 
 #: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,
@@ -14,9 +15,6 @@ from planner.agents.exact.ruin_recreate import RuinRecreate
 HOT = 0.7
 WARM = (0.25, 0.08)
 COLD = 0.012
-
-#: Requests taken out in one move at most: for single atoms, and where requests are workflows.
-MAX_REMOVED = (10, 18)
 
 #: Part of its value by which a plan of others must be better to go on from.
 _BETTER = 1e-9
@@ -41,8 +39,7 @@ class Annealer:
         self._search = RuinRecreate(problem, solve_input.seed)
         requests = len(self._positions)
         self._mean = problem.total / requests
-        wide = len(problem.forest.vertices) > 2 * requests
-        self._max_removed = min(requests, MAX_REMOVED[1] if wide else MAX_REMOVED[0])
+        self._mix = mix_of(problem)
         self._patience = _EXHAUSTED * requests * requests
         self._checked_at, self._check_s = budget.clock(), budget.check_s
         self.exhausted = False
@@ -103,7 +100,7 @@ class Annealer:
         hot = WARM[(cycle - 1) % len(WARM)] if cycle else HOT
         temperature = self._mean * hot * (COLD / hot) ** progress
         before = self._search.value
-        self._search.run(moves, self._max_removed, temperature)
+        self._search.run(moves, self._mix, temperature)
         self._moves_since_best = (
             0 if self._search.value > before else self._moves_since_best + moves
         )
@@ -113,7 +110,7 @@ class Annealer:
     def descend(self, moves: int) -> None:
         """Go back to the best plan and take only what is not worse, for a moment."""
         self._search.restore_best()
-        self._search.run(4 * moves, self._max_removed, 0.0)
+        self._search.run(4 * moves, self._mix, 0.0)
         if self._search.value > self._offered_value:
             self._offer()
 

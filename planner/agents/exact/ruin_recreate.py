@@ -104,11 +104,11 @@ class RuinRecreate:
         """Value of the best plan; below 0 while it lacks a request that may not be lost."""
         return float(self.arrays.total[state.BEST] - self.problem.forest.keep.sum())
 
-    def run(self, moves: int, most: int, temperature: float) -> None:
+    def run(self, moves: int, mix: state.MoveMix, temperature: float) -> None:
         """Make moves; see `planner.agents.exact.kernels.search.improve`."""
         self.moves += moves
         kernels.improve(
-            self.problem.forest, self.problem.room, self.arrays, moves, most, temperature
+            self.problem.forest, self.problem.room, self.arrays, moves, mix, temperature
         )
 
     def restore_best(self) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from planner.agents.exact.bound.column_generation import ColumnGeneration
 from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.kernels.bound import evaluate
+from planner.agents.exact.move_mixes import SINGLE
 from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.ruin_recreate import RuinRecreate
@@ -22,7 +23,7 @@ def load_loops(problem: PlanningProblem) -> bool:
     if _ready:
         return False
     search = RuinRecreate(problem, seed=0)
-    search.run(0, 1, 0.0)
+    search.run(0, SINGLE, 0.0)
     search.restore_best()
     flat, _ = starts(problem)
     flat.run(1, 0.0)

@@ -80,7 +80,10 @@ def _stack(
     cap, x = s.line[CAP], s.line[X]
     lease, least, left = row[pb.V_LEASE], row[pb.V_LEAST], row[pb.V_WORK]
     n = span.hi - span.lo
-    i = known = begin = end = np.int64(0)
+    i: Int = np.int64(0)
+    known: Int = np.int64(0)
+    begin: Int = np.int64(0)
+    end: Int = np.int64(0)
     while i + lease <= n and left >= least * lease:
         if i + lease > known:
             ahead = min(n, i + lease + _AHEAD)
@@ -111,9 +114,9 @@ def _lengthen(
     s: SearchState,
     row: I64,
     span: BlockWindow,
-    left: int,
+    left: Int,
     held: ColumnSpan,
-    known: int,
+    known: Int,
 ) -> tuple[Int, Int]:
     """Raise columns to their neighbours until no work is left: no lease gets shorter by it.
 
@@ -124,11 +127,12 @@ def _lengthen(
     """
     cap, x, least = s.line[CAP], s.line[X], row[pb.V_LEAST]
     n = span.hi - span.lo
-    begin, end = held
+    begin: Int = held.begin
+    end: Int = held.end
     moved = end > begin
     while left > 0 and moved:
         moved = False
-        i = max(np.int64(0), begin - 1)
+        i: Int = max(np.int64(0), begin - 1)
         while i < n and i <= end:
             if i + 1 >= known and known < n:
                 ahead = min(n, known + _AHEAD)
@@ -150,7 +154,7 @@ def _lengthen(
 
 
 @compiled
-def _emit(s: SearchState, row: I64, v: int, span: BlockWindow, used: int) -> bool:
+def _emit(s: SearchState, row: I64, v: int, span: BlockWindow, used: Int) -> bool:
     """Write what an atom holds as rows in ascending time; False when there is no room for them.
 
     Parameters

@@ -1,13 +1,16 @@
 """The search for plans: ruin and recreate under annealing.
 
 A move takes some accepted requests out of the plan and puts them, and rejected ones nearby, back
-in another order, each atom as early or as late as it can go. A worse plan is kept with a
+in another order, each atom as early or as late as it can go, or pushes them all to one side in the
+order in which they stood, which leaves what is free in one piece. A worse plan is kept with a
 probability that falls with the loss and the temperature. All plans respect windows, order and
 gaps, heights, leases, exact work, rows of the profile and fit caps at every moment; window
 averages are left to the check outside.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +29,7 @@ from planner.agents.exact.kernels.search_state import (
     TOUCHED,
     TRIED,
     ColumnSpan,
+    MoveMix,
     SearchState,
     draw,
     draw_below,
@@ -40,6 +44,13 @@ from planner.agents.exact.problem import (
     FreeRoom,
 )
 from planner.kernel_cache import borrowed
+
+# Where a move puts what it puts back.
+_ANYWHERE: Final = 0
+_EARLY: Final = 1
+_LATE: Final = 2
+
+_SHAKE: Final = 60.0  # columns by which the order of a push may differ from that of the plan
 
 
 @inlined
@@ -131,6 +142,19 @@ def _gather(f: Forest, s: SearchState, near: ColumnSpan, taken: int, most: int, 
 
 
 @inlined
+def _sort(s: SearchState, count: int) -> None:
+    """Sort what is to be put back by its keys."""
+    tried, key = s.list[TRIED], s.key
+    for i in range(1, count):
+        r, k = tried[i], key[i]
+        j = i - 1
+        while j >= 0 and key[j] > k:
+            tried[j + 1], key[j + 1] = tried[j], key[j]
+            j -= 1
+        tried[j + 1], key[j + 1] = r, k
+
+
+@inlined
 def _arrange(f: Forest, s: SearchState, count: int, chosen: int) -> None:
     """Order what is to be put back: at random, by worth, by density or by the tightest window."""
     tried, key = s.list[TRIED], s.key
@@ -151,25 +175,42 @@ def _arrange(f: Forest, s: SearchState, count: int, chosen: int) -> None:
             key[i] = -FAR * noise
         if r == chosen:
             key[i] = -np.inf
-    for i in range(1, count):
-        r, k = tried[i], key[i]
-        j = i - 1
-        while j >= 0 and key[j] > k:
-            tried[j + 1], key[j + 1] = tried[j], key[j]
-            j -= 1
-        tried[j + 1], key[j + 1] = r, k
+    _sort(s, count)
 
 
 @inlined
-def _recreate(f: Forest, room: FreeRoom, s: SearchState, count: int, taken: int) -> Int:
-    """Put back what fits; return how many requests the move has touched."""
+def _arrange_by_side(f: Forest, s: SearchState, count: int, taken: int, late: bool) -> None:
+    """Order what was taken out about as it stood, from one side; rejected requests come last."""
+    tried, key = s.list[TRIED], s.key
+    for i in range(count):
+        r = tried[i]
+        noise = _SHAKE * (draw(s) - 0.5)
+        if i >= taken:
+            key[i] = FAR + noise
+        elif late:
+            key[i] = noise - s.span[r, 1]
+        else:
+            key[i] = noise + s.span[r, 0]
+        if f.keep[r] > 0.0:
+            key[i] -= FAR
+    _sort(s, count)
+
+
+@inlined
+def _recreate(f: Forest, room: FreeRoom, s: SearchState, count: int, taken: int, push: int) -> Int:
+    """Put back what fits; return how many requests the move has touched.
+
+    `push` is `_EARLY` or `_LATE` where all go to one side, else `_ANYWHERE`.
+    """
     side = draw(s)
-    low_share = 0.0 if draw(s) < 0.5 else 0.5
-    jitter_share = 0.0 if draw(s) < 0.6 else 0.3
+    low_share = 0.0 if push > 0 or draw(s) < 0.5 else 0.5
+    jitter_share = 0.0 if push > 0 or draw(s) < 0.6 else 0.3
     touched = taken
     for i in range(count):
         r = s.list[TRIED, i]
         late = side < 0.4 or (side > 0.8 and draw(s) < 0.5)
+        if push > 0:
+            late = push == _LATE
         jitter = draw(s) if draw(s) < jitter_share else 0.0
         known = False
         for k in range(taken):
@@ -205,12 +246,12 @@ def _keep_best(f: Forest, s: SearchState) -> None:
 
 
 @inlined
-def _move(f: Forest, room: FreeRoom, s: SearchState, most: int, temperature: float) -> None:
+def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: float) -> None:
     """Make one move and keep it or take it back."""
     columns, n = s.free.shape[1], f.value.shape[0]
     chosen = -1
     center = draw_below(s, columns)
-    if draw(s) < 0.4:
+    if draw(s) < mix.wanted:
         begin = draw_below(s, n)
         for k in range(n):
             r = (begin + k) % n
@@ -219,15 +260,22 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, most: int, temperature: flo
                 chosen = r
                 center = root[V_START] + draw_below(s, max(1, root[V_END] - root[V_START]))
                 break
-    width = np.int64(draw(s) * draw(s) * 0.3 * columns)
+    width = np.int64(draw(s) * draw(s) * mix.width * columns)
+    if mix.moment > 0.0 and draw(s) < mix.moment:
+        width = np.int64(0)
     near = ColumnSpan(center - width // 2, center + width // 2 + 1)
     before = s.total[NOW]
-    taken = _ruin(f, room, s, near, 1 + draw_below(s, most))
+    taken = _ruin(f, room, s, near, 1 + draw_below(s, mix.most))
     for i in range(taken):
         s.total[NOW] -= s.worth[BEFORE, s.list[TOUCHED, i]]
-    count = _gather(f, s, near, taken, 2 * most, chosen)
-    _arrange(f, s, count, chosen if draw(s) < 0.7 else -1)
-    touched = _recreate(f, room, s, count, taken)
+    count = _gather(f, s, near, taken, mix.tries, chosen)
+    push = _ANYWHERE
+    if mix.pushed > 0.0 and draw(s) < mix.pushed:
+        push = _EARLY if draw(s) < 0.5 else _LATE
+        _arrange_by_side(f, s, count, taken, push == _LATE)
+    else:
+        _arrange(f, s, count, chosen if draw(s) < 0.7 else -1)
+    touched = _recreate(f, room, s, count, taken, push)
     change = s.total[NOW] - before
     taken_worse = temperature > 0.0 and draw(s) < np.exp(min(0.0, change) / temperature)
     if change >= 0.0 or (taken_worse and not _lost(f, s, taken)):
@@ -246,9 +294,9 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, most: int, temperature: flo
 
 @compiled
 def improve(
-    f: Forest, room: FreeRoom, s: SearchState, moves: int, most: int, temperature: float
+    f: Forest, room: FreeRoom, s: SearchState, moves: int, mix: MoveMix, temperature: float
 ) -> None:
-    """Make `moves` moves, each taking out up to `most` requests; the best plan is kept.
+    """Make `moves` moves of a mix; the best plan is kept.
 
     Parameters
     ----------
@@ -261,7 +309,7 @@ def improve(
         total += s.worth[PLAN, r]
     s.total[NOW] = total  # sums of many changes drift
     for _ in range(moves):
-        _move(f, room, s, most, temperature)
+        _move(f, room, s, mix, temperature)
 
 
 @compiled

@@ -48,6 +48,33 @@ class ColumnSpan(NamedTuple):
     end: int
 
 
+class MoveMix(NamedTuple):
+    """How large moves are, and how often each kind is made.
+
+    Attributes
+    ----------
+    most
+        Requests taken out at most.
+    tries
+        Rejected requests tried at most.
+    wanted
+        Share of moves that begin with a rejected request.
+    width
+        Part of the horizon that the widest interval is long.
+    moment
+        Share of moves that take out what holds one column, in place of an interval.
+    pushed
+        Share of moves that push what was taken out to one side, in its order.
+    """
+
+    most: int
+    tries: int
+    wanted: float
+    width: float
+    moment: float
+    pushed: float
+
+
 class SearchState(NamedTuple):
     """One search: three plans (`PLAN`, `BEFORE`, `KEPT`) and scratch.
 

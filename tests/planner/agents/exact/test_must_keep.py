@@ -14,6 +14,7 @@ from planner.agents.exact.agent import EXACT, HYBRID
 from planner.agents.exact.bound.column_generation import ColumnGeneration
 from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
+from planner.agents.exact.move_mixes import plain_mix
 from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.milp.agent import MILP
@@ -108,7 +109,7 @@ def test_the_search_never_drops_what_it_must_keep(kind: str) -> None:
     search = RuinRecreate(build_problem(requests, view, kept), seed=1)
     search.load(standing)
     for temperature in (1e9, search.problem.total / 50, 0.0):
-        search.run(120, 6, temperature)
+        search.run(120, plain_mix(6), temperature)
         assert all(search.plan()[index] is not None for index in kept)
         assert (search.arrays.held[0][kept] == 1).all()
     results = [one or REFUSED for one in search.plan()]

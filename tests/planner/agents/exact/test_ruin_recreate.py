@@ -14,6 +14,7 @@ from planner.agents.exact.agent import EXACT, ExactAgent
 from planner.agents.exact.bound.lagrangian import evaluation_s
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.move_mixes import plain_mix
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.agents.exact.warm_up import load_loops
 from planner.placement import PlacementResult
@@ -40,7 +41,7 @@ def test_every_plan_found_passes_the_check(kind: str) -> None:
     search = RuinRecreate(build_problem(requests, view), seed=3)
     search.load([REFUSED] * len(requests))
     for temperature in (1e9, search.problem.total / 50, 0.0):
-        search.run(150, 6, temperature)
+        search.run(150, plain_mix(6), temperature)
         results = [result or REFUSED for result in search.plan()]
         kept = check_plan(requests, results, view)
         assert [one.placed for one in kept] == [one.placed for one in results]
@@ -54,7 +55,7 @@ def test_plans_of_every_operator_satisfy_the_oracle(seed: int) -> None:
     view = Plan(CLUSTER, CLUSTER.grid()).view()
     search = RuinRecreate(build_problem(requests, view), seed)
     search.load([REFUSED] * len(requests))
-    search.run(200, 3, search.problem.total / 4)
+    search.run(200, plain_mix(3), search.problem.total / 4)
     for request, result in zip(requests, search.plan(), strict=True):
         assert result is None or satisfies(request, result)
     assert search.value <= best_value(requests, CAPACITY, HORIZON) + 1e-9
@@ -70,7 +71,7 @@ def test_the_search_starts_from_the_plan_it_is_given() -> None:
         assert before.placed == (after is not None)
         assert after is None or np.array_equal(before.rows, after.rows)
     value = search.value
-    search.run(100, 5, search.problem.total)
+    search.run(100, plain_mix(5), search.problem.total)
     assert search.value >= value
 
 
