@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from planner.displacement.displacement import Displacement, Newcomer, displace
+from planner.displacement.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel
 from planner.validation.validate import validate
@@ -168,17 +168,17 @@ def test_a_plan_that_moves_on_meanwhile_is_searched_again(
     displacing.reserve("second", STIFF.replace("10, 10, 30m, 5h", "6, 6, 30m, 3h"), weight=9)
     searched: list[str] = []
 
-    def search(twin: Plan, newcomer: Newcomer, stop: Callable[[], bool]) -> Displacement | None:
-        found = displace(twin, newcomer, stop)
+    def search(twin: Plan, ask: DisplacementAsk, stop: Callable[[], bool]) -> Displacement | None:
+        found = displace(twin, ask, stop)
         if not searched:
             with displacing.runtime._replica.newest() as plan:
                 prepared = plan.prepare([Cancel("first")], plan.version)
             assert prepared.record is not None
             assert displacing.runtime._replica.commit(prepared.record, displacing.clock.now_ms())
-        searched.append(newcomer.request.id)
+        searched.append(ask.request.id)
         return found
 
-    monkeypatch.setattr("service.commits.displacing.displace", search)
+    monkeypatch.setattr("service.commits.displacer.displace", search)
     wanted = STIFF.replace("10, 10, 30m, 5h", "4, 4, 30m, 2h")
     made = displacing.reserve("urgent", wanted, priority=5)
     assert searched == ["urgent", "urgent"]
