@@ -154,7 +154,7 @@ def _limit(part: float, machines: int) -> int:
     return round(part * machines * WHOLE) if part < 1.0 else np.iinfo(np.int64).max // 2
 
 
-def dealt(schedulers: Sequence[CellScheduler], jobs: CellJobs) -> I64:
+def schedulers_of(schedulers: Sequence[CellScheduler], jobs: CellJobs) -> I64:
     """Return int64[job]: the scheduler of each; jobs of a type are dealt in turn.
 
     Raises
