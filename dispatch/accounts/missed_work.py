@@ -1,12 +1,12 @@
 """Missed work: time of a reservation that passed while its work had no machines.
 
-The invariant is: of an execution that draws on its atoms alone, and is not over, every stretch of
-what the reservation holds before now is one that the execution ran through, or one that it came too
+The invariant is: while an execution that alone draws on atoms of a reservation is not over, every
+stretch that these hold before now is one that the execution ran through, or one that it came too
 late for. So what was asked less what the past holds is what is still to run, and the Plan owes it.
-Whatever breaks it (no server led while a slot passed, a start that came late, work that began anew
-because its machine was lost) is the same: the stretch is taken out (`Degrade` with the cause
-`MISSED`), and the adapter plans what is owed in what is left of the window, as it does for lost
-machines; where that holds it no more, the reservation fails and its owner is told.
+Whatever breaks this (no server led while a slot passed, a start that came late, work that began
+anew because its machine was lost), the answer is the same: the stretch is taken out (`Degrade` with
+the cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it does
+for lost machines; where that holds it no more, the reservation fails and its owner is told.
 
 A stretch is missed when the cores did not run for a tenth of it, and for five seconds, the grace
 of stops; a core that has its machine and is starting does not run. It is judged when it is over.
@@ -176,7 +176,7 @@ class MissedWork:
     def _missed_until(
         self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan
     ) -> int | None:
-        """Return until when a stretch is missed, in ms; None where anybody had what it promises."""
+        """Return until when a stretch is missed, in ms; None where some execution had it."""
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
         until_ms = stretch.end_ms
         for execution in users:
