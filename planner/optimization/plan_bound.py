@@ -1,8 +1,8 @@
 """A bound beside a Plan that stands: how much more any plan of the same requests could hold.
 
-Asked about is what an optimisation would be asked about: who holds something, and who was refused
-and could still come in. What has begun stays, the rest of it may be placed anew. The Plan is held
-only while what is new in it is read; compiling and pricing come after.
+The bound is asked about the same requests as an optimisation: those that hold something, and those
+that were refused and could still come in. What has begun stays, the rest may be placed anew. The
+Plan is held only while what is new in it is read; compiling and pricing come after.
 """
 
 from __future__ import annotations
@@ -208,8 +208,8 @@ class PlanReading:
 def read_plan(plan: Plan, book: RequestBook) -> PlanReading | None:
     """Return what a bound needs of a Plan; None: let go of the Plan, and ask again.
 
-    The caller holds the Plan, and has `book` to itself. So that nobody waits long for the Plan, one
-    call reads `_MOST_AT_ONCE` reservations that are new to the book.
+    The caller holds the Plan, and has `book` to itself. So that the Plan is held briefly, one call
+    reads `_MOST_AT_ONCE` reservations that are new to the book.
     """
     numbers, refusals = present_holders(plan), plan.refusals
     empty = Plan(plan.cluster, plan.grid)

@@ -273,7 +273,7 @@ class GroupCommit:
         self, group: Group, turn: ExitStack, based_on: int, *, last: bool, in_turn: bool
     ) -> None:
         """Commit what can be committed, again until no other process was faster."""
-        # In a turn that has been held since the Plan was looked at, nobody has changed it.
+        # In a turn that has been held since the Plan was looked at, it has not changed.
         look = self._replica.locked if in_turn else self._replica.newest
         while True:
             with self._replica.store.turn():

@@ -221,8 +221,10 @@ def _initial_jobs(standing: CellJobs) -> CellJobs:
 
 def _schedulers_of_jobs(architecture: Architecture, standing: CellJobs, coming: CellJobs) -> I64:
     """Return int64[job]: the scheduler of each that comes, and of each that stands if evicted."""
-    nobody = np.full(len(standing.tasks), -1, dtype=np.int64)
-    again = schedulers_of(architecture.schedulers, standing) if architecture.evicts else nobody
+    no_scheduler = np.full(len(standing.tasks), -1, dtype=np.int64)
+    again = (
+        schedulers_of(architecture.schedulers, standing) if architecture.evicts else no_scheduler
+    )
     return np.concatenate([schedulers_of(architecture.schedulers, coming), again])
 
 
