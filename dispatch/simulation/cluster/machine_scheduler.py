@@ -36,7 +36,7 @@ class _PlacedClaim:
 
 @dataclass(slots=True)
 class _MachineLines:
-    """Those that wait, those that may preempt and did not fit, those in service."""
+    """The claims that wait, those that may preempt and did not fit, and those in service."""
 
     waiting: list[_PlacedClaim] = field(default_factory=list)
     urgent: list[_PlacedClaim] = field(default_factory=list)

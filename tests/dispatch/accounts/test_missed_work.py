@@ -75,7 +75,7 @@ class _Observation:
 
 @pytest.mark.parametrize("placed", [False, True])
 def test_a_slot_that_passed_without_its_work_is_planned_again(placed: bool) -> None:
-    """Nobody led for its twenty seconds: it stands elsewhere in the window, whole."""
+    """No server led for its twenty seconds: it stands elsewhere in the window, whole."""
     seen = _Observation(placed=placed)
     seen.join()
     assert seen.rows == {"0": [[0, 20, 2]]}

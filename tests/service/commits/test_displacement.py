@@ -91,7 +91,7 @@ def test_equal_priority_is_refused_as_before(displacing: Service) -> None:
     assert _state(displacing, "first")["state"] == "accepted"
 
 
-def test_without_a_policy_nobody_is_displaced(service: Service) -> None:
+def test_without_a_policy_nothing_is_displaced(service: Service) -> None:
     """By default a high priority displaces nobody."""
     service.reserve("first", STIFF)
     assert service.ask("second", STIFF, priority=1000).status_code == 409
@@ -163,7 +163,7 @@ def test_machines_are_room_too(open_service: Open, cluster_file: Path) -> None:
 def test_a_plan_that_moves_on_meanwhile_is_searched_again(
     displacing: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whom another process lets go between search and commit is not displaced any more."""
+    """What another process cancels between search and commit is no longer displaced."""
     displacing.reserve("first", STIFF.replace("10, 10, 30m, 5h", "4, 4, 30m, 2h"), weight=1)
     displacing.reserve("second", STIFF.replace("10, 10, 30m, 5h", "6, 6, 30m, 3h"), weight=9)
     searched: list[str] = []
