@@ -87,7 +87,7 @@ class Runtime:
     windows
         The windows of reservations, as far as somebody has asked for them.
     shown_rows
-        What lists show of reservations, as far as somebody has asked for it.
+        What lists show of reservations, as far as a call has asked for it.
     yarn
         What YARN's clients asked for.
     exposition

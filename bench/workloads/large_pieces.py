@@ -157,11 +157,11 @@ class _Draw:
         return Every(STEPS // 2 // times * STEP_MS, atom, times=times)
 
     def _group(self, depth: int) -> Expression:
-        """Return a choice, or an order, a group or a graph of two to four nodes."""
+        """Return a choice, or an order, a group or a graph of two to four expressions."""
         kind = int(self._rng.integers(4))
         if kind == 2:
             return self._choice()
-        below = tuple(self._node(depth + 1) for _ in range(int(self._rng.integers(2, 5))))
+        below = tuple(self._expression(depth + 1) for _ in range(int(self._rng.integers(2, 5))))
         if kind == 0:
             return Order(below, self._gap())
         if kind == 1:
@@ -181,7 +181,7 @@ class _Draw:
         other = Atom(first.bundle, least, half, first.lease_ms, work)
         return AnyOf((first, other), (1.0, 0.9))
 
-    def _node(self, depth: int) -> Expression:
+    def _expression(self, depth: int) -> Expression:
         if depth == _DEEPEST or self._rng.random() < 0.6:
             return self._atom(rigid=self._rng.random() < _RIGID)
         return self._group(depth)
@@ -209,16 +209,16 @@ class _Draw:
         return Atom(bundle, 1, most, lease * STEP_MS, work * STEP_MS, on=on)
 
 
-def _core_steps(node: Expression) -> float:
+def _core_steps(part: Expression) -> float:
     """Return the work of an expression in cores x steps, the first option of each choice."""
-    match node:
+    match part:
         case Atom():
-            return node.work_ms / STEP_MS * node.bundle["cpu"] / 1000
+            return part.work_ms / STEP_MS * part.bundle["cpu"] / 1000
         case AnyOf():
-            return _core_steps(node.options[0])
+            return _core_steps(part.options[0])
         case AllOf() | Order() | Graph():
-            return sum(_core_steps(child) for child in node.children)
+            return sum(_core_steps(child) for child in part.children)
         case Every():
-            return (node.times or 1) * _core_steps(node.of)
+            return (part.times or 1) * _core_steps(part.of)
         case _:
-            raise TypeError(f"this generator draws no {type(node).__name__}")
+            raise TypeError(f"this generator draws no {type(part).__name__}")

@@ -125,35 +125,35 @@ def _request(rng: np.random.Generator, shape: _SmallShape, steps: int) -> Expres
         period = steps // 3
         inner = Window(Offset(0), Offset(period * STEP_MS), _atom(rng, shape, 4))
         return Every(period * STEP_MS, inner, times=2, anchor=Offset(0))
-    node = _node(rng, shape, 0)
+    part = _expression(rng, shape, 0)
     start = int(rng.integers(0, steps // 2))
-    length = int(_length(node) * rng.uniform(1.2, 3.0)) + 1
-    return Window(Offset(start * STEP_MS), Offset(min(steps, start + length) * STEP_MS), node)
+    length = int(_length(part) * rng.uniform(1.2, 3.0)) + 1
+    return Window(Offset(start * STEP_MS), Offset(min(steps, start + length) * STEP_MS), part)
 
 
-def _length(node: Expression) -> int:
+def _length(part: Expression) -> int:
     """Return about how many steps an expression takes alone."""
-    match node:
+    match part:
         case Atom():
-            return -(-node.work_ms // (node.maximum * STEP_MS))
+            return -(-part.work_ms // (part.maximum * STEP_MS))
         case Order(children=children):
-            gap = 0 if node.gap is None else node.gap.minimum_ms // STEP_MS
+            gap = 0 if part.gap is None else part.gap.minimum_ms // STEP_MS
             return sum(_length(one) + gap for one in children)
         case Graph(children=children):
-            gap = max(0 if one.gap is None else one.gap.minimum_ms // STEP_MS for one in node.edges)
+            gap = max(0 if one.gap is None else one.gap.minimum_ms // STEP_MS for one in part.edges)
             return _length(children[0]) + gap + max(_length(one) for one in children[1:])
         case AllOf(children=children) | AnyOf(options=children):
             return max(_length(one) for one in children)
         case _:
-            raise TypeError(f"no length of {type(node).__name__}")
+            raise TypeError(f"no length of {type(part).__name__}")
 
 
-def _node(rng: np.random.Generator, shape: _SmallShape, depth: int) -> Expression:
-    """Return an atom, or a group of two or three nodes."""
+def _expression(rng: np.random.Generator, shape: _SmallShape, depth: int) -> Expression:
+    """Return an atom, or a group of two or three expressions."""
     kind = int(rng.integers(6)) if depth else int(rng.integers(1, 6))
     if depth == _DEEPEST or kind == 0:
         return _atom(rng, shape, 8)
-    below = tuple(_node(rng, shape, depth + 1) for _ in range(int(rng.integers(2, 4))))
+    below = tuple(_expression(rng, shape, depth + 1) for _ in range(int(rng.integers(2, 4))))
     least = int(rng.integers(0, 3)) * STEP_MS
     most = least + 4 * STEP_MS if rng.random() < 0.3 else None
     gap = Gap(least, most)

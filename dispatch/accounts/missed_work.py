@@ -1,12 +1,12 @@
 """Missed work: time of a reservation that passed while its work had no machines.
 
-The invariant is: of an execution that draws on its atoms alone, and is not over, every stretch of
-what the reservation holds before now is one that the execution ran through, or one that it came too
+The invariant is: while an execution that alone draws on atoms of a reservation is not over, every
+stretch that these hold before now is one that the execution ran through, or one that it came too
 late for. So what was asked less what the past holds is what is still to run, and the Plan owes it.
-Whatever breaks it (no server led while a slot passed, a start that came late, work that began anew
-because its machine was lost) is the same: the stretch is taken out (`Degrade` with the cause
-`MISSED`), and the adapter plans what is owed in what is left of the window, as it does for lost
-machines; where that holds it no more, the reservation fails and its owner is told.
+Whatever breaks this (no server led while a slot passed, a start that came late, work that began
+anew because its machine was lost), the answer is the same: the stretch is taken out (`Degrade` with
+the cause `MISSED`), and the adapter plans what is owed in what is left of the window, as it does
+for lost machines; where that holds it no more, the reservation fails and its owner is told.
 
 A stretch is missed when the cores did not run for a tenth of it, and for five seconds, the grace
 of stops; a core that has its machine and is starting does not run. It is judged when it is over.
@@ -43,11 +43,11 @@ _PAUSE_MS: Final = 10_000
 #: Later than every tick.
 _NEVER: Final = 2**62
 
-#: Most stays of an execution that are remembered.
-_STAYS: Final = 8
+#: Most spans of an execution that are remembered.
+_MOST_SPANS: Final = 8
 
 
-class _Stay(NamedTuple):
+class _RunSpan(NamedTuple):
     """When the cores of an execution ran: from when, and until when that was seen.
 
     Attributes
@@ -76,7 +76,7 @@ class MissedWork:
     """
 
     ended_before: Callable[[], Iterable[tuple[str, str | None]]] | None = None
-    _stays: dict[str, list[_Stay]] = field(default_factory=dict)
+    _spans: dict[str, list[_RunSpan]] = field(default_factory=dict)
     _ended: dict[str, set[str | None]] = field(default_factory=dict)
     _asked_ms: dict[str, int] = field(default_factory=dict)
     _since_ms: int = _NEVER
@@ -90,7 +90,7 @@ class MissedWork:
                 continue
             if execution.is_over:
                 self.note_ended(name, execution.application.atom)
-                self._stays.pop(execution.id, None)
+                self._spans.pop(execution.id, None)
             elif execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
                 self._note_run(execution.id, execution.started_ms, now_ms)
 
@@ -100,19 +100,19 @@ class MissedWork:
 
     def _note_run(self, id_: str, placed_ms: int, now_ms: int) -> None:
         """Note that an execution runs; one that ran before the first tick began with its place."""
-        known = self._stays.setdefault(id_, [])
+        known = self._spans.setdefault(id_, [])
         if known and known[-1].placed_ms == placed_ms:
             known[-1] = known[-1]._replace(until_ms=now_ms)
         else:
             start_ms = now_ms if placed_ms >= self._since_ms else placed_ms
-            known[:] = [*known[1 - _STAYS :], _Stay(placed_ms, start_ms, now_ms)]
+            known[:] = [*known[1 - _MOST_SPANS :], _RunSpan(placed_ms, start_ms, now_ms)]
 
     def _runs_since(self, execution: Execution) -> int | None:
         """Return since when the cores of an execution run; None while one of them does not."""
-        stays = self._stays.get(execution.id)
-        if execution.state is not ExecutionState.RUNNING or not stays:
+        spans = self._spans.get(execution.id)
+        if execution.state is not ExecutionState.RUNNING or not spans:
             return None
-        return stays[-1].start_ms if stays[-1].placed_ms == execution.started_ms else None
+        return spans[-1].start_ms if spans[-1].placed_ms == execution.started_ms else None
 
     def due(self, plan: Plan, table: ExecutionTable, now_ms: int) -> list[Degrade]:
         """Return what is to be taken out of the past of reservations, one change each.
@@ -176,7 +176,7 @@ class MissedWork:
     def _missed_until(
         self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan
     ) -> int | None:
-        """Return until when a stretch is missed, in ms; None where anybody had what it promises."""
+        """Return until when a stretch is missed, in ms; None where some execution had it."""
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
         until_ms = stretch.end_ms
         for execution in users:
@@ -195,8 +195,8 @@ class MissedWork:
     def _has_used(self, execution: Execution, stretch: HeldStretch) -> bool:
         late_ms = stretch.tolerance_ms
         return any(
-            stay.start_ms < stretch.start_ms + late_ms and stay.until_ms > stretch.end_ms - late_ms
-            for stay in self._stays.get(execution.id, ())
+            span.start_ms < stretch.start_ms + late_ms and span.until_ms > stretch.end_ms - late_ms
+            for span in self._spans.get(execution.id, ())
         )
 
 

@@ -80,7 +80,7 @@ class Dispatcher:
         room = state.book.room(directive)
         # 4. Those without cover: which of them may run in the room.
         room = _serve(state, scratch, room)
-        if state.growth.is_asked:
+        if state.growth.can_grow:
             state.growth.give_back(scratch, uncovered.left)
         # 5. Victims: machines of slots are cleared, and cores without cover that run where the Plan
         # needs room are stopped.
@@ -90,8 +90,8 @@ class Dispatcher:
         uncovered.give_back(scratch, moves)
         # 6. Machines: what may no longer run is stopped, what may finds a machine.
         state.unplaced.place(scratch, moves, state.placer)
-        # 7. Growth: what is idle goes to those who can use more than they asked for.
-        if state.growth.is_asked:
+        # 7. Growth: what is idle goes to executions that can use more than they asked for.
+        if state.growth.can_grow:
             _grow(state, scratch, moves)
         return Cycle(
             directive.plan_version,
@@ -156,7 +156,7 @@ def _take_changes(
 
 
 def _grow(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
-    """Let executions have what is idle; where anybody waits, what is grown makes way at once."""
+    """Let executions have what is idle; where one waits, what is grown makes way at once."""
     uncovered, growth, placer = state.uncovered, state.growth, state.placer
     waits = state.unplaced.has_waiting or uncovered.line.has_waiting
     if growth.make_way(scratch, placer, uncovered.left, waits=waits):

@@ -1,8 +1,8 @@
 """Growth: elastic components above what was asked for, from idle resources (Omega, section 6).
 
-What is grown is nobody's: it is granted last, counted in no order, and gone before anybody waits.
-While somebody waits for room or for a machine nothing is grown; what an entitlement needs within
-the grace of stops is not idle.
+Grown components are granted last, count in no order of service, and go before other work waits.
+While an execution waits for room or for a machine nothing is grown; what an entitlement needs
+within the grace of stops is not idle.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_A_CYCLE: Final = 500
 
 @dataclass(slots=True)
 class GrowthBook:
-    """Owns what runs above what was asked for.
+    """Grows components above what was asked for, and takes them back.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class GrowthBook:
             self._members.add(execution)
 
     @property
-    def is_asked(self) -> bool:
+    def can_grow(self) -> bool:
         """Whether any execution would grow."""
         return bool(self._members)
 
@@ -65,9 +65,9 @@ class GrowthBook:
     def make_way(
         self, scratch: CycleScratch, placer: Placer, left: list[int], *, waits: bool
     ) -> bool:
-        """Lower all that is grown where somebody still waits; return whether anything was lowered.
+        """Lower all that is grown where an execution still waits; return whether any was lowered.
 
-        Executions of which something was are all that is changed in `scratch`.
+        `scratch.changed` then has the executions of which some was lowered, and no others.
         """
         scratch.changed.clear()
         for _, part in self._groups():
@@ -97,7 +97,7 @@ class GrowthBook:
     def _add_one(
         self, moves: Moves, pair: tuple[Execution, ComponentGroup], room: list[int]
     ) -> bool:
-        """Grow a group by one where that is idle; return whether it may grow on."""
+        """Grow a group by one where room for it is idle; return whether it may grow further."""
         execution, part = pair
         fits = all(need <= have for need, have in zip(part.amounts, room, strict=True) if need)
         if not fits or not moves.grow_above(execution, part):

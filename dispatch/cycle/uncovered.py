@@ -73,7 +73,7 @@ class UncoveredLine:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether anybody stands here whose cores may not run yet."""
+        """Whether an execution stands here whose cores may not run yet."""
         return len(self._by_name) > len(self._serving)
 
     def members(self) -> Iterable[Execution]:
@@ -231,7 +231,7 @@ class Uncovered:
     quotas
         What quotas let run of those without cover.
     left
-        What is granted to nobody, extras counted, in the pool's order.
+        What is granted to none, extras counted, in the pool's order.
     """
 
     def __init__(

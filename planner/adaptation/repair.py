@@ -235,9 +235,9 @@ class Repair:
         return None
 
     def _may_move(self, other: Commitment, waiting: Commitment) -> bool:
-        """Return whether one may go elsewhere for another that waits.
+        """Return whether a commitment may go elsewhere for another that waits.
 
-        Where requests displace, nobody moves for one of less priority: it may have been displaced.
+        Where requests displace, none moves for one of less priority: it may have been displaced.
         """
         if not self.plan.cluster.displacement_rules:
             return True

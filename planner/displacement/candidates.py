@@ -1,4 +1,4 @@
-"""Who may be displaced for a request: reservations of strictly lower priority around its window."""
+"""Candidates: the reservations of strictly lower priority that a request may displace."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ MOST_LOOKED_AT: Final = 400
 
 
 def may_displace(plan: Plan, request: Request) -> bool:
-    """Return whether a policy lets a request displace, and there is somebody of less priority."""
+    """Return whether a policy lets a request displace, and some reservation could make way."""
     return bool(len(_numbers(plan, request)))
 
 
 def candidates_of(plan: Plan, request: Request) -> list[Commitment]:
-    """Return who may be displaced, first who goes first.
+    """Return the reservations that may be displaced, in the order in which they make way.
 
-    The order is least priority, then least value, then newest. Degraded reservations and those
-    that are only held for a while are left alone.
+    The order is least priority, then least value, then newest. Degraded reservations and holds are
+    left alone.
     """
     numbers = _numbers(plan, request)
     if len(numbers) > MOST_LOOKED_AT:
@@ -42,7 +42,7 @@ def candidates_of(plan: Plan, request: Request) -> list[Commitment]:
 
 
 def order_of(plan: Plan, commitment: Commitment) -> tuple[int, float, int]:
-    """Return the key by which who is displaced is chosen, the least first."""
+    """Return the key by which reservations make way, the least first."""
     return priority_of(plan, commitment), commitment.value, -commitment.number
 
 

@@ -1,9 +1,9 @@
 """Displace reservations of lower priority for a request that is refused for room (Omega 3.4).
 
 All or nothing: the request has its place, and each reservation that makes way is planned again
-inside its windows, those of most priority first, or is degraded and told with offers. Nobody of
-the same or a higher priority is touched. Nothing is changed here: the answer is changes for one
-joint commit, which `Plan.prepare` checks again.
+inside its windows, those of most priority first, or is degraded and its owner told, with offers. No
+reservation of the same or a higher priority is touched. Nothing is changed here: the answer is
+changes for one joint commit, which `Plan.prepare` checks again.
 """
 
 from __future__ import annotations
@@ -13,27 +13,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.adaptation.adapter import MOVED
+from planner.adaptation.draft_slots import show_machines, slots_in
 from planner.adaptation.recurring import salvage
-from planner.adaptation.relocation import has_lost_slots, room_with, slots_on
+from planner.adaptation.relocation import has_lost_slots
 from planner.adaptation.result import Affected, Effect
 from planner.agent import Agent
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.displacement.candidates import candidates_of, order_of
-from planner.displacement.victims import VictimSearch
+from planner.displacement.displacement_search import DisplacementSearch
 from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Degrade, Update
-from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment, LazyRequest
-from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
 from planner.replanning.moves import CommitmentMoves
 from planner.request import Request
 from planner.reservations.reservation import Holding
-from planner.reservations.slots import Slots
 from planner.reservations.state import State
 from planner.value import size_of
 
@@ -42,7 +40,7 @@ _OFFERS: Final = 3
 _MOST_HELPED: Final = 20
 
 #: The number of the request in drafts: those of reservations are 0 and more.
-_NEWCOMER: Final = -1
+_REQUEST_NUMBER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,11 @@ class Displacement:
     Attributes
     ----------
     changes
-        For one joint commit on `based_on`: the request comes in, all others move or lose.
+        For one joint commit on `based_on`: the request comes in, each reservation that makes way
+        is moved or degraded.
     affected
-        Who makes way: those that lose first, then those that move; nobody where it fits as it is.
+        The reservations that make way, the degraded ones first; none where the request fits as it
+        is.
     result
         Where the request stands.
     """
@@ -66,19 +66,19 @@ class Displacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
-    """A request that was refused for room, and how it is to come in.
+class DisplacementAsk:
+    """A request that was refused for room, and how it is to be admitted.
 
     Attributes
     ----------
     request
-        Of a higher priority than somebody.
+        Of a higher priority than some reservation.
     agent
-        Places it; quick, for it is asked often.
+        Places it; a quick one, for it is asked often.
     anew
         Whether the request was refused before.
     note
-        What its history is to say besides.
+        What its history is to say besides what it displaced.
     """
 
     request: Request
@@ -88,38 +88,39 @@ class Newcomer:
 
 
 def displace(
-    plan: Plan, newcomer: Newcomer, stop: Callable[[], bool] = lambda: False
+    plan: Plan, ask: DisplacementAsk, stop: Callable[[], bool] = lambda: False
 ) -> Displacement | None:
-    """Return what a request displaces: nobody where it fits as it is; None where it cannot come in.
+    """Return what a request displaces: nothing where it fits as it is; None where nothing helps.
 
     Parameters
     ----------
     plan
-        A copy of nobody else: its machines are read.
+        A copy that no other thread uses: its machines are read.
     stop
-        Asked between trials; once it is True no smaller set is sought.
+        Asked between trials; once it is True no smaller set is searched for.
     """
-    request = newcomer.request
+    request = ask.request
     if has_lost_slots(plan):
         return None  # machines are short: the adapter works first
     base = DraftPlan.of(plan)
-    _show_machines(base, request)
-    move = move_of(plan, _as_commitment(plan, request))
+    commitment = _as_commitment(plan, request)
+    show_machines(base, [commitment])
+    move = move_of(plan, commitment)
     if not isinstance(move, Move):
         return None
-    search = VictimSearch(plan, base, move, newcomer.agent, stop)
+    search = DisplacementSearch(plan, base, move, ask.agent, stop)
     found = search.without([]) or search.run(candidates_of(plan, request))
     if found is None:
         return None
-    answer = _Settlement(plan, newcomer, *found).displacement()
+    answer = _DisplacementChanges(plan, ask, *found).displacement()
     prepared = plan.prepare(answer.changes, plan.version, joint=True)
     return None if prepared.record is None else answer
 
 
 def _as_commitment(plan: Plan, request: Request) -> Commitment:
-    """Return a request as a commitment of nothing."""
+    """Return a request as a commitment that holds nothing."""
     return Commitment(
-        _NEWCOMER,
+        _REQUEST_NUMBER,
         request.id,
         request.tenant,
         request.queue,
@@ -131,43 +132,27 @@ def _as_commitment(plan: Plan, request: Request) -> Commitment:
     )
 
 
-def _show_machines(draft: DraftPlan, request: Request) -> None:
-    """Let a draft find machines for all that is promised some."""
-    plan = draft.plan
-    level = request.promise or plan.cluster.promise
-    held = slots_on(plan, plan.cluster)
-    comes = frozenset({_NEWCOMER}) if level is PromiseLevel.PLACED else frozenset()
-    if not (comes or len(held.slots)):
-        return
-
-    def base(number: int) -> Holding:
-        return Holding((), plan.now, plan.now) if number < 0 else plan.table.holding(number)
-
-    room = room_with(held, plan, plan.cluster)
-    draft.machines = DraftMachines.of(plan, room, base, frozenset(), comes)
-
-
-class _Settlement:
-    """From a draft in which the request has its place to changes and what is told of them."""
+class _DisplacementChanges:
+    """Writes a draft in which the request has its place as changes, and tells what they do."""
 
     def __init__(
         self,
         plan: Plan,
-        newcomer: Newcomer,
+        ask: DisplacementAsk,
         draft: DraftPlan,
-        victims: Sequence[Commitment],
+        displaced: Sequence[Commitment],
     ) -> None:
         self._plan = plan
-        self._newcomer = newcomer
+        self._ask = ask
         self._draft = draft
-        self._victims = sorted(victims, key=lambda one: order_of(plan, one), reverse=True)
+        self._commitments = sorted(displaced, key=lambda one: order_of(plan, one), reverse=True)
         self._moves = CommitmentMoves(plan, shortage_of(draft.ledger))
-        self._reason = f"displaced by {newcomer.request.id}, of higher priority"
+        self._reason = f"displaced by {ask.request.id}, of higher priority"
 
     def displacement(self) -> Displacement:
         """Return the whole answer."""
-        losers = [one for one in self._victims if not self._replace(one)]
-        cut = [(one, self._kept(one)) for one in losers]
+        without_place = [one for one in self._commitments if not self._replace(one)]
+        cut = [(one, self._kept(one)) for one in without_place]
         search = self._search() if cut else None
         changes: list[Change] = []
         affected: list[Affected] = []
@@ -177,12 +162,12 @@ class _Settlement:
             affected.append(
                 Affected(one.id, one.tenant, Effect.DEGRADED, one.value, 0.0, self._reason)
             )
-        for one in self._victims:
+        for one in self._commitments:
             if one.number in self._draft.moved:
                 changes.append(self._update(one))
                 affected.append(self._moved(one))
         changes.append(self._admit(affected))
-        result = self._draft.moved[_NEWCOMER][1]
+        result = self._draft.moved[_REQUEST_NUMBER][1]
         return Displacement(tuple(changes), tuple(affected), result, self._plan.version)
 
     def _replace(self, one: Commitment) -> bool:
@@ -198,7 +183,7 @@ class _Settlement:
     def _update(self, one: Commitment) -> Update:
         _, result, _ = self._draft.moved[one.number]
         assert one.request is not None
-        slots = self._slots(one.number)
+        slots = slots_in(self._draft, one.number)
         agent = self._plan.table.read(one.number).agent
         return Update(
             one.id, one.revision, one.request, result, agent, MOVED, slots, None, self._reason
@@ -210,24 +195,18 @@ class _Settlement:
         return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason)
 
     def _admit(self, affected: Sequence[Affected]) -> Admit:
-        newcomer, (_, result, _) = self._newcomer, self._draft.moved[_NEWCOMER]
+        ask, (_, result, _) = self._ask, self._draft.moved[_REQUEST_NUMBER]
         count = len(affected)
         told = f"displaced {count} {'reservation' if count == 1 else 'reservations'}"
-        notes = [newcomer.note, told] if count else [newcomer.note]
+        notes = [ask.note, told] if count else [ask.note]
         return Admit(
-            newcomer.request,
+            ask.request,
             result,
-            newcomer.agent.name,
-            anew=newcomer.anew,
+            ask.agent.name,
+            anew=ask.anew,
             note="; ".join(filter(None, notes)),
-            slots=self._slots(_NEWCOMER),
+            slots=slots_in(self._draft, _REQUEST_NUMBER),
         )
-
-    def _slots(self, number: int) -> tuple[Slots | None, ...] | None:
-        machines = self._draft.machines
-        if machines is None or not machines.places(number):
-            return None
-        return tuple(atom.slots for atom in machines.holding(number).atoms)
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the displacement leaves."""

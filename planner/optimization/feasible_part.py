@@ -17,9 +17,9 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.adaptation.draft_slots import without_slots
 from planner.capacity.overlay import Overlay, RowChange, Taking
 from planner.optimization.change_value import SAME, is_short, is_useless, value_of_change
-from planner.optimization.draft_slots import without_slots
 from planner.placement import Code
 from planner.plan.batch.admission import limit_refusal
 from planner.plan.batch.joint_commit import conflict_for, takings_of_change

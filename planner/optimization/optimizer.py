@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from planner.adaptation.draft_slots import relocations, show_machines, slots_in, without_slots
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, present_holders
 from planner.agent import BoundError
@@ -23,7 +24,6 @@ from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
 from planner.optimization.candidates import waiting_commitments
-from planner.optimization.draft_slots import relocations, show_machines, slots_in, without_slots
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
@@ -341,11 +341,11 @@ class _Optimization:
                 id_, revision, slots = (
                     commitment.id,
                     commitment.revision,
-                    slots_in(draft, commitment),
+                    slots_in(draft, commitment.number),
                 )
                 yield Update(id_, revision, request, result, OPTIMIZED, OPTIMIZED, slots)
             else:
-                slots = slots_in(draft, commitment)
+                slots = slots_in(draft, commitment.number)
                 yield Admit(request, result, OPTIMIZED, anew=True, slots=slots)
 
     def _losses(self, draft: DraftPlan) -> Iterator[Change]:

@@ -1,8 +1,8 @@
 """A bound beside a Plan that stands: how much more any plan of the same requests could hold.
 
-Asked about is what an optimisation would be asked about: who holds something, and who was refused
-and could still come in. What has begun stays, the rest of it may be placed anew. The Plan is held
-only while what is new in it is read; compiling and pricing come after.
+The bound is asked about the same requests as an optimisation: those that hold something, and those
+that were refused and could still come in. What has begun stays, the rest may be placed anew. The
+Plan is held only while what is new in it is read; compiling and pricing come after.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ class PlanBound:
     version
         Of the Plan.
     value
-        Held by those who still hold something: weight x size x preferences of the options taken.
-        What is degraded counts as not held.
+        Of the reservations that hold something: weight x size x preferences of the options taken.
+        Degraded ones count as holding nothing.
     asked
         Value of all that is held, and of all that was refused and could still come in.
     bound
         No plan holds more; None where there are more requests than `MOST_REQUESTS`, and of these
         value and asked are not told either.
     held, waiting
-        How many hold something, and how many were refused and could still come in.
+        How many reservations hold something, and how many requests were refused and could still
+        come in.
     proof
         ``all`` (what is asked), ``load`` (amounts), ``columns`` (prices) or ``none``.
     """
@@ -106,7 +107,7 @@ class _Rest(NamedTuple):
 
 @dataclass(slots=True)
 class _HeldRequest:
-    """Who holds something: true while revision and state stay; its rest while the step does."""
+    """A reservation that holds something, at one revision and state, and its rest at a step."""
 
     revision: int
     state: State
@@ -127,14 +128,14 @@ class _HeldRequest:
 
 @dataclass(slots=True)
 class _RefusedRequest:
-    """A request that was refused; None: no plan can hold it. Its rest is true while the step is."""
+    """A request that was refused (None: no plan can hold it), and its rest at a step."""
 
     request: Request | None
     step: int = -1
     rest: Request | None = None
 
     def rest_on(self, plan: Plan) -> Request | None:
-        """Return it within what is left of its window at the step of a Plan, if it has room."""
+        """Return the request in what is left of its window at the step of a Plan, if it fits."""
         request = self.request
         if request is None or not len(request.graph.vertices):
             return None
@@ -155,11 +156,11 @@ class RequestBook:
     Attributes
     ----------
     held
-        By ordinal, which a reservation keeps.
+        Reservations that hold something, by ordinal, which a reservation keeps.
     refused
         By id and expression.
     unread
-        How many were new in the reading that goes on.
+        How many new reservations the present reading has met.
     """
 
     held: dict[int, _HeldRequest] = field(default_factory=dict)
@@ -187,13 +188,13 @@ class PlanReading:
     empty
         A Plan of the same cluster at the same step that holds nothing.
     standing
-        Who holds something; they are compiled when first asked.
+        Reservations that hold something; they are compiled when first asked about.
     refusals
-        Who was refused.
+        Requests that were refused.
     is_short
-        Whether more is held somewhere than machines and policies leave by now.
+        Whether more is held somewhere than machines and policies allow by now.
     too_many
-        How many hold something where that is more than is read; else 0.
+        How many reservations hold something, where they are too many to read; else 0.
     """
 
     version: int
@@ -207,8 +208,8 @@ class PlanReading:
 def read_plan(plan: Plan, book: RequestBook) -> PlanReading | None:
     """Return what a bound needs of a Plan; None: let go of the Plan, and ask again.
 
-    The caller holds the Plan, and has `book` to itself. So that nobody waits long for the Plan, one
-    call reads `_MOST_AT_ONCE` reservations that are new to the book.
+    The caller holds the Plan, and has `book` to itself. So that the Plan is held briefly, one call
+    reads `_MOST_AT_ONCE` reservations that are new to the book.
     """
     numbers, refusals = present_holders(plan), plan.refusals
     empty = Plan(plan.cluster, plan.grid)

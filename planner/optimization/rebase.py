@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
+from planner.adaptation.draft_slots import show_machines, slots_in
 from planner.agents import agent_named
 from planner.optimization.candidates import refused_commitment
 from planner.optimization.change_value import is_useless
-from planner.optimization.draft_slots import show_machines, slots_in
 from planner.optimization.feasible_part import (
     FeasiblePart,
     feasible_part,
@@ -287,7 +287,10 @@ class _PlaceSearch:
             moved = None if one is None else self._draft.moved.get(one.commitment.number)
             if one is not None and moved is not None:
                 assert one.commitment.request is not None
-                request, slots = one.commitment.request, slots_in(self._draft, one.commitment)
+                request, slots = (
+                    one.commitment.request,
+                    slots_in(self._draft, one.commitment.number),
+                )
                 kept.append(replace(one.change, request=request, result=moved[1], slots=slots))
                 continue
             why = self.invalid.get(index)

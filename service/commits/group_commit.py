@@ -57,7 +57,7 @@ from service.commits.changes.pending import (
     record_changes,
 )
 from service.commits.churn import CommitChurn, churn_of
-from service.commits.displacing import Displacer, Displacers, displacers_among
+from service.commits.displacer import Displacer, PendingDisplacements, pending_displacements
 from service.commits.group import Group, spoil
 from service.commits.oracle_check import first_violation
 from service.commits.screening.placing import place, refuse_for_machines, screen_changes
@@ -168,12 +168,12 @@ class GroupCommit:
         while True:
             with self._replica.locked() as plan:
                 pending, prepared = self._prepare(drafts, plan, version, atomic=atomic)
-                displacers = displacers_among(pending, plan)
-                twin = plan.copy() if displacers else None
+                displacements = pending_displacements(pending, plan)
+                twin = plan.copy() if displacements else None
                 search = search_for(pending, prepared, plan, self._config.offer_s, dry_run=True)
                 answers = admitted_answers(prepared, pending, plan)
             if twin is not None:
-                self._displacer.rehearse(displacers, twin)
+                self._displacer.rehearse(displacements, twin)
             elif search is None:
                 break
             else:
@@ -273,7 +273,7 @@ class GroupCommit:
         self, group: Group, turn: ExitStack, based_on: int, *, last: bool, in_turn: bool
     ) -> None:
         """Commit what can be committed, again until no other process was faster."""
-        # In a turn that has been held since the Plan was looked at, nobody has changed it.
+        # In a turn that has been held since the Plan was looked at, it has not changed.
         look = self._replica.locked if in_turn else self._replica.newest
         while True:
             with self._replica.store.turn():
@@ -281,7 +281,7 @@ class GroupCommit:
             look = self._replica.newest
             if search is True:
                 return
-            if isinstance(search, Displacers):
+            if isinstance(search, PendingDisplacements):
                 turn.close()
                 self._displacer.run(group, search)
             if isinstance(search, OfferSearch):
@@ -298,7 +298,7 @@ class GroupCommit:
         look: Callable[[], AbstractContextManager[Plan]],
         *,
         last: bool,
-    ) -> bool | OfferSearch | Displacers:
+    ) -> bool | OfferSearch | PendingDisplacements:
         """Prepare on the version that `look` holds, hold it against the oracle, append.
 
         False: try again.
@@ -312,9 +312,9 @@ class GroupCommit:
             pending, prepared = self._prepare(
                 group.open(), plan, based_on, atomic=group.atomic, at_ms=at_ms
             )
-            displacers = displacers_among(pending, plan)
-            if displacers:
-                return displacers
+            displacements = pending_displacements(pending, plan)
+            if displacements:
+                return displacements
             search = search_for(pending, prepared, plan, self._config.offer_s)
             if search is not None:
                 return search

@@ -82,8 +82,8 @@ class ExecutorBackend:
         self._seen: dict[str, tuple[int, float]] = {}
         self._executors: tuple[ExecutorRow, ...] = ()
         #: Machines without an executor: since when by the steady clock, and lost since when.
-        self._missing_s: dict[str, float] = {}
-        self._missed_ms: dict[str, int] = {}
+        self._unserved_s: dict[str, float] = {}
+        self._lost_ms: dict[str, int] = {}
         #: What this backend has on machines: the newest run of each component.
         self._there: dict[Key, RunRow] = {}
         self._ended: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -179,7 +179,7 @@ class ExecutorBackend:
             ):
                 logger.warning("executor %s has been silent for too long; it is lost", one.id)
         self._executors = tuple(self._rows.executors())
-        self._miss(now_s, at_ms)
+        self._note_lost(now_s, at_ms)
         live = [one for one in self._executors if one.state is ExecutorState.LIVE]
         up = self._machines.intersection(name for one in live for name in one.machines)
         lost, back = sorted(self._up - up), sorted(up - self._up)
@@ -189,18 +189,18 @@ class ExecutorBackend:
             *(BackendEvent(EventKind.MACHINE_BACK, at_ms, name) for name in back),
         ]
 
-    def _miss(self, now_s: float, at_ms: int) -> None:
-        """Notice machines that have had no executor for too long."""
+    def _note_lost(self, now_s: float, at_ms: int) -> None:
+        """Note the machines that have had no executor for too long as lost."""
         known = {name for one in self._executors for name in one.machines}
         missing = self._machines - known
-        self._missing_s = {name: self._missing_s.get(name, now_s) for name in missing}
+        self._unserved_s = {name: self._unserved_s.get(name, now_s) for name in missing}
         patience_s = max(self._lease_s, REGISTER_S)
-        over = [name for name, since_s in self._missing_s.items() if now_s - since_s > patience_s]
-        before, self._missed_ms = (
-            self._missed_ms,
-            {name: self._missed_ms.get(name, at_ms) for name in sorted(over)},
+        over = [name for name, since_s in self._unserved_s.items() if now_s - since_s > patience_s]
+        before, self._lost_ms = (
+            self._lost_ms,
+            {name: self._lost_ms.get(name, at_ms) for name in sorted(over)},
         )
-        if self._missed_ms.keys() - before.keys():
+        if self._lost_ms.keys() - before.keys():
             told = f"{len(over):,} of {len(self._machines):,} machines have no executor"
             logger.warning("%s: %s; they are outages until one registers", told, _named(over))
 
@@ -258,7 +258,7 @@ class ExecutorBackend:
             for name in one.machines
             if name in self._machines
         }
-        return silent | self._missed_ms
+        return silent | self._lost_ms
 
     @property
     def live_machines(self) -> frozenset[str]:

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from planner.adaptation.draft_slots import without_slots
 from planner.optimization.codec import changes_from_json
-from planner.optimization.draft_slots import without_slots
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
 from planner.plan.plan import Plan

@@ -31,7 +31,7 @@ AGENTS: Final = ("gree", "gree-l", "headroom", "level", "aligned", "aligned-earl
 
 
 def run(small: bool) -> dict[str, object]:
-    """Ask for each promise of the hour; count by agent who is refused."""
+    """Ask for each promise of the hour; count by agent how many are refused."""
     folder = traces_folder()
     params: dict[str, object] = {"compression": COMPRESSION, "machines": MACHINES}
     if folder is None:

@@ -27,7 +27,7 @@ _SMALL: Final = (69,)
 
 
 @dataclass(frozen=True, slots=True)
-class _FewProof:
+class _SmallSetProof:
     """How one set ended: the report, what gave the last bound, seconds on the wall."""
 
     report: SolverReport
@@ -54,7 +54,7 @@ def run(small: bool) -> dict[str, object]:
     return {"params": {"sets": len(seeds), "seconds": seconds}, "figures": figures}
 
 
-def _prove(seed: int, seconds: float) -> _FewProof:
+def _prove(seed: int, seconds: float) -> _SmallSetProof:
     cluster, requests = small_set(seed)
     view = Plan(cluster, cluster.grid()).view()
     news: list[SolveProgress] = []
@@ -64,7 +64,7 @@ def _prove(seed: int, seconds: float) -> _FewProof:
     wall_s = time.monotonic() - began
     checked = check_plan(requests, results, view)
     assert [one.placed for one in checked] == [one.placed for one in results]
-    return _FewProof(report, news[-1].proof if news else "everything accepted", wall_s)
+    return _SmallSetProof(report, news[-1].proof if news else "everything accepted", wall_s)
 
 
 def _cpu_s() -> float:

@@ -90,7 +90,7 @@ class Architecture:
         How long the allocator takes for an offer.
     precedence
         Of batch and of service jobs, on one scale: a job takes the room of tasks of lower
-        precedence where it finds none that is free. Equal for both: nobody does.
+        precedence where it finds none that is free. Equal for both: none does.
     growth, cap, times
         Workers beyond what MapReduce jobs ask for; the part of the cell's cores up to which
         (`Growth.GLOBAL_CAP`), and the multiple of what is asked (`Growth.RELATIVE_SIZE`).

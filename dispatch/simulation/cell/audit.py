@@ -1,7 +1,7 @@
 """An audit after the fact: what schedulers claimed, held against the cell's policy (Omega, 3.4).
 
 The loop enforces that a machine is not overfull, limits of schedulers and precedence as claims are
-made. The audit reads only the log of claims, and tells where that broke the policy.
+made. The audit reads only the log of claims, and tells where claims broke the policy.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST: Final = 10
 _TOGETHER: Final = 1_000
 
 
-class _Held(NamedTuple):
-    """Claims of a run: who made each, where, what it held, and from when to when."""
+class _RunClaims(NamedTuple):
+    """Claims of a run: transaction and machine of each, what it held, and from when to when."""
 
     transaction: I64
     machine: I64
@@ -37,18 +37,19 @@ class _Held(NamedTuple):
 def audit_claims(run: CellRun, architecture: Architecture) -> list[str]:
     """Return what broke the policy, a line each; nothing where all is well.
 
-    Told are machines that held more than they are, schedulers that held more than their limit, and
-    tasks that were evicted for a job without a higher precedence: ten of each kind at most.
+    Told are machines on which more was held than they have, schedulers that held more than their
+    limit, and tasks that were evicted for a job without a higher precedence: ten of each kind at
+    most.
     """
-    held = _held(run)
+    claims = _claims_of(run)
     return [
-        *_full_machines(held, len(run.machines.cores))[:_MOST],
-        *_limits(held, run, architecture)[:_MOST],
+        *_full_machines(claims, len(run.machines.cores))[:_MOST],
+        *_limits(claims, run, architecture)[:_MOST],
         *_evictions(run, architecture)[:_MOST],
     ]
 
 
-def _held(run: CellRun) -> _Held:
+def _claims_of(run: CellRun) -> _RunClaims:
     log, claims = run.log, int(run.counts[CLAIMS])
     tasks = log.tasks[: run.counts[TRANSACTIONS]]
     transaction = np.repeat(np.arange(len(tasks), dtype=np.int64), tasks)
@@ -56,7 +57,7 @@ def _held(run: CellRun) -> _Held:
     if len(log.precedence.level):
         evicted = log.precedence.evictor[:claims] >= 0
         end_s = np.where(evicted, log.precedence.evicted_s[:claims], end_s)
-    return _Held(
+    return _RunClaims(
         transaction,
         log.claim[:claims],
         log.cores[transaction],
@@ -66,20 +67,20 @@ def _held(run: CellRun) -> _Held:
     )
 
 
-def _peaks(groups: I64, held: _Held) -> tuple[I64, I64, I64]:
+def _peaks(groups: I64, claims: _RunClaims) -> tuple[I64, I64, I64]:
     """Return groups, and the most cores and memory that each ever held.
 
-    What ends at an instant gives way to what begins then.
+    A claim that ends at an instant is gone before one begins then.
     """
     count = len(groups)
     group = np.concatenate([groups, groups])
-    time = np.concatenate([held.begin_s, held.end_s])
+    time = np.concatenate([claims.begin_s, claims.end_s])
     begins = np.arange(2 * count) < count
     order = np.lexsort((begins, time, group))
     first = np.flatnonzero(np.diff(group[order], prepend=-2))
     peaks = [
         np.maximum.reduceat(_running_sums(np.concatenate([amounts, -amounts])[order], first), first)
-        for amounts in (held.cores, held.memory)
+        for amounts in (claims.cores, claims.memory)
     ]
     return group[order][first], peaks[0], peaks[1]
 
@@ -91,13 +92,13 @@ def _running_sums(changes: I64, first: I64) -> I64:
     return sums - np.repeat(before, np.diff(first, append=len(changes)))
 
 
-def _full_machines(held: _Held, machines: int) -> list[str]:
+def _full_machines(claims: _RunClaims, machines: int) -> list[str]:
     found: list[str] = []
     for begin in range(0, machines, _TOGETHER):
-        some = (begin <= held.machine) & (held.machine < begin + _TOGETHER) & _lasts(held)
+        some = (begin <= claims.machine) & (claims.machine < begin + _TOGETHER) & _lasts(claims)
         if not some.any():
             continue
-        part = _Held._make(column[some] for column in held)
+        part = _RunClaims._make(column[some] for column in claims)
         for machine, cores, memory in zip(*_peaks(part.machine, part), strict=True):
             if max(cores, memory) > WHOLE:
                 found.append(
@@ -107,19 +108,19 @@ def _full_machines(held: _Held, machines: int) -> list[str]:
     return found
 
 
-def _lasts(held: _Held) -> NDArray[np.bool_]:
-    return held.end_s > held.begin_s
+def _lasts(claims: _RunClaims) -> NDArray[np.bool_]:
+    return claims.end_s > claims.begin_s
 
 
-def _limits(held: _Held, run: CellRun, architecture: Architecture) -> list[str]:
+def _limits(claims: _RunClaims, run: CellRun, architecture: Architecture) -> list[str]:
     found = []
     whole = len(run.machines.cores) * WHOLE
-    owner = run.log.owner[held.transaction]
+    owner = run.log.owner[claims.transaction]
     for one, scheduler in enumerate(architecture.schedulers):
-        own = (owner == one) & _lasts(held)
+        own = (owner == one) & _lasts(claims)
         if scheduler.limit >= 1.0 or not own.any():
             continue
-        part = _Held._make(column[own] for column in held)
+        part = _RunClaims._make(column[own] for column in claims)
         _, cores, memory = _peaks(owner[own], part)
         most = max(cores[0], memory[0])
         if most > round(scheduler.limit * whole):

@@ -40,7 +40,7 @@ def free_machines(kind: I64, schedulers: int, view: View) -> CellMachines:
 
 
 def job_states(given: CellJobs, scheduler: I64) -> CellJobStates:
-    """Return jobs of which no task is placed, and who decides about each."""
+    """Return jobs of which no task is placed, each with its scheduler."""
     count = len(given.tasks)
     never = np.full(count, np.nan)
     zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
@@ -101,7 +101,7 @@ def _longer(column: NDArray[Number]) -> NDArray[Number]:
 
 
 def levels(architecture: Architecture, jobs: CellJobs) -> I64:
-    """Return int64[job]: the precedence of each as a level from 0; empty where nobody evicts."""
+    """Return int64[job]: the precedence of each as a level from 0; empty where none evicts."""
     if not architecture.evicts:
         return np.zeros(0, dtype=np.int64)
     ranks = np.argsort(architecture.precedence).astype(np.int64)
@@ -128,7 +128,7 @@ def idle_schedulers(mix: CellMix, architecture: Architecture, most: int, days: i
     whole = architecture.view is not View.PART
     begins = np.zeros(count, dtype=np.int64) if whole else bounds[:-1].copy()
     zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
-    nobody = [np.full(count, -1, dtype=np.int64) for _ in range(3)]
+    empty = [np.full(count, -1, dtype=np.int64) for _ in range(3)]
     return Schedulers(
         begins,
         bounds[1:].copy(),
@@ -137,9 +137,9 @@ def idle_schedulers(mix: CellMix, architecture: Architecture, most: int, days: i
         np.array([_limit(one.limit, mix.machines) for one in given], dtype=np.int64),
         zeros[0],
         zeros[1],
-        nobody[0],
-        nobody[1],
-        nobody[2],
+        empty[0],
+        empty[1],
+        empty[2],
         zeros[2],
         np.zeros((count, most), dtype=np.int64),
         np.zeros((count, most), dtype=np.int64),
@@ -154,7 +154,7 @@ def _limit(part: float, machines: int) -> int:
     return round(part * machines * WHOLE) if part < 1.0 else np.iinfo(np.int64).max // 2
 
 
-def dealt(schedulers: Sequence[CellScheduler], jobs: CellJobs) -> I64:
+def schedulers_of(schedulers: Sequence[CellScheduler], jobs: CellJobs) -> I64:
     """Return int64[job]: the scheduler of each; jobs of a type are dealt in turn.
 
     Raises

@@ -10,13 +10,13 @@ import numpy as np
 
 from dispatch.simulation.cell.architecture import Architecture, Growth, View
 from dispatch.simulation.cell.initial_state import (
-    dealt,
     empty_log,
     free_machines,
     idle_schedulers,
     job_states,
     levels,
     longer_log,
+    schedulers_of,
 )
 from dispatch.simulation.cell.kernels.arrays import (
     RANDOM,
@@ -38,7 +38,7 @@ from dispatch.simulation.cell.workload import (
     CellJobs,
     CellMix,
     draw_jobs,
-    joined,
+    join_jobs,
 )
 
 #: Seconds between two samples of what is held.
@@ -193,7 +193,7 @@ def run_jobs(
         raise ValueError("precedence needs a view of what others hold; offers show what is free")
     days = max(1, math.ceil(length_s / DAY_S))
     kind = np.arange(mix.machines, dtype=np.int64) % mix.kinds
-    jobs = joined(coming, _never_coming(standing))
+    jobs = join_jobs(coming, _initial_jobs(standing))
     most = jobs.tasks if architecture.growth is Growth.NONE else np.maximum(jobs.tasks, jobs.useful)
     widest = int(most.max(initial=1))
     schedulers = len(architecture.schedulers)
@@ -202,7 +202,7 @@ def run_jobs(
         int(most.sum()) + widest + schedulers + 2, levels(architecture, jobs), mix.machines
     )
     machines = free_machines(kind, schedulers, architecture.view)
-    states = job_states(jobs, _deciders(architecture, standing, coming))
+    states = job_states(jobs, _schedulers_of_jobs(architecture, standing, coming))
     who = idle_schedulers(mix, architecture, widest, days)
     counts = np.zeros(SIZE, dtype=np.int64)
     used = np.zeros(int(length_s // SAMPLE_S) + 1)
@@ -213,17 +213,19 @@ def run_jobs(
     return CellRun(machines, states, len(coming.tasks), who, log, counts, used)
 
 
-def _never_coming(standing: CellJobs) -> CellJobs:
+def _initial_jobs(standing: CellJobs) -> CellJobs:
     """Return jobs that stand at the start as such: they never arrive, and do not grow."""
     never = np.full(len(standing.tasks), np.inf)
     return standing._replace(arrival_s=never, useful=np.zeros_like(standing.useful))
 
 
-def _deciders(architecture: Architecture, standing: CellJobs, coming: CellJobs) -> I64:
-    """Return int64[job]: who decides about those that come, and those that stand if evicted."""
-    nobody = np.full(len(standing.tasks), -1, dtype=np.int64)
-    again = dealt(architecture.schedulers, standing) if architecture.evicts else nobody
-    return np.concatenate([dealt(architecture.schedulers, coming), again])
+def _schedulers_of_jobs(architecture: Architecture, standing: CellJobs, coming: CellJobs) -> I64:
+    """Return int64[job]: the scheduler of each that comes, and of each that stands if evicted."""
+    no_scheduler = np.full(len(standing.tasks), -1, dtype=np.int64)
+    again = (
+        schedulers_of(architecture.schedulers, standing) if architecture.evicts else no_scheduler
+    )
+    return np.concatenate([schedulers_of(architecture.schedulers, coming), again])
 
 
 def _rules(architecture: Architecture, length_s: float) -> Rules:

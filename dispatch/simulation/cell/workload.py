@@ -188,7 +188,7 @@ def _chosen(jobs: CellJobs, places: I64) -> CellJobs:
     )
 
 
-def joined(one: CellJobs, other: CellJobs) -> CellJobs:
+def join_jobs(one: CellJobs, other: CellJobs) -> CellJobs:
     """Return the jobs of both."""
     return CellJobs(
         np.concatenate([one.arrival_s, other.arrival_s]),
@@ -212,7 +212,7 @@ def draw_jobs(mix: CellMix, length_s: float, seed: int) -> tuple[CellJobs, CellJ
     """
     rng = np.random.default_rng(seed)
     parts = [_arrivals(mix, type_, length_s, rng) for type_ in (BATCH, SERVICE)]
-    both = joined(*parts)
+    both = join_jobs(*parts)
     coming = _chosen(both, np.argsort(both.arrival_s, kind="stable"))
     return _standing(mix, rng), _with_overheads(mix, coming, seed)
 
@@ -298,4 +298,4 @@ def _standing(mix: CellMix, rng: np.random.Generator) -> CellJobs:
         count = int(np.searchsorted(held, wanted, side="right"))
         met = _chosen(met, np.arange(count))
         parts.append(met._replace(length_s=met.length_s * rng.uniform(size=count)))
-    return joined(*parts)
+    return join_jobs(*parts)

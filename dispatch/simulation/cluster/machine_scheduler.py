@@ -36,7 +36,7 @@ class _PlacedClaim:
 
 @dataclass(slots=True)
 class _MachineLines:
-    """Those that wait, those that may preempt and did not fit, those in service."""
+    """The claims that wait, those that may preempt and did not fit, and those in service."""
 
     waiting: list[_PlacedClaim] = field(default_factory=list)
     urgent: list[_PlacedClaim] = field(default_factory=list)
@@ -135,7 +135,7 @@ class MachineScheduler:
         return self._rows[name].granted
 
     def free(self) -> dict[str, int]:
-        """Return what nobody holds, on all machines together."""
+        """Return what no component holds, on all machines together."""
         left = self._free.sum(axis=0) - self._held
         return dict(zip(self.resources, left.tolist(), strict=True))
 
@@ -183,7 +183,7 @@ class MachineScheduler:
         return True
 
     def _settle(self) -> tuple[Grant, ...]:
-        """Admit whom the rules allow, grant elastic components, and return what changed."""
+        """Admit what the rules allow, grant elastic components, and return what changed."""
         before = [row.granted for row in self._lines.serving]
         served = list(self._lines.serving)
         urgent, waiting = self._lines.urgent, self._lines.waiting
@@ -204,7 +204,7 @@ class MachineScheduler:
     def _admits(self, row: _PlacedClaim) -> bool:
         """Put the head of the line into service if the rule and the machines allow it.
 
-        The flexible rule admits nobody who needs what those in service could use up.
+        The flexible rule admits no claim that needs what those in service could use up.
         """
         if not self._keeps:
             is_used_up = self._wanted >= self._empty.sum(axis=0)

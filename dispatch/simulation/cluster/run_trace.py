@@ -1,4 +1,4 @@
-"""Who holds how many containers in every second of a run: by queue, and by job with a deadline."""
+"""How many containers are held in every second of a run: by queue, and by job with a deadline."""
 
 from __future__ import annotations
 

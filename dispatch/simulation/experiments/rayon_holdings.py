@@ -1,4 +1,4 @@
-"""Who holds the cluster in Rayon's runs: by queue (figure 16), and single jobs (figure 19).
+"""What is held of the cluster in Rayon's runs: by queue (figure 16), and single jobs (figure 19).
 
 Both systems of a comparison meet the same jobs. Of the capacity scheduler a queue is given what it
 is tuned to; Agenda has no queues: its holdings are counted by the queue that a job would be in.

@@ -36,7 +36,7 @@ from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.errors import RdlError
 
-#: Who takes part: the printed GREE, the repaired one, and the solvers.
+#: The agents: the printed GREE, the repaired one, and the solvers.
 AGENTS: Final = ("gree", "gree-paper", "gree-l", "milp-cold", "exact")
 
 #: Those that take all the time they are given.

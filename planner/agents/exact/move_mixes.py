@@ -24,7 +24,7 @@ def plain_mix(most: int) -> MoveMix:
     return MoveMix(most, 2 * most, 0.4, 0.3, 0.0, 0.0)
 
 
-#: Moves for single atoms, for many small pieces, and for few large ones (docs/decisions/0014).
+#: Moves for single atoms, many small pieces, and few large ones (docs/decisions/0014 and 0027).
 SINGLE: Final = plain_mix(10)
 SMALL_PIECES: Final = plain_mix(18)
 LARGE_PIECES: Final = MoveMix(6, 3, 0.4, 0.3, 0.5, 0.5)

@@ -47,7 +47,7 @@ class Admit:
     anew
         Whether the request was refused before.
     planner
-        Asked once more where machines cannot hold what was placed; None asks nobody.
+        Asked once more where machines cannot hold what was placed; None asks no agent.
     note
         What its history is to say besides.
     hold
@@ -90,7 +90,7 @@ class Update:
     must be those the reservation already has. `cause` is the word of the history. `slots` are those
     of each atom of what it then holds, where who asks has found them; else the Plan finds them. A
     request that asks for no level keeps the one that the reservation has. `planner` places the
-    request on other views, where machines cannot hold what was placed; None asks nobody. `reason`
+    request on other views, where machines cannot hold what was placed; None asks no agent. `reason`
     is what its history says besides.
     """
 

@@ -14,7 +14,7 @@ NO_EXECUTOR: Final = "no executor reports now, so nothing starts on any machine"
 
 
 def served_machines(runtime: Runtime) -> int | bool:
-    """Return how many machines have an executor that reports; True where none is without."""
+    """Return how many machines have an executor that reports; True where all have one."""
     if not runtime.config.executors:
         return True
     live = {

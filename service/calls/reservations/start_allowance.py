@@ -1,7 +1,7 @@
 """Requests that hold each lease longer, by what work of their size waits for its start.
 
-Rayon 5.2 enlarges a reservation by the delay that its scheduler has. It is so here where the
-cluster's policy says it (`allow_start`); the answer says in its notes what was added.
+Rayon 5.2 enlarges a reservation by the delay that its scheduler has. Here this is done where the
+cluster's policy says so (`allow_start`); the answer says in its notes what was added.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def with_allowance(runtime: Runtime, asked: Expression) -> tuple[Expression, tup
     Parameters
     ----------
     asked
-        As submitted; it stays as it is where the policy allows for no start.
+        As submitted; it stays as it is where the policy allows for no start delay.
     """
     with runtime.reading() as plan:
         allows = plan.cluster.dispatch.allow_start

@@ -97,10 +97,12 @@ def estimate(runtime: Runtime, id_: str, user: User) -> dict[str, Any]:
         for one in rows.open()
         if (one.submitted_ms, one.id) < (row.submitted_ms, row.id)
     ]
-    return body | _sought(runtime, application, [e for e in earlier if e[1].reservation is None])
+    return body | _estimate_of(
+        runtime, application, [e for e in earlier if e[1].reservation is None]
+    )
 
 
-def _sought(
+def _estimate_of(
     runtime: Runtime,
     application: Application,
     earlier: list[tuple[ApplicationRow, Application]],

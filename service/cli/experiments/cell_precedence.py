@@ -1,4 +1,4 @@
-"""Omega's precedence on the model of a cell: who waits and who is busy, with it and without."""
+"""Omega's precedence on the model of a cell: waits and busyness, with it and without."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from service.cli.experiments.results import (
 from service.cli.experiments.seeds import over_seeds
 from service.pictures.experiments import ExperimentPanel
 
-#: Figures of the first table: who waits, and who is busy.
+#: Figures of the first table: waits, and how busy schedulers are.
 _WAITS: Final = (
     "batch_wait_s", "service_wait_s", "batch_placed_s", "service_placed_s",
     "batch_busyness", "busyness", "conflicts",

@@ -25,7 +25,7 @@ def over_seeds(
     run
         Function of a module, of a point and a seed.
     own
-        Seeds to run where nobody asks for others.
+        Seeds to run where none are asked for.
 
     Raises
     ------

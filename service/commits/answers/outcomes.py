@@ -74,7 +74,7 @@ def admitted_answer(
     made
         The version of the Plan that holds it, and when it was made, ms from the origin.
     displaced
-        What becomes of those that it displaces.
+        What becomes of the reservations that it displaces.
     """
     version, at_ms = made
     reservation = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))

@@ -22,8 +22,8 @@ from service.windows import HeldTimes, UnreadWindow, WindowBook
 _MOST: Final = 10_000
 
 
-class _Plan(NamedTuple):
-    """The Plan and the description of the cluster that texts are of."""
+class _TextSource(NamedTuple):
+    """The Plan and the description of the cluster that texts were written from."""
 
     plan: weakref.ref[Plan]
     cluster: Cluster
@@ -47,7 +47,7 @@ class TakenRow(NamedTuple):
 class TakenRows(NamedTuple):
     """Some reservations as a list takes them from the Plan, and what tells their windows."""
 
-    of: _Plan | None
+    source: _TextSource | None
     rows: Sequence[TakenRow]
     unread: Sequence[UnreadWindow]
     grid: TimeGrid
@@ -66,15 +66,15 @@ class ShownRows:
         self._windows = windows
         self._lock = threading.Lock()
         self._known: dict[int, tuple[Stamp, msgspec.Raw]] = {}
-        self._of: _Plan | None = None
+        self._source: _TextSource | None = None
 
     def take(self, plan: Plan, numbers: NDArray[np.int64]) -> TakenRows:
         """Take reservations from the Plan by their numbers; the caller holds it."""
-        of = self._of
-        if of is None or of.plan() is not plan or of.cluster is not plan.cluster:
-            of = _Plan(weakref.ref(plan), plan.cluster)
+        source = self._source
+        if source is None or source.plan() is not plan or source.cluster is not plan.cluster:
+            source = _TextSource(weakref.ref(plan), plan.cluster)
             with self._lock:  # slots name the machines of a cluster, times its zone
-                self._known, self._of = {}, of
+                self._known, self._source = {}, source
         table, known = plan.table, self._known
         ordinals = table.meta["ordinal"][numbers].tolist()
         ends = table.meta[["begin", "finish"]][numbers].tolist()
@@ -92,10 +92,10 @@ class ShownRows:
             rows.append(TakenRow(ordinal, stamp, None, table.read(number), begin, finish, until))
             fresh.append(number)
         unread = self._windows.unread(plan, np.array(fresh, dtype=np.int64))
-        return TakenRows(of, rows, unread, plan.grid)
+        return TakenRows(source, rows, unread, plan.grid)
 
     def texts(self, taken: TakenRows) -> list[msgspec.Raw]:
-        """Return the JSON of each; those that are not known are written, which takes longest."""
+        """Return the JSON of each; where it is not known it is written, which takes longest."""
         self._windows.read(taken.unread)
         written: dict[int, tuple[Stamp, msgspec.Raw]] = {}
         found: list[msgspec.Raw] = []
@@ -106,7 +106,7 @@ class ShownRows:
                 written[row.ordinal] = (row.stamp, text)
             found.append(text)
         if written:
-            self._keep(written, taken.of)
+            self._keep(written, taken.source)
         return found
 
     def _write(self, row: TakenRow, grid: TimeGrid) -> msgspec.Raw:
@@ -118,9 +118,11 @@ class ShownRows:
             shown["held_until"] = row.held_until
         return msgspec.Raw(msgspec.json.encode(shown))
 
-    def _keep(self, written: dict[int, tuple[Stamp, msgspec.Raw]], of: _Plan | None) -> None:
+    def _keep(
+        self, written: dict[int, tuple[Stamp, msgspec.Raw]], source: _TextSource | None
+    ) -> None:
         with self._lock:
-            if of is not self._of:
+            if source is not self._source:
                 return  # written of a cluster that has changed since
             for ordinal in written:
                 self._known.pop(ordinal, None)

@@ -40,8 +40,8 @@ class PendingChange:
         The answer to the client; None as long as the change is open.
     note
         Of a request that was refused before: what its history says of that.
-    displacing
-        Whether it was tried whom it may displace.
+    has_tried_displacement
+        Whether reservations that it may displace were searched for.
     sought_on
         Version of the Plan on which offers for its refusal were sought; None before.
     """
@@ -54,7 +54,7 @@ class PendingChange:
     answer: Answer | None = None
     note: str = ""
     sought_on: int | None = None
-    displacing: bool = False
+    has_tried_displacement: bool = False
 
     @property
     def request(self) -> Request:

@@ -22,7 +22,7 @@ from tests.planner.plan.plan_json import plan_json
 _GANG = "window(atom(<1 cpu>, 2, 2, 20, 40), 0, 100)"
 
 
-class _Following:
+class _Observation:
     """A world whose dispatcher may be away for a while, and what it finds missed."""
 
     def __init__(self, text: str = _GANG, *, placed: bool = False) -> None:
@@ -75,8 +75,8 @@ class _Following:
 
 @pytest.mark.parametrize("placed", [False, True])
 def test_a_slot_that_passed_without_its_work_is_planned_again(placed: bool) -> None:
-    """Nobody led for its twenty seconds: it stands elsewhere in the window, whole."""
-    seen = _Following(placed=placed)
+    """No server led for its twenty seconds: it stands elsewhere in the window, whole."""
+    seen = _Observation(placed=placed)
     seen.join()
     assert seen.rows == {"0": [[0, 20, 2]]}
     seen.at(30)
@@ -90,7 +90,7 @@ def test_a_slot_that_passed_without_its_work_is_planned_again(placed: bool) -> N
 
 def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
     """Back after the deadline: nothing can be planned, and the owner is told so."""
-    seen = _Following("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 20)")
+    seen = _Observation("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 20)")
     seen.join()
     (change,) = seen.at(25)
     assert "not run from the origin to 20s from the origin" in change.reason
@@ -99,7 +99,7 @@ def test_what_its_window_holds_no_more_fails_with_the_reason() -> None:
 
 def test_a_slot_that_goes_on_is_given_up_for_a_whole_one_while_there_is_time() -> None:
     """No machines for 8 of 20 s: twenty whole seconds are held, at once where that is early."""
-    seen = _Following(placed=True)
+    seen = _Observation(placed=True)
     seen.join()
     seen.judge(8)
     assert seen.rows == {}
@@ -110,7 +110,7 @@ def test_a_slot_that_goes_on_is_given_up_for_a_whole_one_while_there_is_time() -
 
 def test_what_begins_late_in_a_slot_keeps_it_until_it_is_over() -> None:
     """It runs from 8 s on, under cover; at 20 s it has not ended, and has another slot at once."""
-    seen = _Following(placed=True)
+    seen = _Observation(placed=True)
     seen.join()
     seen.at(8)
     assert seen.at(19) == []
@@ -122,7 +122,7 @@ def test_what_begins_late_in_a_slot_keeps_it_until_it_is_over() -> None:
 
 def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
     """Of 25 s 17 are left: it is all that its work can have; that it was missed is told after."""
-    seen = _Following("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 25)")
+    seen = _Observation("window(atom(<1 cpu>, 2, 2, 20, 40), 0, 25)")
     seen.join()
     seen.judge(8)
     assert seen.rows == {"0": [[0, 20, 2]]}
@@ -133,7 +133,7 @@ def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
 
 def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
     """Eight seconds late in forty, leases of five: two of them are owed, the others stay."""
-    seen = _Following("window(atom(<1 cpu>, 1, 1, 5, 40), 0, 100)")
+    seen = _Observation("window(atom(<1 cpu>, 1, 1, 5, 40), 0, 100)")
     seen.join(core=1)
     seen.judge(8)
     assert seen.rows == {"0": [[10, 40, 1]]}
@@ -141,7 +141,7 @@ def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
 
 def test_what_is_starting_does_not_run() -> None:
     """Its machines are there, and it never began: when its slot is over it is owed all of it."""
-    seen = _Following()
+    seen = _Observation()
     names = seen.world.pool.names
     seen.world.backend = InMemoryBackend(names, start_delay_ms=lambda _: 60_000)
     seen.world.restart()
@@ -154,7 +154,7 @@ def test_what_is_starting_does_not_run() -> None:
 
 def test_a_start_that_is_a_little_late_is_no_miss() -> None:
     """Four seconds of twenty are within the grace of stops."""
-    seen = _Following()
+    seen = _Observation()
     seen.join()
     assert seen.at(4) == []
     assert seen.at(30) == []
@@ -162,7 +162,7 @@ def test_a_start_that_is_a_little_late_is_no_miss() -> None:
 
 def test_what_ran_through_its_slot_is_owed_nothing_when_it_begins_anew() -> None:
     """It asked for too little, ran on without cover, and lost its machine to others."""
-    seen = _Following()
+    seen = _Observation()
     seen.join()
     for at_s in range(21):
         assert seen.at(at_s) == []
@@ -174,7 +174,7 @@ def test_what_ran_through_its_slot_is_owed_nothing_when_it_begins_anew() -> None
 
 def test_what_ran_on_while_no_server_led_was_not_missed() -> None:
     """A backend that remembers tells the next leader since when it runs."""
-    seen = _Following()
+    seen = _Observation()
     seen.join()
     seen.at(0)
     seen.missed = MissedWork()
@@ -184,7 +184,7 @@ def test_what_ran_on_while_no_server_led_was_not_missed() -> None:
 
 def test_what_lost_its_machine_in_its_slot_is_owed_all_of_it() -> None:
     """It begins anew, so that the ten seconds it ran are worth nothing."""
-    seen = _Following()
+    seen = _Observation()
     seen.join()
     seen.at(0)
     seen.at(10)
@@ -198,7 +198,7 @@ def test_what_lost_its_machine_in_its_slot_is_owed_all_of_it() -> None:
 def test_a_stage_that_was_missed_moves_the_stages_after_it() -> None:
     """The order of the two holds where they stand now."""
     stage = "atom(<1 cpu>, 2, 2, 20, 40)"
-    seen = _Following(f"window(order({stage}, {stage}), 0, 100)")
+    seen = _Observation(f"window(order({stage}, {stage}), 0, 100)")
     seen.join("a", atom="0.0")
     seen.join("b", atom="0.1")
     seen.at(20)
@@ -206,24 +206,24 @@ def test_a_stage_that_was_missed_moves_the_stages_after_it() -> None:
     assert (first[0] >= 20, first[1] <= second[0], second[1] <= 100) == (True, True, True)
 
 
-def _nothing_asked(_: _Following) -> None:
+def _nothing_asked(_: _Observation) -> None:
     """Nobody has submitted work."""
 
 
-def _too_large(seen: _Following) -> None:
+def _too_large(seen: _Observation) -> None:
     seen.join(core=3)
 
 
-def _too_late(seen: _Following) -> None:
+def _too_late(seen: _Observation) -> None:
     seen.join(at_s=19)
 
 
-def _shared_with_one_that_ended(seen: _Following) -> None:
+def _shared_with_one_that_ended(seen: _Observation) -> None:
     seen.missed.ended_before = lambda: [("r", None)]
     seen.join()
 
 
-def _closed(seen: _Following) -> None:
+def _closed(seen: _Observation) -> None:
     commit(seen.world.plan, Advance(3))
     commit(seen.world.plan, Close("r"))
     seen.join()
@@ -234,21 +234,21 @@ def _closed(seen: _Following) -> None:
 )
 def test_what_its_owner_left_unused_is_not_owed(given: Any) -> None:
     """Work that is not there, comes late, does not fit, has been done or is given up."""
-    seen = _Following()
+    seen = _Observation()
     given(seen)
     assert seen.at(30) == []
 
 
 def test_runs_of_a_recurrence_are_not_made_up() -> None:
     """Each has a time of its own."""
-    seen = _Following("every(50s, window(atom(<1 cpu>, 2, 2, 20, 40), 0, 50), times=3)")
+    seen = _Observation("every(50s, window(atom(<1 cpu>, 2, 2, 20, 40), 0, 50), times=3)")
     seen.join()
     assert seen.at(30) == []
 
 
 def test_a_change_that_the_plan_did_not_take_is_asked_for_again_after_a_while() -> None:
     """Not at every tick."""
-    seen = _Following()
+    seen = _Observation()
     seen.join()
     commit(seen.world.plan, Advance(30))
     table, plan = seen.world.table, seen.world.plan

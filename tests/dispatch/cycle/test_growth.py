@@ -33,7 +33,7 @@ def test_it_grows_into_all_that_is_idle_and_no_further_than_it_says() -> None:
 
 
 def test_what_is_grown_is_gone_in_the_tick_in_which_another_comes() -> None:
-    """Who comes runs with all that it asked for at once; growth takes what is left over."""
+    """An execution that comes runs at once with all it asked for; growth takes what is left."""
     world = _world()
     world.submit(an_application("a", 1, 2, grow=100))
     world.tick(0)
@@ -44,7 +44,7 @@ def test_what_is_grown_is_gone_in_the_tick_in_which_another_comes() -> None:
     assert world.table.get("a").parts[1].grown == 2  # type: ignore[union-attr]
 
 
-def test_while_anybody_waits_nothing_is_grown() -> None:
+def test_while_an_execution_waits_nothing_is_grown() -> None:
     """One that is too large to start beside those that run keeps others from growing."""
     world = _world()
     world.submit(an_application("a", 1, 2, grow=100))
@@ -109,7 +109,7 @@ def test_under_the_cap_others_push_growth_back() -> None:
     assert (world.held("a"), world.held("b")) == ([1, 3], [2])
 
 
-def test_two_grow_by_turns() -> None:
+def test_two_grow_in_turn() -> None:
     """Idle room is shared one by one, the oldest first."""
     world = _world()
     world.submit(an_application("a", 1, 1, grow=100))
@@ -118,7 +118,7 @@ def test_two_grow_by_turns() -> None:
     assert (world.held("a"), world.held("b")) == ([1, 4], [1, 4])
 
 
-def test_who_is_under_a_quota_on_amounts_does_not_grow() -> None:
+def test_an_execution_under_a_quota_on_amounts_does_not_grow() -> None:
     """A quota says how much a tenant may take; growth is not for getting round it."""
     quota = ApplicationQuota("few", Scope("ads"), (("cpu", 4000),))
     cluster = a_cluster().machines("m", 10, cpu=1).build()
@@ -177,7 +177,7 @@ def test_the_words_of_the_cluster_file_are_those_of_the_dispatcher() -> None:
     ),
     st.booleans(),
 )
-def test_growth_changes_nothing_for_anybody_else(
+def test_growth_changes_nothing_for_others(
     asked: list[tuple[int, int, int]], promise: bool
 ) -> None:
     """Every application has at every tick at least what it has where none may grow."""

@@ -105,7 +105,7 @@ def test_how_much_better_a_plan_could_be_is_one_sentence(ask: Ask) -> None:
         "value 1,000; at most 30.3 % better exists",
         "value 1,000; at most 0.1 % better exists",
         "value 0; at most 50 could be held",
-        "no bound is told of 3,020 requests",
+        "no bound is found for 3,020 requests",
     ]
 
 

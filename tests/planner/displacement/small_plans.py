@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
-from planner.displacement.displacement import Displacement, Newcomer, displace
+from planner.displacement.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from planner.request import Request
 from tests.builders import a_cluster
@@ -25,7 +25,7 @@ def gang(height: int, length: int, start: int, end: int) -> str:
 
 def found_for(plan: Plan, request: Request) -> Displacement | None:
     """Return what a request displaces, without committing it."""
-    return displace(plan.copy(), Newcomer(request, agent_named("gree")))
+    return displace(plan.copy(), DisplacementAsk(request, agent_named("gree")))
 
 
 def displace_now(plan: Plan, request: Request) -> Displacement | None:

@@ -30,7 +30,7 @@ def _urgent(plan: Plan, source: str, priority: int = 5) -> RequestBuilder:
 
 
 def test_a_displaced_reservation_with_room_elsewhere_is_moved() -> None:
-    """The displaced one goes to another time in its window, and its history says for whom."""
+    """The displaced one goes to another time in its window, and its history names the request."""
     plan = _plan(a_request("low", gang(4, 4, 2, 24)))
     request = _urgent(plan, gang(4, 18, 6, 24)).on(plan.cluster)
     assert fates(displace_now(plan, request)) == {"low": "moved"}
@@ -45,7 +45,7 @@ def test_a_displaced_reservation_with_room_elsewhere_is_moved() -> None:
 
 
 def test_what_fits_nowhere_else_is_degraded_and_told_with_offers() -> None:
-    """The reason names who displaced it, and an offer names another time."""
+    """The reason names the request that displaced it, and an offer names another time."""
     plan = _plan(a_request("low", gang(4, 4, 2, 8)))
     request = _urgent(plan, gang(4, 4, 2, 6)).on(plan.cluster)
     assert fates(displace_now(plan, request)) == {"low": "degraded"}
@@ -60,19 +60,19 @@ def test_what_fits_nowhere_else_is_degraded_and_told_with_offers() -> None:
 
 @pytest.mark.parametrize("priority", [0, -1])
 def test_equal_or_higher_priority_is_never_displaced(priority: int) -> None:
-    """Of the same priority, or a lower one, a request displaces nobody."""
+    """A request of the same priority, or a lower one, displaces nothing."""
     plan = _plan(a_request("there", gang(4, 4, 0, 4)))
     assert found_for(plan, _urgent(plan, gang(4, 4, 0, 4), priority).on(plan.cluster)) is None
 
 
 def test_nothing_is_displaced_where_it_fits_without() -> None:
-    """A request with room beside everybody displaces nobody."""
+    """A request with room beside all others displaces nothing."""
     plan = _plan(a_request("low", gang(4, 4, 0, 4)))
     assert fates(found_for(plan, _urgent(plan, gang(4, 4, 0, 24)).on(plan.cluster))) == {}
 
 
 def test_nothing_is_displaced_where_it_would_not_fit_anyway() -> None:
-    """Behind one of its own priority, those of less are left in peace."""
+    """Where one of its own priority is in the way, those of less priority stay."""
     plan = _plan(
         a_request("equal", gang(2, 4, 0, 4)).priority(5), a_request("low", gang(2, 4, 0, 4))
     )
@@ -91,7 +91,7 @@ def test_the_least_priority_goes_first() -> None:
 
 
 def test_of_one_priority_the_least_value_goes_then_the_newest() -> None:
-    """Weight decides; where it is equal, who came last."""
+    """Weight decides; where it is equal, the one that came last goes."""
     plan = _plan(
         a_request("old", gang(1, 4, 2, 6)),
         a_request("worth", gang(1, 4, 2, 6)).weight(3),
@@ -139,7 +139,7 @@ def test_a_policy_of_a_queue_lets_only_its_requests_displace() -> None:
 
 
 def test_a_quota_of_a_tenant_is_room_too() -> None:
-    """Under a quota a tenant's request displaces that tenant's own reservation, nobody else's."""
+    """Under a quota a tenant's request displaces that tenant's own reservation, no other's."""
     builder = a_cluster().horizon(HORIZON).machines("m", 4, cpu=1).policy("displacement")
     cluster = builder.policy("quota", tenant="a", limit={"cpu": 2}).build()
     plan = a_plan(cluster).holding(
@@ -150,8 +150,8 @@ def test_a_quota_of_a_tenant_is_room_too() -> None:
     assert fates(found_for(plan.build(), urgent)) == {"mine": "degraded"}
 
 
-def test_who_displaced_is_not_moved_for_who_was_displaced() -> None:
-    """A reservation comes back when room comes free, not at the cost of a higher priority."""
+def test_a_request_that_displaced_is_not_moved_for_what_it_displaced() -> None:
+    """A displaced one comes back when room comes free, not at the cost of a higher priority."""
     plan = _plan(a_request("low", gang(4, 4, 2, 8)), a_request("late", gang(4, 4, 8, 12)))
     displace_now(plan, _urgent(plan, gang(4, 4, 2, 12)).on(plan.cluster))
     lost = next(one.id for one in plan.reservations() if one.state is State.DEGRADED)

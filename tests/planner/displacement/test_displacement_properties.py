@@ -150,7 +150,7 @@ def _fewest(plan: Plan, urgent: Request) -> int | None:
 def test_as_few_go_as_brute_force_says(
     asked: list[tuple[int, int, int, int, int]], wanted: tuple[int, int, int, int]
 ) -> None:
-    """Of the least priority that suffices no smaller set makes room; none: nobody goes."""
+    """Of the least priority that suffices no smaller set makes room; without one none goes."""
     cluster = displacing_cluster(MACHINES)
     plan = Plan(cluster, cluster.grid())
     for index, (height, length, start, window, rank) in enumerate(asked):

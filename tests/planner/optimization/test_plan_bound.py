@@ -82,7 +82,7 @@ def test_the_same_book_tells_the_same_later() -> None:
 
 
 def test_many_are_read_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for the Plan gets it in between; what is found is the same."""
+    """A call that waits for the Plan gets it in between; what is found is the same."""
     plan = _asked(3)
     whole = _bound(plan)
     monkeypatch.setattr(plan_bound, "_MOST_AT_ONCE", 1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from planner.displacement.displacement import Displacement, Newcomer, displace
+from planner.displacement.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel
 from planner.validation.validate import validate
@@ -91,7 +91,7 @@ def test_equal_priority_is_refused_as_before(displacing: Service) -> None:
     assert _state(displacing, "first")["state"] == "accepted"
 
 
-def test_without_a_policy_nobody_is_displaced(service: Service) -> None:
+def test_without_a_policy_nothing_is_displaced(service: Service) -> None:
     """By default a high priority displaces nobody."""
     service.reserve("first", STIFF)
     assert service.ask("second", STIFF, priority=1000).status_code == 409
@@ -163,22 +163,22 @@ def test_machines_are_room_too(open_service: Open, cluster_file: Path) -> None:
 def test_a_plan_that_moves_on_meanwhile_is_searched_again(
     displacing: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whom another process lets go between search and commit is not displaced any more."""
+    """What another process cancels between search and commit is no longer displaced."""
     displacing.reserve("first", STIFF.replace("10, 10, 30m, 5h", "4, 4, 30m, 2h"), weight=1)
     displacing.reserve("second", STIFF.replace("10, 10, 30m, 5h", "6, 6, 30m, 3h"), weight=9)
     searched: list[str] = []
 
-    def search(twin: Plan, newcomer: Newcomer, stop: Callable[[], bool]) -> Displacement | None:
-        found = displace(twin, newcomer, stop)
+    def search(twin: Plan, ask: DisplacementAsk, stop: Callable[[], bool]) -> Displacement | None:
+        found = displace(twin, ask, stop)
         if not searched:
             with displacing.runtime._replica.newest() as plan:
                 prepared = plan.prepare([Cancel("first")], plan.version)
             assert prepared.record is not None
             assert displacing.runtime._replica.commit(prepared.record, displacing.clock.now_ms())
-        searched.append(newcomer.request.id)
+        searched.append(ask.request.id)
         return found
 
-    monkeypatch.setattr("service.commits.displacing.displace", search)
+    monkeypatch.setattr("service.commits.displacer.displace", search)
     wanted = STIFF.replace("10, 10, 30m, 5h", "4, 4, 30m, 2h")
     made = displacing.reserve("urgent", wanted, priority=5)
     assert searched == ["urgent", "urgent"]

@@ -19,7 +19,7 @@ from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 AT_ONCE: Final = 8
 
 
-class TakesJobs(Protocol):
+class JobSubmitter(Protocol):
     """Submits one job; calls of several threads do not disturb each other."""
 
     def submit(self, job: JobRequest) -> int:
@@ -28,9 +28,9 @@ class TakesJobs(Protocol):
 
 
 class _Submissions:
-    """Jobs on their way; once Slurm does not answer one, no more are begun."""
+    """Submits jobs; once Slurm does not answer one of them, no more are begun."""
 
-    def __init__(self, slurm: TakesJobs) -> None:
+    def __init__(self, slurm: JobSubmitter) -> None:
         self._slurm = slurm
         self._away: SlurmAwayError | None = None
 
@@ -47,14 +47,14 @@ class _Submissions:
 
 
 def submit_all(
-    slurm: TakesJobs, jobs: Sequence[JobRequest], at_once: int = AT_ONCE
+    slurm: JobSubmitter, jobs: Sequence[JobRequest], at_once: int = AT_ONCE
 ) -> list[int | SlurmError]:
     """Submit jobs; return the number of each, or why there is none.
 
     Parameters
     ----------
     at_once
-        Most that are on their way at a time.
+        How many are submitted at a time, at most.
 
     Returns
     -------

@@ -20,13 +20,13 @@ def _value(description: str) -> dict[str, Any]:
 
 _PROPERTIES: Final[dict[str, Any]] = {
     "version": {**_COUNT, "description": "Of the Plan."},
-    "value": _value("Held by all that still hold something: weight x size x preference."),
+    "value": _value("Of all reservations that hold something: weight x size x preference."),
     "asked": _value("Of all that is held, and of all that was refused and could still come in."),
     "bound": _value("No plan of these requests holds more; null where they are too many."),
     "gap": _value("(bound - value) / bound."),
     "better": _value("bound / value - 1: no plan is better by more; null where value is 0."),
-    "held": {**_COUNT, "description": "How many hold something."},
-    "waiting": {**_COUNT, "description": "How many were refused and could still come in."},
+    "held": {**_COUNT, "description": "How many reservations hold something."},
+    "waiting": {**_COUNT, "description": "How many requests were refused and could still come in."},
     "proof": {
         "type": "string",
         "enum": ["all", "load", "columns", "none"],

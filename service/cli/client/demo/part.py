@@ -13,7 +13,7 @@ from service.processes import end_with_parent
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Be the part that the arguments name, until the demo ends."""
+    """Run the part of the demo that the arguments name, until the demo ends."""
     parent, kind, *rest = arguments
     end_with_parent(int(parent))
     if kind == "server":

@@ -86,7 +86,7 @@ def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def displaced_lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return what became of those that a request displaced, one line each."""
+    """Return what became of the reservations that a request displaced, one line each."""
     return [
         f"displaced {one['id'] or 'a reservation of another tenant'}: it is {one['fate']}"
         for one in entry.get("displaced", ())

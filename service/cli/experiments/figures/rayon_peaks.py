@@ -1,6 +1,6 @@
 """Rayon's figure 3: how far the peak of a workflow lies above its mean.
 
-The paper draws two workflows of Microsoft's, which nobody else has. Here: 3,690 recorded workflows
+The paper draws two workflows of Microsoft's, which are not public. Here: 3,690 recorded workflows
 of Alibaba's cluster (2018) where the trace is there, and the drawn ones of workload C. A recorded
 task holds its work evenly between its start and its end; a drawn stage is as wide as it can be.
 """

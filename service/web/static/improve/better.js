@@ -12,7 +12,7 @@ const LEAST_MS = 10_000;
  * @param {{value: number|null, bound: number|null, better: number|null, held: number, waiting: number}} told
  */
 export function betterWords({ value, bound, better, held, waiting }) {
-  if (value === null || bound === null) return `no bound is told of ${count(held + waiting)} requests`;
+  if (value === null || bound === null) return `no bound is found for ${count(held + waiting)} requests`;
   const said = `value ${decimal(Math.round(value))}`;
   if (bound <= value) return held + waiting ? `${said}; nothing better exists` : "";
   if (better === null) return `${said}; at most ${decimal(Math.round(bound))} could be held`;

@@ -48,7 +48,7 @@ def _kinds(backend: SlurmBackend) -> list[EventKind]:
 
 
 def test_a_core_that_has_ended_is_started_again_with_its_likes() -> None:
-    """Its execution lost another core when this one was told of as ended to nobody."""
+    """Its execution lost another core before the end of this one was told."""
     slurm = _Slurm()
     backend = SlurmBackend(cast("Any", slurm), lambda _: _ORDER)
     assert backend.apply([_START], 0) == ()

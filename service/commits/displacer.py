@@ -1,7 +1,7 @@
 """Displacer: lets refused requests of higher priority displace others, each in one commit.
 
-Whom a request displaces is found on a copy of the Plan, without the lock, and committed jointly:
-the request comes in and all others move or lose in one record, or nothing is changed.
+What a request displaces is found on a copy of the Plan, without the lock, and committed jointly:
+one record admits the request and moves or degrades the displaced reservations, or nothing changes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from planner.agents import agent_named
 from planner.displacement.candidates import FOR_ROOM, may_displace
-from planner.displacement.displacement import Displacement, Newcomer, displace
+from planner.displacement.displacement import Displacement, DisplacementAsk, displace
 from planner.offers.search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Refuse
@@ -30,33 +30,33 @@ from service.commits.screening.placing import renew
 from service.replication.replica import Replica
 from service.store import CommitRow
 
-#: How often whom a request displaces is sought again because the Plan has moved on.
+#: How often the search for one request is made; again where the Plan has moved on.
 _ROUNDS: Final = 4
 
-#: Longest search for a smaller set of those to displace.
+#: Longest search for a smaller set of reservations to displace.
 _LONGEST_S: Final = 1.0
 
 
-class Displacers(tuple[PendingChange, ...]):
-    """Refused requests that may displace somebody and were not tried yet."""
+class PendingDisplacements(tuple[PendingChange, ...]):
+    """Refused requests that may displace reservations, and for which none were searched yet."""
 
     __slots__ = ()
 
 
-def displacers_among(drafts: Sequence[PendingChange], plan: Plan) -> Displacers:
-    """Return those of some changes; none, and no work, where no policy lets anybody displace."""
+def pending_displacements(drafts: Sequence[PendingChange], plan: Plan) -> PendingDisplacements:
+    """Return those among some changes; none, and no work, where no policy allows displacement."""
     if not plan.cluster.displacement_rules:
-        return _NOBODY
-    return Displacers(draft for draft in drafts if _may_displace(draft, plan))
+        return _NONE
+    return PendingDisplacements(draft for draft in drafts if _may_displace(draft, plan))
 
 
-_NOBODY: Final = Displacers()
+_NONE: Final = PendingDisplacements()
 
 
 def _may_displace(draft: PendingChange, plan: Plan) -> bool:
     change, command = draft.change, draft.command
     return (
-        not draft.displacing
+        not draft.has_tried_displacement
         and isinstance(change, Refuse)
         and change.code in FOR_ROOM
         and isinstance(command, Admission)
@@ -66,7 +66,7 @@ def _may_displace(draft: PendingChange, plan: Plan) -> bool:
 
 
 class Displacer:
-    """Displaces for one change at a time.
+    """Commits what refused requests displace, one request at a time.
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ class Displacer:
         self._note_commit = note_commit
 
     def run(self, group: Group, drafts: Sequence[PendingChange]) -> None:
-        """Answer those of some refused requests that displace somebody; the rest stay refused."""
+        """Answer those of some refused requests that displace others; the rest stay refused."""
         for draft in drafts:
-            draft.displacing = True
+            draft.has_tried_displacement = True
             for _ in range(_ROUNDS):
                 with self._replica.newest() as plan:
                     twin = plan.copy()
-                found = self._sought(draft, twin)
+                found = self._search(draft, twin)
                 del twin
                 if found is None or self._commit(group, draft, found):
                     break
@@ -96,8 +96,8 @@ class Displacer:
     def rehearse(self, drafts: Sequence[PendingChange], twin: Plan) -> None:
         """Answer refused requests with what they would displace on a copy of the Plan."""
         for draft in drafts:
-            draft.displacing = True
-            found = self._sought(draft, twin)
+            draft.has_tried_displacement = True
+            found = self._search(draft, twin)
             if found is None:
                 continue
             prepared = twin.prepare(found.changes, twin.version, joint=True)
@@ -106,15 +106,15 @@ class Displacer:
             twin.apply(prepared.record)
 
     @staticmethod
-    def _sought(draft: PendingChange, twin: Plan) -> Displacement | None:
+    def _search(draft: PendingChange, twin: Plan) -> Displacement | None:
         if draft.ask is None or not renew(draft, twin):
             return None
         agent = quick(agent_named(draft.ask.agent))
-        newcomer = Newcomer(draft.request, agent, bool(draft.note), draft.note)
-        return displace(twin, newcomer, seconds_of_search(_LONGEST_S))
+        ask = DisplacementAsk(draft.request, agent, bool(draft.note), draft.note)
+        return displace(twin, ask, seconds_of_search(_LONGEST_S))
 
     def _commit(self, group: Group, draft: PendingChange, found: Displacement) -> bool:
-        """Append a displacement; return False where the Plan has moved on: seek again."""
+        """Append a displacement; return False where the Plan has moved on."""
         made: list[tuple[ReservationAnswer, CommitRecord]] = []
 
         def note(record: CommitRecord, plan: Plan) -> None:

@@ -1,8 +1,8 @@
 """The fewest reservations whose release makes room for a request.
 
 No reservation of some priority is displaced where those of less priority make room: the least
-priority up to which all must be lifted is found first. Inside it few sets are tried one by one,
-the smallest first; where there are too many, who is not needed is put back.
+priority up to which all must be lifted is found first. Inside it sets are tried one by one, the
+smallest first; where there are too many, all are lifted, and those not needed are put back.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from planner.replanning.move import Move
 #: Sets of one size that are tried at most, one by one.
 MOST_SETS: Final = 300
 
-#: A draft in which a request has its place, and who was displaced for it.
+#: A draft in which a request has its place, and the reservations displaced for it.
 Found = tuple[DraftPlan, list[Commitment]]
 
 
-class VictimSearch:
-    """Looks for who is displaced on drafts of one Plan.
+class DisplacementSearch:
+    """Searches, on drafts of one Plan, for the reservations to displace.
 
     Parameters
     ----------
     base
         The Plan as it stands; the request does not fit in it.
-    newcomer
+    move
         The request, as a move of a commitment that holds nothing.
     agent
         Places the request.
@@ -45,30 +45,30 @@ class VictimSearch:
         self,
         plan: Plan,
         base: DraftPlan,
-        newcomer: Move,
+        move: Move,
         agent: Agent,
         stop: Callable[[], bool],
     ) -> None:
         self._plan = plan
         self._base = base
-        self._newcomer = newcomer
+        self._move = move
         self._agent = agent
         self._stop = stop
 
     def run(self, candidates: Sequence[Commitment]) -> Found | None:
-        """Return the best set found; None where the request fits without nobody of them.
+        """Return the best set found; None where it does not fit even if all of them make way.
 
         Parameters
         ----------
         candidates
-            In the order in which they go.
+            In the order in which they make way.
         """
-        everybody: list[Commitment] = []
+        lifted: list[Commitment] = []
         for _, group in groupby(candidates, lambda one: priority_of(self._plan, one)):
-            everybody += group
-            whole = self.without(everybody)
+            lifted += group
+            whole = self.without(lifted)
             if whole is not None:
-                return self._fewest(everybody, self._trim(whole))
+                return self._fewest(lifted, self._trim(whole))
             if self._stop():
                 break
         return None
@@ -80,19 +80,19 @@ class VictimSearch:
             draft.lift(one)
             if one.started:
                 draft.strip(one)
-        if not draft.place(self._newcomer, self._agent):
+        if not draft.place(self._move, self._agent):
             return None
         return draft, list(commitments)
 
-    def _fewest(self, everybody: Sequence[Commitment], found: Found) -> Found:
+    def _fewest(self, lifted: Sequence[Commitment], found: Found) -> Found:
         """Return the smallest of the sets that are few enough to be tried, else the best known."""
-        by_turns = self._one_by_one(everybody)
-        if by_turns is not None and self._key(by_turns) < self._key(found):
-            found = by_turns
+        first_ones = self._shortest_run(lifted)
+        if first_ones is not None and self._key(first_ones) < self._key(found):
+            found = first_ones
         for size in range(1, len(found[1]) + 1):
-            if comb(len(everybody), size) > MOST_SETS:
+            if comb(len(lifted), size) > MOST_SETS:
                 break
-            for few in self._sets(everybody, size):
+            for few in self._sets(lifted, size):
                 if self._stop() or self._key_of(few) >= self._key(found):
                     break
                 smaller = self.without(few)
@@ -100,13 +100,13 @@ class VictimSearch:
                     return smaller
         return found
 
-    def _one_by_one(self, everybody: Sequence[Commitment]) -> Found | None:
-        """Return what is left of the first few, in their order, that make room."""
-        low, high = 1, len(everybody)
+    def _shortest_run(self, lifted: Sequence[Commitment]) -> Found | None:
+        """Return what is needed of the shortest run of the first ones that makes room."""
+        low, high = 1, len(lifted)
         best: Found | None = None
         while low < high and not self._stop():
             middle = (low + high) // 2
-            found = self.without(everybody[:middle])
+            found = self.without(lifted[:middle])
             if found is None:
                 low = middle + 1
             else:
@@ -114,13 +114,13 @@ class VictimSearch:
         return None if best is None else self._trim(best)
 
     def _trim(self, found: Found) -> Found:
-        """Put back who is not needed, the last to go first."""
+        """Put back those not needed, those that would make way last first."""
         draft, lifted = found
         needed = [one for one in reversed(lifted) if not draft.put_back(one)]
         return draft, needed[::-1]
 
-    def _sets(self, everybody: Sequence[Commitment], size: int) -> Iterator[Sequence[Commitment]]:
-        yield from sorted(combinations(everybody, size), key=self._key_of)
+    def _sets(self, lifted: Sequence[Commitment], size: int) -> Iterator[Sequence[Commitment]]:
+        yield from sorted(combinations(lifted, size), key=self._key_of)
 
     def _key(self, found: Found) -> tuple[int, list[int], float, list[int]]:
         return self._key_of(found[1])

@@ -1,4 +1,4 @@
-"""Drafts of an optimisation on machines: what moves or comes in finds its slots as it is placed."""
+"""Drafts on machines: what moves or comes in finds its slots as it is placed."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:
     draft.machines = DraftMachines.of(plan, room, base, frozenset(), newcomers)
 
 
-def slots_in(draft: DraftPlan, commitment: Commitment) -> tuple[Slots | None, ...] | None:
+def slots_in(draft: DraftPlan, number: int) -> tuple[Slots | None, ...] | None:
     """Return the slots of each atom of what a commitment holds in a draft; None if it has none."""
     machines = draft.machines
-    if machines is None or not machines.places(commitment.number):
+    if machines is None or not machines.places(number):
         return None
-    return tuple(atom.slots for atom in machines.holding(commitment.number).atoms)
+    return tuple(atom.slots for atom in machines.holding(number).atoms)
 
 
 def without_slots(changes: Sequence[Change]) -> list[Change]:
