@@ -5,7 +5,7 @@ import { count, counted } from "../core/numbers.js";
 import { attempt } from "../core/say.js";
 import { PagedTable } from "../core/table.js";
 import { keepAddress, readAddress } from "../core/url.js";
-import { bullet, COUNTS, sumOf } from "./bullet.js";
+import { askedOf, askedWords, bullet, COUNTS, sumOf } from "./bullet.js";
 
 const LIMIT = 200;
 const OPEN = ["running", "starting", "queued", "ending"];
@@ -30,10 +30,10 @@ export class ApplicationList {
         { title: "Application", of: (one) => linkTo("applications", one.id), sort: (one) => one.id },
         { title: "Tenant", of: (one) => one.tenant },
         { title: "State", of: (one) => make("span", { class: `state ${one.state}`, text: one.state }), sort: (one) => one.state },
-        { title: "Components", of: (one) => bullet(sumOf(one.components)), sort: (one) => sumOf(one.components).wanted },
+        { title: "Components", of: (one) => bullet(sumOf(one.components)), sort: (one) => askedOf(sumOf(one.components)) },
         ...COUNTS.map((kind) => ({
           title: kind[0].toUpperCase() + kind.slice(1), number: true,
-          of: (/** @type {any} */ one) => count(sumOf(one.components)[kind]), sort: (/** @type {any} */ one) => sumOf(one.components)[kind],
+          of: (/** @type {any} */ one) => (kind === "wanted" ? askedWords(sumOf(one.components)) : count(sumOf(one.components)[kind])), sort: (/** @type {any} */ one) => sumOf(one.components)[kind],
         })),
         { title: "Reservation", of: (one) => linkTo("reservations", one.application.reservation), sort: (one) => one.application.reservation ?? "" },
         { title: "Submitted", of: (one) => times.full(one.submitted), sort: (one) => one.submitted },
@@ -96,6 +96,6 @@ export class ApplicationList {
     const rows = this.rows.filter((one) => texts(one).some((text) => text.toLowerCase().includes(find)));
     this.table.set(rows);
     const sum = sumOf(rows.flatMap((one) => one.components));
-    $("summary").textContent = `${counted(rows.length, "application")} shown · ${count(sum.running)} of ${count(sum.wanted)} components running`;
+    $("summary").textContent = `${counted(rows.length, "application")} shown · ${count(sum.running)} of ${askedWords(sum)} components running`;
   }
 }

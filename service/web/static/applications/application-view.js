@@ -5,7 +5,7 @@ import { $, facts, make } from "../core/dom.js";
 import { counted, duration } from "../core/numbers.js";
 import { attempt, say } from "../core/say.js";
 import { PagedTable } from "../core/table.js";
-import { fourBars, sumOf, wordsOf } from "./bullet.js";
+import { askedOf, fourBars, sumOf, wordsOf } from "./bullet.js";
 
 const OVER = ["completed", "failed", "killed", "rejected"];
 
@@ -93,7 +93,7 @@ export class ApplicationView {
       ["Ended", told.ended === null ? null : times.full(told.ended)],
       ["Took", told.started !== null && told.ended !== null ? duration(told.ended - told.started) : null],
     ]));
-    const most = Math.max(1, ...told.components.map((/** @type {any} */ one) => one.wanted));
+    const most = Math.max(1, ...told.components.map(askedOf));
     $("bars").replaceChildren(
       ...told.components.map((/** @type {any} */ one) => make("div", { class: "component" },
         make("h3", { text: `${one.name}${one.core ? " · core" : " · elastic"}` }), fourBars(one, most),

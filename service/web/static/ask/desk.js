@@ -4,6 +4,7 @@ import { $, make } from "../core/dom.js";
 import { whenChanged } from "../core/live.js";
 import { counted } from "../core/numbers.js";
 import { attempt, say, troubleOf } from "../core/say.js";
+import { displacedWords } from "./displaced.js";
 import { AskKey, isUnknown } from "./key.js";
 import { accepted, granted, promiseWords, refused } from "./outcome.js";
 
@@ -106,8 +107,8 @@ export class AskDesk {
     const { outcome } = this;
     const { times } = this.shell;
     switch (outcome?.kind) {
-      case "granted": return `It would be accepted: ${promiseWords(outcome.body, times)}`;
-      case "accepted": return `Accepted as ${outcome.body.id}: ${promiseWords(outcome.body, times)}`;
+      case "granted": return `It would be accepted: ${promiseWords(outcome.body, times)}${displacedWords(outcome.body, true)}`;
+      case "accepted": return `Accepted as ${outcome.body.id}: ${promiseWords(outcome.body, times)}${displacedWords(outcome.body, false)}`;
       case "refused": {
         const gone = isOffer ? "The offer is gone. " : this.isDry ? "It would be refused: " : "Refused: ";
         const offers = counted(outcome.offers?.length ?? 0, isOffer ? "new offer" : "offer");
@@ -150,7 +151,7 @@ export class AskDesk {
     const done = await attempt(told, () => call("POST", "/v1/reservations?dry_run=true", { body: offer.request }));
     if (!done) return;
     button.setAttribute("aria-pressed", "true");
-    told.textContent = `It would hold ${promiseWords(done.body, this.shell.times)}`;
+    told.textContent = `It would hold ${promiseWords(done.body, this.shell.times)}${displacedWords(done.body, true)}`;
     say(told.textContent);
     await this.picture.show(done.body);
   }
@@ -162,8 +163,8 @@ export class AskDesk {
     if (this.desk.place.contains(document.activeElement) && document.activeElement !== this.desk.place) return;
     const next = await this.#outcomeOf(this.desk.body(), true).catch(() => null);
     if (!next || this.outcome !== outcome || this.busy || next.kind === "failed") return;
-    const isSame = next.kind === outcome.kind && JSON.stringify(next.body?.atoms) === JSON.stringify(outcome.body?.atoms) && next.refusal?.detail === outcome.refusal?.detail;
-    if (isSame) return;
+    const shown = (/** @type {Outcome} */ one) => JSON.stringify([one.kind, one.body?.atoms, one.body?.displaced, one.refusal?.detail]);
+    if (shown(next) === shown(outcome)) return;
     this.outcome = next;
     this.#show();
     if (next.kind !== outcome.kind) say(`The Plan has changed. ${this.#words(false)}`);

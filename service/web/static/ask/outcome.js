@@ -4,6 +4,7 @@ import { amount, decimal } from "../core/numbers.js";
 import { PagedTable } from "../core/table.js";
 import { offerCards } from "../reservation/offers.js";
 import { heldWords } from "../reservation/sentence.js";
+import { displacedLine } from "./displaced.js";
 
 /** @typedef {import("../core/times.js").Times} Times */
 
@@ -14,6 +15,7 @@ export const promiseWords = (body, times) => `${heldWords(body, times)}.`;
 export const granted = (body, times) => make("section", { class: "panel outcome yes", "aria-label": "Preview" },
   make("h2", { text: "It would be accepted" }),
   make("p", { class: "sentence", text: `It would hold ${promiseWords(body, times)}` }),
+  displacedLine(body, true),
   make("p", { class: "faint", text: "Nothing is asked for yet. Others may take the room meanwhile." }),
   heldDetails(body, times));
 
@@ -21,6 +23,7 @@ export const granted = (body, times) => make("section", { class: "panel outcome 
 export const accepted = (body, times) => make("section", { class: "panel outcome yes", "aria-label": "Answer" },
   make("h2", {}, "Accepted: ", make("a", { href: `/ui/reservations/${encodeURIComponent(body.id)}`, text: body.id })),
   make("p", { class: "sentence", text: `It holds ${promiseWords(body, times)}` }),
+  displacedLine(body, false),
   heldDetails(body, times));
 
 /** @param {any} body @param {Times} times */

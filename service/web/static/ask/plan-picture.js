@@ -114,7 +114,8 @@ export class PlanPicture extends EventTarget {
     skyline.ghost = this.body ? ghostOf(this.body, this.resource) : [];
     const unit = this.series.body?.unit ?? "";
     const most = Math.max(0, ...skyline.ghost.map((one) => one.amount));
-    $("ghost-says").textContent = skyline.ghost.length ? `Dashed: what the request would take, at most ${amount(most, unit)} of ${this.resource}` : skyline.mark?.text ?? "";
+    const instead = this.body?.displaced ? ", in place of those displaced" : "";
+    $("ghost-says").textContent = skyline.ghost.length ? `Dashed: what the request would take, at most ${amount(most, unit)} of ${this.resource}${instead}` : skyline.mark?.text ?? "";
     skyline.stage.ask();
   }
 

@@ -13,7 +13,7 @@ import { keepAddress, readAddress } from "../core/url.js";
 import { Editor } from "../rdl/editor.js";
 import { placedIn } from "../rdl/marks.js";
 
-const DEFAULTS = { rdl: "", tenant: "", queue: "", weight: "", id: "", resource: "" };
+const DEFAULTS = { rdl: "", tenant: "", queue: "", weight: "", priority: "", id: "", resource: "" };
 const LONGEST = 4000; // characters that an address carries
 const DRAFT = "agenda.draft";
 

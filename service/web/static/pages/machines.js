@@ -9,6 +9,7 @@ import { openShell } from "../core/shell.js";
 import { PagedTable } from "../core/table.js";
 import { keepAddress, readAddress } from "../core/url.js";
 import { instantOf } from "../core/when.js";
+import { DispatchTable } from "../machines/dispatch-table.js";
 import { MachineMap, wordsOf } from "../machines/machine-map.js";
 import { machinePane } from "../machines/machine-pane.js";
 
@@ -16,7 +17,7 @@ import { machinePane } from "../machines/machine-pane.js";
 const MOST = 2000;
 const DEFAULTS = { group: "", by: "both", at: "", first: "0", sel: "", view: "" };
 
-const { times, live, cluster } = await openShell();
+const { user, times, live, cluster } = await openShell();
 const state = readAddress(DEFAULTS);
 /** @type {any[]} */
 let machines = [];
@@ -25,6 +26,7 @@ let leftOut = 0;
 let asked = 0;
 /** What the pane shows, so that it is left alone while that stays. */
 let inPane = "";
+const dispatched = user.may("operator") ? new DispatchTable($("dispatched"), times) : null;
 const map = new MachineMap($("map"), (machine, open) => choose(machine, open));
 
 const table = new PagedTable({
@@ -156,7 +158,9 @@ $("group").addEventListener("change", () => set({ group: $("group").value, first
 $("at").addEventListener("change", () => set({ at: $("at").value.trim() }));
 $("as-table").addEventListener("click", toggleView);
 showView();
+const showDispatched = () => attempt($("trouble"), async () => dispatched?.refresh());
 await attempt($("trouble"), refresh);
+await showDispatched();
 addKeys(
   { keys: ["ArrowLeft"], shown: "← →", says: "The machine before, the next", act: () => map.move("left") },
   { keys: ["ArrowRight"], shown: "→", says: "The next machine", act: () => map.move("right") },
@@ -168,8 +172,15 @@ addKeys(
   { keys: ["Escape"], says: "Close it", act: close },
   { keys: ["b"], says: "As table, as cells", act: toggleView },
 );
-times.addEventListener("change", draw);
+times.addEventListener("change", () => {
+  draw();
+  showDispatched();
+});
 whenChanged(live, () => attempt($("trouble"), refresh), { kinds: ["commit", "reset", "cluster", "tick"], least: 2000 });
-// Time passes: slots and outages begin and end.
-setInterval(() => { if (!document.hidden) attempt($("trouble"), refresh); }, 30_000);
+// Time passes: slots and outages begin and end, and dispatch tables are made.
+setInterval(() => {
+  if (document.hidden) return;
+  attempt($("trouble"), refresh);
+  showDispatched();
+}, 30_000);
 document.body.dataset.ready = "";

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.end_to_end.pages.browser import picture
+from tests.end_to_end.pages.browser import axe_faults, picture, visiting
 from tests.end_to_end.pages.operations.conftest import Visiting
 from tests.end_to_end.pages.site import Site
 
@@ -103,3 +103,19 @@ def test_an_owner_ends_its_application(change: Visiting, changing: Site) -> None
         expect(page.locator("#end")).to_be_hidden()
         changing.runtime.dispatcher.tick()
         expect(page.locator("#state")).to_have_text("killed")
+
+
+def test_what_has_grown_stands_beside_what_is_wanted(browser: Browser, grown: Site) -> None:
+    """Of three workers that may be five the list says 3 + 2, and one page shows it as a bar."""
+    with visiting(browser, grown, walker="operator") as it:
+        page = it.open("/ui/applications")
+        row = page.locator("#table tr").filter(has_text="crawl")
+        expect(row.locator("td.number").first).to_have_text("4 + 2 grown")
+        words = "4 wanted + 2 grown, 6 assigned, 6 running, 0 covered"
+        expect(row.get_by_role("img", name=words).locator(".grown")).to_be_visible()
+        expect(page.locator("#summary")).to_contain_text("6 of 4 + 2 grown components running")
+        one = it.open("/ui/applications/crawl")
+        worker = one.get_by_role("img", name="3 wanted + 2 grown, 5 assigned")
+        expect(worker.locator(".four")).to_have_count(5)
+        expect(worker.locator(".bar-of.grown")).to_be_visible()
+        assert axe_faults(one) == []

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.end_to_end.pages.browser import picture, visiting
+from tests.end_to_end.pages.browser import axe_faults, picture, visiting
 from tests.end_to_end.pages.operations.conftest import Visiting
-from tests.end_to_end.pages.site import served_site
+from tests.end_to_end.pages.site import Site, served_site
 from tests.patience import eventually
 
 pytestmark = pytest.mark.browser
@@ -143,3 +143,21 @@ def test_what_is_left_out_is_told(browser: Browser, tmp_path: Path) -> None:
         assert "first=2000" in page.url
         page.keyboard.press("Home")
         expect(page.locator("#said")).to_contain_text("m-2000: up")
+
+
+def test_operators_see_the_dispatch_table(browser: Browser, grown: Site) -> None:
+    """A row for each class, with its share of each group; a user has neither it nor the call."""
+    with visiting(browser, grown, walker="operator") as it:
+        page = it.open("/ui/machines")
+        expect(page.locator("#dispatched")).to_contain_text("Table 1, made Mon 5 Jan 01:00")
+        table = page.get_by_role("region", name="Classes of jobs by groups of machines")
+        expect(table.get_by_role("columnheader", name="plain (10)")).to_be_visible()
+        row = table.locator("tbody tr")
+        expect(row).to_have_text("class-1100 % cpu100 % · 10 at once")
+        assert axe_faults(page) == []
+    with visiting(browser, grown, walker="user") as it:
+        page = it.open("/ui/machines")
+        expect(page.locator("#summary")).to_contain_text("10 machines")
+        expect(page.locator("#dispatched")).to_be_hidden()
+        calls = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
+        assert not any("dispatch/table" in call for call in calls)
