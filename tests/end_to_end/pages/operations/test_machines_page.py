@@ -116,7 +116,7 @@ def test_the_table_says_the_same(look: Visiting) -> None:
     with look() as it:
         page = it.open("/ui/machines?group=gpu")
         page.keyboard.press("b")
-        table = page.get_by_role("region", name="Machines")
+        table = page.get_by_role("region", name="Machines", exact=True)
         expect(table.locator("tbody tr")).to_have_count(4)
         assert "view=table" in page.url
         table.get_by_role("button", name="gpu-1").click()
