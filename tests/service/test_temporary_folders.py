@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from service.cli.client.demo.command import _KEPT_S, _folder
-from service.temporary_folders import hold_folder, passing_folder, remove_left_folders
+from service.temporary_folders import (
+    _is_left,
+    hold_folder,
+    passing_folder,
+    remove_left_folders,
+)
 from tests.databases import empty_database
 from tests.end_to_end.served_plan import CLUSTER
 from tests.end_to_end.server_process import serving
+from tests.patience import eventually
 
 _HOLD = (
     "import sys, time; from service.temporary_folders import hold_folder; "
@@ -115,6 +121,8 @@ def test_a_server_removes_what_a_killed_one_left(place: Path) -> None:
             (first,) = left()
             server.kill()
         assert left() == [first]
+        # The workers end with their master, a moment later; until then they hold its folder.
+        eventually(lambda: _is_left(first, 0.0), bool)
         with serving(database, cluster, workers=2) as server:
             (second,) = left()
             assert second != first

@@ -50,6 +50,8 @@ every(1d,
 #: A time as sentences say it where the cluster is.
 TIME = r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d \d\d:\d\d \(Europe/Berlin\)"
 
+SOON = "window(atom(<1 cpu>, 1, 1, 10m, 10m), +1h, +2h)"
+
 TRAINING = "window(train: atom(<4 cpu, 1 gpu>, min=8, max=8, lease=2h, work=16h), +0, +{hours}h)\n"
 
 
@@ -93,6 +95,22 @@ def submitted(server: str, folder: Path, id_: str, rdl: str, code: int = DONE) -
     path = folder / f"{id_}.rdl"
     path.write_text(rdl)
     return done("submit", path, "--id", id_, "--tenant", "news", "--server", server, code=code)
+
+
+def refused_training(server: str, folder: Path) -> str:
+    """Ask for a training that another one leaves no room for; return the refusal.
+
+    Here and below a request that is there already is answered as before, so that each test may
+    come first.
+    """
+    submitted(server, folder, "train-1", TRAINING.format(hours=3))
+    return submitted(server, folder, "train-2", TRAINING.format(hours=4), code=REFUSED)
+
+
+def begun_now(server: str, folder: Path) -> None:
+    """Ask for something at once, and wait until it has begun."""
+    submitted(server, folder, "now", "window(atom(<1 cpu>, 1, 1, 10m, 10m), +0, +11m)")
+    done("reservations", "wait", "now", "--until", "begun", "--timeout", "3m", "--server", server)
 
 
 def entry(server: str, id_: str) -> dict[str, Any]:
@@ -146,7 +164,7 @@ def test_a_request_is_posted_and_read_back(server: str, folder: Path) -> None:
 
 def test_when_it_starts_is_in_the_answer(server: str, folder: Path) -> None:
     """Instants stand beside seconds: no origin is needed to read them."""
-    submitted(server, folder, "soon", "window(atom(<1 cpu>, 1, 1, 10m, 10m), +1h, +2h)")
+    submitted(server, folder, "soon", SOON)
     found = entry(server, "soon")
     assert re.match(r"\d{4}-\d\d-\d\dT", found["begin_at"])
     assert re.match(r"\d{4}-\d\d-\d\dT", found["finish_at"])
@@ -154,8 +172,7 @@ def test_when_it_starts_is_in_the_answer(server: str, folder: Path) -> None:
 
 def test_a_refusal_names_part_resource_and_holders(server: str, folder: Path) -> None:
     """What is needed, how long it is free and until when, and who holds it: in one sentence."""
-    submitted(server, folder, "train-1", TRAINING.format(hours=3))
-    said = submitted(server, folder, "train-2", TRAINING.format(hours=4), code=REFUSED)
+    said = refused_training(server, folder)
     assert re.search(
         r"train needs 8 gpu for 2h without a break; the longest free stretch is \S+, until "
         rf"{TIME}, for want of gpu; held by news \(1 reservation\)", " ".join(said.split())
@@ -174,21 +191,24 @@ def test_a_part_without_a_name_is_called_by_what_it_needs(server: str, folder: P
     assert "9 x <4 cpu, 1 gpu> for 1h (second of all)" in " ".join(refused.split())
 
 
-def test_offers_are_dates_and_read_the_same_each_time(server: str) -> None:
+def test_offers_are_dates_and_read_the_same_each_time(server: str, folder: Path) -> None:
     """Asked twice, a refused request has one offer in the same words, by the clock of Berlin."""
+    refused_training(server, folder)
     first, second = (done("offers", "--id", "train-2", "--server", server) for _ in range(2))
     assert first == second
     assert re.search(rf"it would fit if the deadline were {TIME}", " ".join(first.split())), first
 
 
-def test_an_offer_is_taken(server: str) -> None:
+def test_an_offer_is_taken(server: str, folder: Path) -> None:
     """By its number; the reservation takes the place of the refusal."""
+    refused_training(server, folder)
     done("offers", "--id", "train-2", "--take", "1", "--server", server)
     assert entry(server, "train-2")["state"] == "accepted"
 
 
 def test_a_request_is_changed(server: str, folder: Path) -> None:
     """One command, with the file that was submitted, edited."""
+    submitted(server, folder, "soon", SOON)
     path = folder / "soon.rdl"
     path.write_text("window(atom(<1 cpu>, 1, 1, 20m, 20m), +1h, +3h)")
     done("reservations", "update", "soon", path, "--server", server)
@@ -207,14 +227,14 @@ def test_a_retry_does_no_harm(server: str, folder: Path) -> None:
 
 def test_it_is_waited_for_and_watched(server: str, folder: Path) -> None:
     """A shell may wait until it has begun, and read what happened to it."""
-    submitted(server, folder, "now", "window(atom(<1 cpu>, 1, 1, 10m, 10m), +0, +11m)")
-    done("reservations", "wait", "now", "--until", "begun", "--timeout", "3m", "--server", server)
+    begun_now(server, folder)
     said = done("reservations", "watch", "now", "--after", "0", "--wait", "1s", "--server", server)
     assert "accepted" in said
 
 
-def test_it_is_in_the_calendar(server: str) -> None:
+def test_it_is_in_the_calendar(server: str, folder: Path) -> None:
     """A calendar reads the tenant's reservations under a secret address."""
+    submitted(server, folder, "nightly", NIGHTLY)
     call = urllib.request.Request(
         f"{server}/v1/calendar/feeds", json.dumps({"tenant": "news"}).encode(),
         {"Content-Type": "application/json"},
@@ -268,6 +288,7 @@ def test_the_description_has_bodies_and_examples(server: str) -> None:
 
 def test_the_command_of_the_pipeline_really_runs(server: str, folder: Path) -> None:
     """An application under the reservation is a process on a machine that an executor plays."""
+    begun_now(server, folder)
     path = folder / "job.toml"
     path.write_text(
         'name = "job"\nreservation = "now"\n[[components]]\nname = "step"\ncount = 1\ncore = true\n'
@@ -277,7 +298,8 @@ def test_the_command_of_the_pipeline_really_runs(server: str, folder: Path) -> N
     assert awaited((folder / "ran").exists)
 
 
-def test_it_is_given_up(server: str) -> None:
+def test_it_is_given_up(server: str, folder: Path) -> None:
     """The future is free again, the past is kept."""
+    submitted(server, folder, "nightly", NIGHTLY)
     done("cancel", "nightly", "--server", server)
     assert entry(server, "nightly")["state"] == "cancelled"
