@@ -71,6 +71,7 @@ def test_letters_can_be_switched_off(visit: Any) -> None:
         assert "Theme" not in page.locator("#keys dt").all_inner_texts()
         page.locator("#letters").uncheck()
         page.keyboard.press("Escape")
+        expect(page.locator("#keys")).to_be_hidden()
         page.keyboard.press("d")
         expect(page.locator("html")).to_have_attribute("data-theme", "system")
         before = page.url
