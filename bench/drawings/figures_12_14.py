@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,12 +24,9 @@ import numpy as np
 
 from bench.drawings.figures_drawn import AGENTS, draw
 from bench.workloads.generator import Mix, cluster_of, compiled, generate
-from planner.agent import Agent, Limits, SolverAgent
-from planner.agents import agent_named
-from planner.agents.milp.agent import MILP
+from dispatch.simulation.experiments.planning_trial import planning_trial, trial_agent
+from planner.agent import Limits
 from planner.cluster.cluster import Cluster
-from planner.metrics import measure, outcome_of
-from planner.plan.plan import Plan
 from planner.request import Request
 from planner.workload.warm_up import load_kernels
 
@@ -43,13 +40,6 @@ REQUESTS: Final = 100
 
 #: Seconds of each agent that takes all it is given.
 SECONDS: Final = {"milp-cold": 15.0, "milp": 15.0, "exact": 5.0, "hybrid": 5.0}
-
-
-def agent_of(name: str) -> Agent:
-    """Return who takes part under a name."""
-    if name == "milp-cold":
-        return replace(MILP, name=name, start=(), fills=False)
-    return agent_named(name)
 
 
 def run(small: bool) -> dict[str, object]:
@@ -113,30 +103,20 @@ def _point(
     """Return what every agent made of one set."""
     load_kernels()
     found = {
-        name: _measured(agent_of(name), cluster, requests, SECONDS.get(name, 0.0) * cast.scale)
+        name: _measured(name, cluster, requests, SECONDS.get(name, 0.0) * cast.scale)
         for name in cast.names
     }
     return {**label, "agents": found}
 
 
 def _measured(
-    agent: Agent, cluster: Cluster, requests: list[Request], seconds: float
+    name: str, cluster: Cluster, requests: list[Request], seconds: float
 ) -> dict[str, Any]:
-    import time
-
-    view = Plan(cluster, cluster.grid()).snapshot()
     limits = Limits(time_s=seconds or None, seed=1)
-    began = time.perf_counter()
-    if isinstance(agent, SolverAgent):
-        results, report = agent.solve(requests, view, limits)
-    else:
-        results, report = agent.plan(requests, view, limits), None
-    took = time.perf_counter() - began
-    outcomes = [outcome_of(r, a, cluster.nominal) for r, a in zip(requests, results, strict=True)]
-    bound = None if report is None else report.bound
-    figures = measure(outcomes, cluster.nominal, cluster.grid().horizon, bound=bound)
+    trial = planning_trial(trial_agent(name), cluster, requests, limits)
+    figures, report = trial.metrics, trial.report
     return {
-        "seconds": round(took, 4),
+        "seconds": round(trial.seconds, 4),
         "acceptance": figures.acceptance,
         "preemption": figures.preemption,
         "uniformity": figures.uniformity,

@@ -175,13 +175,18 @@ def _times_of_day(policy: Quota, grid: TimeGrid, origin: datetime) -> Iterator[t
         day += timedelta(days=1)
 
 
+def _count_limit(most: int | None, where: str, held: Sequence[Held]) -> Iterator[PlanViolation]:
+    """Yield the violation of a policy on how many reservations stand."""
+    standing = sum(entry.state in STANDING for entry in held)
+    if most is not None and standing > most:
+        detail = f"{standing} reservations stand, above {most}"
+        yield PlanViolation(where, "policy", detail, None, None, standing, most)
+
+
 def _agent_limit(
     policy: AgentLimit, where: str, held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> Iterator[PlanViolation]:
-    standing = [entry for entry in held if entry.state in STANDING]
-    if policy.max_count is not None and len(standing) > policy.max_count:
-        detail = f"{len(standing)} reservations stand, above {policy.max_count}"
-        yield PlanViolation(where, "policy", detail, None, None, len(standing), policy.max_count)
+    yield from _count_limit(policy.max_count, where, held)
     limits = dict(policy.limit)
     for resource, nominal in cluster.nominal.items() if policy.instant is not None else ():
         most = Fraction(policy.instant or 0) * nominal
@@ -196,10 +201,7 @@ def _agent_limit(
 def _limits(
     policy: RequestLimits, where: str, held: Sequence[Held], cluster: Cluster, grid: TimeGrid
 ) -> Iterator[PlanViolation]:
-    standing = [entry for entry in held if entry.state in STANDING]
-    if policy.max_count is not None and len(standing) > policy.max_count:
-        detail = f"{len(standing)} reservations stand, above {policy.max_count}"
-        yield PlanViolation(where, "policy", detail, None, None, len(standing), policy.max_count)
+    yield from _count_limit(policy.max_count, where, held)
     if policy.max_priority is not None:
         for entry in held:
             if entry.priority > policy.max_priority:

@@ -10,7 +10,6 @@ paper's had up to an hour.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -24,12 +23,10 @@ from dispatch.simulation.cluster.rayon_workload import (
     RayonWorkload,
     rayon_workload,
 )
-from planner.agent import Agent, Limits, SolverAgent
-from planner.agents import agent_named
-from planner.agents.milp.agent import MILP
+from dispatch.simulation.experiments.planning_trial import planning_trial, trial_agent
+from planner.agent import Limits
 from planner.cluster.cluster import Cluster, MachineGroup
-from planner.metrics import measure, outcome_of
-from planner.plan.plan import Plan
+from planner.placement import Code
 from planner.request import Request
 from planner.workload.warm_up import load_kernels
 from rdl.compile.compiler import compile_expression
@@ -162,33 +159,19 @@ def _compiled(jobs: Sequence[RayonJob], cluster: Cluster) -> list[Request]:
     for job in jobs:
         try:
             graph = compile_expression(request_of(job, 1.0, _STEP_S), context)
-        except RdlError:
+        except RdlError as error:
+            if error.code == Code.MALFORMED:
+                raise
             continue
         found.append(Request(job.name, f"t{job.tenant}", "default", 0, 1.0, 0, graph))
     return found
 
 
-def _agent_of(name: str) -> Agent:
-    """Return an agent; `milp-cold` is the solver by itself, without a greedy plan to start from."""
-    if name == "milp-cold":
-        return replace(MILP, name=name, start=(), fills=False)
-    return agent_named(name)
-
-
 def _measured(
     name: str, cluster: Cluster, requests: list[Request], time_s: float | None
 ) -> PlanningFigures:
-    agent, view = _agent_of(name), Plan(cluster, cluster.grid()).snapshot()
-    limits = Limits(time_s=time_s, seed=1)
-    began = time.perf_counter()
-    if isinstance(agent, SolverAgent):
-        results, report = agent.solve(requests, view, limits)
-    else:
-        results, report = agent.plan(requests, view, limits), None
-    seconds = time.perf_counter() - began
-    outcomes = [outcome_of(r, a, cluster.nominal) for r, a in zip(requests, results, strict=True)]
-    bound = None if report is None else report.bound
-    found = measure(outcomes, cluster.nominal, cluster.grid().horizon, bound=bound)
+    trial = planning_trial(trial_agent(name), cluster, requests, Limits(time_s=time_s, seed=1))
+    found = trial.metrics
     return PlanningFigures(
-        seconds, found.acceptance or 0.0, found.preemption, found.uniformity or 0.0, found.gap
+        trial.seconds, found.acceptance or 0.0, found.preemption, found.uniformity or 0.0, found.gap
     )

@@ -99,7 +99,7 @@ def _figure(
 
 
 def _cell(name: str, about: str, claim: str, found: str) -> Experiment:
-    target = "cell:run_sweep"
+    target = "omega.sweeps:run_sweep"
     return Experiment(name, about, target, "minutes", "", claim, found, by_name=True)
 
 
@@ -109,8 +109,8 @@ _NO: Final = "does not hold"
 
 _ALL: Final = (
     Experiment(
-        "omega", "1 to 32 planners on one Plan (Omega 4.3, 5.2)", "omega:run_planners", "minutes",
-        "", "coarse conflict checks make more conflicts than fine ones", _HOLDS,
+        "omega", "1 to 32 planners on one Plan (Omega 4.3, 5.2)", "omega.planners:run_planners",
+        "minutes", "", "coarse conflict checks make more conflicts than fine ones", _HOLDS,
     ),
     _cell("omega-waits", "architectures on a cell (Omega figures 5 to 7, 12)",
           "shared state keeps batch jobs from waiting behind service jobs", _HOLDS),
@@ -123,13 +123,13 @@ _ALL: Final = (
     _cell("omega-rules", "rules of transactions on a cell (Omega figure 14)",
           "all-or-nothing conflicts twice as often, coarse checks 2 to 3 times", _HOLDS),
     Experiment("omega-mapreduce", "MapReduce jobs with idle machines (Omega figures 15, 16)",
-               "cell:run_mapreduce", "minutes", "",
+               "omega.sweeps:run_mapreduce", "minutes", "",
                "50 to 70 % of the jobs gain; four fifths gain up to 3 to 4 times", _PART),
     Experiment("omega-history", "MapReduce jobs by a model of past runs (Omega figures 15, 16)",
-               "cell_history:run_models", "minutes", "",
+               "omega.history:run_models", "minutes", "",
                "50 to 70 % of the jobs gain, and the use of the cell varies more", _PART),
     Experiment("omega-precedence", "service jobs that may evict batch tasks (Omega 3.4, 5)",
-               "cell_precedence:run_sweep", "minutes", "",
+               "omega.precedence:run_sweep", "minutes", "",
                "preemption makes little difference to waits", _PART),
     _lotes("lotes-trace", "Google's trace by LoTES, Tetris, Greedy (5.3)", _GOOGLE,
            "LoTES never waits longer than Tetris; Greedy is worst by far", _NO),
@@ -156,7 +156,7 @@ _ALL: Final = (
     _zoe("zoe-preemption", "with and without preemption (4.5)",
          "preemption spares interactive work the queue", _HOLDS),
     Experiment("zoe-workload", "the workload's distributions (journal, figure 2)",
-               "zoe_workload:run_workload", "seconds", _GOOGLE_IF,
+               "figures.zoe_workload:run_workload", "seconds", _GOOGLE_IF,
                "runs to weeks, components to 6 cores and tens of GB, thousands of them", _HOLDS),
     _zoe("zoe-inelastic", "flexible against rigid, all core (D5.2, table 10.4a)",
          "turnaround is exactly the same", _HOLDS),
@@ -194,7 +194,7 @@ _ALL: Final = (
     Experiment(
         "rayon-prediction",
         "recurring jobs predicted from runs before, Google and KTH (figure 13)",
-        "prediction:run_history", "minutes", _GOOGLE, "work over-estimated by 8.25 %", _NO,
+        "figures.prediction:run_history", "minutes", _GOOGLE, "work over-estimated by 8.25 %", _NO,
     ),
     Experiment("promise-levels", "what pooled, packable and placed promise", "promise:run_levels",
                "minutes", "", "no promise of machines is broken", _HOLDS),

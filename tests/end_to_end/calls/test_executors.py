@@ -104,8 +104,8 @@ def test_an_owner_who_ends_an_application_ends_its_processes(lab: Lab) -> None:
     id_ = lab.submit(f"trap '' TERM; echo $$ >> {lab.notes}; while true; do sleep 0.1; done")
     (pid,) = awaited(lab.lines)
     lab.call("DELETE", f"/v1/applications/{id_}")
-    awaited(lambda: not Path(f"/proc/{pid}").exists())
-    awaited(lambda: lab.runs(id_)[0]["state"] == "stopped")
+    assert awaited(lambda: not Path(f"/proc/{pid}").exists())
+    assert awaited(lambda: lab.runs(id_)[0]["state"] == "stopped")
 
 
 def test_an_executor_that_is_killed_takes_its_runs_over_again(lab: Lab) -> None:

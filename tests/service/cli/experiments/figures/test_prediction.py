@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.experiments.prediction_traces import google_jobs
+from service.cli.experiments.figures.prediction_traces import google_jobs
 from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.service.cli.command_line import agenda
 

@@ -18,7 +18,7 @@ from planner.history.back_test import (
     pooled,
 )
 from service.cli.experiments.effort import ExperimentEffort, google_folder, reading
-from service.cli.experiments.prediction_traces import Jobs, google_jobs, kth_jobs
+from service.cli.experiments.figures.prediction_traces import Jobs, google_jobs, kth_jobs
 from service.cli.experiments.results import ExperimentResult, Table
 from service.pictures.experiments import ExperimentPanel
 from service.pictures.predictions import last_run_panel

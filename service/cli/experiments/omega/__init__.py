@@ -1,0 +1,1 @@
+"""Omega's experiments: architectures of a cell, its MapReduce jobs, and planners on one Plan."""
