@@ -1,4 +1,4 @@
-"""Eviction: a job takes the room of tasks of lower precedence, the newest first (Omega, 3.4)."""
+"""Eviction: a job takes the room of tasks of lower precedence (Omega, 3.4)."""
 
 # mypy: disable-error-code="no-any-return"
 
@@ -76,28 +76,32 @@ def is_evicted(log: Log, place: int) -> bool:
 def make_room(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     machine: int,
     job: int,
     now: float,
 ) -> None:
-    """Evict tasks below a job's level from a machine until what is held there fits."""
+    """Evict tasks below a job's level from a machine until what is held there fits.
+
+    Those of the lowest level make way first, and of these the newest.
+    """
     held = log.precedence
-    place = held.newest[machine]
-    while machines.cores[machine] < 0 or machines.memory[machine] < 0:
-        older = held.older[place]
-        if held.level[log.job[held.transaction[place]]] < held.level[job]:
-            held.evictor[place], held.evicted_s[place] = job, now
-            _evict(machines, jobs, who, log, place, now)
-        place = older
+    for below in range(held.level[job]):
+        place = held.newest[machine]
+        while place >= 0 and (machines.cores[machine] < 0 or machines.memory[machine] < 0):
+            older = held.older[place]
+            if held.level[log.job[held.transaction[place]]] == below:
+                held.evictor[place], held.evicted_s[place] = job, now
+                _evict(machines, jobs, schedulers, log, place, now)
+            place = older
 
 
 @inner
 def _evict(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     place: int,
     now: float,
@@ -110,11 +114,11 @@ def _evict(
     machines.changed[machine] += 1
     owner, job = log.owner[number], log.job[number]
     if owner >= 0:
-        who.held_cores[owner] -= log.cores[number]
-        who.held_memory[owner] -= log.memory[number]
+        schedulers.held_cores[owner] -= log.cores[number]
+        schedulers.held_memory[owner] -= log.memory[number]
     log.precedence.evictions[job] += 1
     log.precedence.lost_s[job] += now - log.begin_s[number]
     jobs.left[job] += 1
     if jobs.left[job] == 1:  # it was placed whole, so it is in no queue
         jobs.placed_s[job] = np.nan
-        append(who, jobs, jobs.scheduler[job], job)
+        append(schedulers, jobs, jobs.scheduler[job], job)

@@ -61,7 +61,7 @@ def keep(
 
 
 @inner
-def release(machines: CellMachines, who: Schedulers, log: Log, number: int) -> None:
+def release(machines: CellMachines, schedulers: Schedulers, log: Log, number: int) -> None:
     """Give back what those of a transaction's tasks held that were not evicted."""
     cores, memory, owner = log.cores[number], log.memory[number], log.owner[number]
     ended = 0
@@ -75,14 +75,14 @@ def release(machines: CellMachines, who: Schedulers, log: Log, number: int) -> N
         machines.memory[machine] += memory
         machines.changed[machine] += 1
     if owner >= 0:
-        who.held_cores[owner] -= cores * ended
-        who.held_memory[owner] -= memory * ended
+        schedulers.held_cores[owner] -= cores * ended
+        schedulers.held_memory[owner] -= memory * ended
 
 
 @inner
 def _fits(
     machines: CellMachines,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     one: int,
     place: int,
@@ -96,8 +96,8 @@ def _fits(
     demand
         Cores and memory of its task, and its level.
     """
-    machine = who.machine[one, place]
-    if coarse and machines.changed[machine] != who.seen[one, place]:
+    machine = schedulers.machine[one, place]
+    if coarse and machines.changed[machine] != schedulers.seen[one, place]:
         return False
     cores, memory = lower(log, demand[2], machine)
     cores += machines.cores[machine]
@@ -117,7 +117,7 @@ def _growth_factor(jobs: CellJobStates, job: int, workers: int) -> float:
 def commit(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     counts: I64,
     rules: Rules,
@@ -130,12 +130,12 @@ def commit(
     transaction do not conflict with each other. Until then a machine from which tasks will be
     evicted holds more than it can.
     """
-    job, wanted = who.job[one], who.wanted[one]
+    job, wanted = schedulers.job[one], schedulers.wanted[one]
     cores, memory, level = jobs.cores[job], jobs.memory[job], level_of(log, job)
     first = counts[CLAIMS]
     for place in range(wanted):
-        if _fits(machines, who, log, one, place, (cores, memory, level), rules.coarse):
-            machine = who.machine[one, place]
+        if _fits(machines, schedulers, log, one, place, (cores, memory, level), rules.coarse):
+            machine = schedulers.machine[one, place]
             claim(machines, machine, cores, memory)
             log.claim[counts[CLAIMS]] = machine
             counts[CLAIMS] += 1
@@ -149,11 +149,11 @@ def commit(
     for place in range(first, counts[CLAIMS]):
         machines.changed[log.claim[place]] += 1
         if level > 0:
-            make_room(machines, jobs, who, log, log.claim[place], job, now)
+            make_room(machines, jobs, schedulers, log, log.claim[place], job, now)
     if placed > 0:
         if placed > jobs.left[job]:  # more workers than were asked for share the same work
             jobs.length_s[job] *= _growth_factor(jobs, job, placed)
         keep(log, counts, (cores, memory, jobs.length_s[job]), job, one, placed, now)
-        who.held_cores[one] += cores * placed
-        who.held_memory[one] += memory * placed
+        schedulers.held_cores[one] += cores * placed
+        schedulers.held_memory[one] += memory * placed
     return placed, conflict

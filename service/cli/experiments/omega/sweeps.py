@@ -9,7 +9,13 @@ from typing import Any, Final
 
 from dispatch.simulation.cell.architecture import Growth
 from dispatch.simulation.experiments import cell_sweeps
-from dispatch.simulation.experiments.cell_sweeps import QUANTILES, CellPoint, run_growth, run_point
+from dispatch.simulation.experiments.cell_sweeps import (
+    QUANTILES,
+    CellPoint,
+    PickyPoint,
+    run_growth,
+    run_point,
+)
 from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 from service.cli.experiments.effort import ExperimentEffort
 from service.cli.experiments.results import (
@@ -63,6 +69,11 @@ def _rules_of(point: CellPoint) -> str:
     return f"{found}, {'all-or-nothing' if point.gang else 'incremental'}"
 
 
+def _picky(point: CellPoint) -> float:
+    """Return the part of the jobs that have constraints."""
+    return point.picky if isinstance(point, PickyPoint) else 0.0
+
+
 _SERVICE: Final = "seconds to decide about a service job"
 
 _SWEEPS: Final[Mapping[str, _Sweep]] = {
@@ -86,6 +97,20 @@ _SWEEPS: Final[Mapping[str, _Sweep]] = {
         lambda point: point.batch_job_s,
         "seconds to decide about a batch job",
         ("batch_wait_s", "batch_busyness", "batch_conflicts", "unserved"),
+    ),
+    "omega-balance": _Sweep(
+        cell_sweeps.balance,
+        lambda point: f"{point.batches} of batch jobs",
+        lambda point: point.busier,
+        "batch jobs, times as often",
+        ("batch_conflicts", "batch_busyness", "batch_wait_s", "conflicts", "unserved"),
+    ),
+    "omega-constraints": _Sweep(
+        cell_sweeps.constraints,
+        lambda point: f"{point.cell}, {_picky(point):.0%} with constraints",
+        lambda point: point.job_s,
+        _SERVICE,
+        ("service_wait_s", "conflicts", "busyness", "batch_wait_s", "unserved"),
     ),
     "omega-decisions": _Sweep(
         cell_sweeps.decisions,
