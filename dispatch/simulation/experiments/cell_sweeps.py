@@ -181,11 +181,11 @@ def balance(small: bool) -> Sequence[CellPoint]:
 
 def constraints(small: bool) -> Sequence[PickyPoint]:
     """Figures 11 and 12: shared state where jobs have constraints, on cells B and C."""
-    cells, times = (("C",), (10.0, 100.0)) if small else (("B", "C"), _SERVICE_S)
+    cells, times = (("D",), (10.0, 100.0)) if small else (("B", "C"), _SERVICE_S)
     return [
         PickyPoint(cell=cell, job_s=job_s, picky=picky)
         for cell in cells
-        for picky in (0.0, 0.5, 1.0)
+        for picky in ((0.0, 1.0) if small else (0.0, 0.5, 1.0))
         for job_s in times
     ]
 

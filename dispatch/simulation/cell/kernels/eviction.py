@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatch.simulation.cell.kernels.arrays import CellJobStates, CellMachines, Log, Schedulers
+from dispatch.simulation.cell.kernels.arrays import (
+    I64,
+    CellJobStates,
+    CellMachines,
+    Log,
+    Schedulers,
+)
 from dispatch.simulation.cell.kernels.compiled import inner
 from dispatch.simulation.cell.kernels.queues import append
 
@@ -18,12 +24,15 @@ def level_of(log: Log, job: int) -> int:
 
 
 @inner
-def lower(log: Log, level: int, machine: int) -> tuple[int, int]:
-    """Return the cores and memory that tasks below a level hold on a machine."""
+def lower(held_cores: I64, held_memory: I64, level: int, machine: int) -> tuple[int, int]:
+    """Return the cores and memory that tasks below a level hold on a machine.
+
+    It takes arrays alone: it is called for every task, and a log is long to hand over.
+    """
     cores, memory = 0, 0
     for below in range(level):
-        cores += log.precedence.held_cores[below, machine]
-        memory += log.precedence.held_memory[below, machine]
+        cores += held_cores[below, machine]
+        memory += held_memory[below, machine]
     return cores, memory
 
 
@@ -64,12 +73,6 @@ def delist(log: Log, place: int) -> None:
         held.older[newer] = older
     else:
         held.newest[machine] = older
-
-
-@inner
-def is_evicted(log: Log, place: int) -> bool:
-    """Return whether a claim was evicted."""
-    return log.precedence.level.size > 0 and log.precedence.evictor[place] >= 0
 
 
 @inner

@@ -108,8 +108,9 @@ def _place(
 def _room_for(cores: I64, memory: I64, log: Log, level: int) -> tuple[I64, I64]:
     """Return the room of each machine besides the tasks that a level may not evict."""
     roomy_cores, roomy_memory = cores.copy(), memory.copy()
+    held = log.precedence
     for machine in range(cores.size):
-        evictable = lower(log, level, machine)
+        evictable = lower(held.held_cores, held.held_memory, level, machine)
         roomy_cores[machine] += evictable[0]
         roomy_memory[machine] += evictable[1]
     return roomy_cores, roomy_memory

@@ -19,7 +19,6 @@ from dispatch.simulation.cell.kernels.compiled import inner
 from dispatch.simulation.cell.kernels.eviction import (
     delist,
     enlist,
-    is_evicted,
     level_of,
     lower,
     make_room,
@@ -64,12 +63,13 @@ def keep(
 def release(machines: CellMachines, schedulers: Schedulers, log: Log, number: int) -> None:
     """Give back what those of a transaction's tasks held that were not evicted."""
     cores, memory, owner = log.cores[number], log.memory[number], log.owner[number]
-    ended = 0
+    evicts, ended = log.precedence.level.size > 0, 0
     for place in range(log.first[number], log.first[number] + log.tasks[number]):
-        if is_evicted(log, place):
-            continue
+        if evicts:
+            if log.precedence.evictor[place] >= 0:
+                continue
+            delist(log, place)
         ended += 1
-        delist(log, place)
         machine = log.claim[place]
         machines.cores[machine] += cores
         machines.memory[machine] += memory
@@ -77,32 +77,6 @@ def release(machines: CellMachines, schedulers: Schedulers, log: Log, number: in
     if owner >= 0:
         schedulers.held_cores[owner] -= cores * ended
         schedulers.held_memory[owner] -= memory * ended
-
-
-@inner
-def _fits(
-    machines: CellMachines,
-    schedulers: Schedulers,
-    log: Log,
-    one: int,
-    place: int,
-    demand: tuple[int, int, int],
-    coarse: int,
-) -> bool:
-    """Return whether a claim meets no conflict.
-
-    Parameters
-    ----------
-    demand
-        Cores and memory of its task, and its level.
-    """
-    machine = schedulers.machine[one, place]
-    if coarse and machines.changed[machine] != schedulers.seen[one, place]:
-        return False
-    cores, memory = lower(log, demand[2], machine)
-    cores += machines.cores[machine]
-    memory += machines.memory[machine]
-    return cores >= demand[0] and memory >= demand[1]
 
 
 @inner
@@ -132,10 +106,14 @@ def commit(
     """
     job, wanted = schedulers.job[one], schedulers.wanted[one]
     cores, memory, level = jobs.cores[job], jobs.memory[job], level_of(log, job)
-    first = counts[CLAIMS]
+    held, first = log.precedence, counts[CLAIMS]
     for place in range(wanted):
-        if _fits(machines, schedulers, log, one, place, (cores, memory, level), rules.coarse):
-            machine = schedulers.machine[one, place]
+        machine = schedulers.machine[one, place]
+        if rules.coarse and machines.changed[machine] != schedulers.seen[one, place]:
+            continue
+        below = lower(held.held_cores, held.held_memory, level, machine)
+        free = (machines.cores[machine] + below[0], machines.memory[machine] + below[1])
+        if free[0] >= cores and free[1] >= memory:
             claim(machines, machine, cores, memory)
             log.claim[counts[CLAIMS]] = machine
             counts[CLAIMS] += 1
