@@ -54,7 +54,11 @@ class _Sweep:
     x_label
         Of the axis.
     shown
-        Figures that have a panel.
+        Figures of the table.
+    group
+        Names the points that share a panel, besides their line; None where all do.
+    drawn
+        Figures that have a panel for each group; empty for all of `shown`.
     """
 
     points: Callable[[bool], Sequence[CellPoint]]
@@ -62,6 +66,14 @@ class _Sweep:
     x: Callable[[CellPoint], float]
     x_label: str
     shown: Sequence[str]
+    group: Callable[[CellPoint], str] | None = None
+    drawn: Sequence[str] = ()
+
+    def name(self, point: CellPoint) -> str:
+        """Return what a row of the table is called."""
+        return (
+            self.line(point) if self.group is None else f"{self.group(point)}, {self.line(point)}"
+        )
 
 
 def _rules_of(point: CellPoint) -> str:
@@ -79,10 +91,12 @@ _SERVICE: Final = "seconds to decide about a service job"
 _SWEEPS: Final[Mapping[str, _Sweep]] = {
     "omega-waits": _Sweep(
         cell_sweeps.waits,
-        lambda point: f"{point.cell}, {point.architecture}",
+        lambda point: point.architecture,
         lambda point: point.job_s,
         _SERVICE,
         ("batch_wait_s", "service_wait_s", "batch_busyness", "busyness", "conflicts", "unserved"),
+        lambda point: point.cell,
+        ("batch_wait_s", "service_wait_s", "batch_busyness", "busyness"),
     ),
     "omega-loads": _Sweep(
         cell_sweeps.loads,
@@ -114,10 +128,12 @@ _SWEEPS: Final[Mapping[str, _Sweep]] = {
     ),
     "omega-decisions": _Sweep(
         cell_sweeps.decisions,
-        lambda point: f"{point.architecture}, {point.task_s:g} s a task",
+        lambda point: f"{point.task_s:g} s a task",
         lambda point: point.job_s,
         _SERVICE,
         ("busyness", "batch_busyness", "unserved"),
+        lambda point: point.architecture,
+        ("busyness", "batch_busyness"),
     ),
     "omega-rules": _Sweep(
         cell_sweeps.rules,
@@ -205,18 +221,30 @@ def _result_of(
     name: str, sweep: _Sweep, points: Sequence[CellPoint], figures: Sequence[Mapping[str, Figure]]
 ) -> ExperimentResult:
     rows = [
-        [sweep.line(point), sweep.x(point), *figure_cells(one, sweep.shown)]
+        [sweep.name(point), sweep.x(point), *figure_cells(one, sweep.shown)]
         for point, one in zip(points, figures, strict=True)
     ]
     header = ["line", sweep.x_label, *spread_header(sweep.shown)]
-    lines: dict[str, list[int]] = {}
+    groups: dict[str, dict[str, list[int]]] = {}
     for place, point in enumerate(points):
+        lines = groups.setdefault("" if sweep.group is None else sweep.group(point), {})
         lines.setdefault(sweep.line(point), []).append(place)
-    panels = [_panel(sweep, key, lines, points, figures) for key in sweep.shown]
+    panels = [
+        _panel(
+            sweep,
+            f"{group}: {_LABELS[key]}" if group else _LABELS[key],
+            key,
+            lines,
+            points,
+            figures,
+        )
+        for group, lines in groups.items()
+        for key in sweep.drawn or sweep.shown
+    ]
     document: dict[str, Any] = {
         "experiment": name,
         "rows": [
-            {"line": sweep.line(point), "x": sweep.x(point), "figures": figures_json(one)}
+            {"line": sweep.name(point), "x": sweep.x(point), "figures": figures_json(one)}
             for point, one in zip(points, figures, strict=True)
         ],
     }
@@ -225,6 +253,7 @@ def _result_of(
 
 def _panel(
     sweep: _Sweep,
+    title: str,
     key: str,
     lines: Mapping[str, Sequence[int]],
     points: Sequence[CellPoint],
@@ -236,7 +265,6 @@ def _panel(
         )
         for line, places in lines.items()
     ]
-    label = _LABELS[key]
     return ExperimentPanel(
-        label, sweep.x_label, label, series, log_x=True, log_y=key in _WAITS, least=0.01
+        title, sweep.x_label, _LABELS[key], series, log_x=True, log_y=key in _WAITS, least=0.01
     )
