@@ -64,6 +64,10 @@ class CellScheduler:
         Part of the machines that are its own (`View.PART`).
     limit
         Largest part of the cell that it may claim.
+    admits
+        Most jobs in its queue: those that come while so many wait are refused. None for no bound.
+    precedence
+        Of its jobs, besides that of their types and their own.
     """
 
     types: tuple[int, ...]
@@ -71,6 +75,8 @@ class CellScheduler:
     service: Decision = Decision()
     part: float = 1.0
     limit: float = 1.0
+    admits: int | None = None
+    precedence: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +95,10 @@ class Architecture:
     offer_s
         How long the allocator takes for an offer.
     precedence
-        Of batch and of service jobs, on one scale: a job takes the room of tasks of lower
-        precedence where it finds none that is free. Equal for both: none does.
+        Of batch and of service jobs. A job's precedence is the sum of that of its type, that of
+        its scheduler and its own (`CellJobs.precedence`): one scale for the cell. A job takes the
+        room of tasks of lower precedence where it finds none that is free; where all have the
+        same, none does.
     growth, cap, times
         Workers beyond what MapReduce jobs ask for; the part of the cell's cores up to which
         (`Growth.GLOBAL_CAP`), and the multiple of what is asked (`Growth.RELATIVE_SIZE`).
@@ -111,11 +119,6 @@ class Architecture:
     cap: float = 0.6
     times: int = 4
     fitted: bool = False
-
-    @property
-    def evicts(self) -> bool:
-        """Whether some jobs may evict tasks of others."""
-        return self.precedence[BATCH] != self.precedence[SERVICE]
 
     def rules(self, *, coarse: bool, gang: bool) -> Architecture:
         """Return the same schedulers under other rules (Omega, figure 14)."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.simulation.cell.architecture import Architecture
+from dispatch.simulation.cell.initial_state import precedences
 from dispatch.simulation.cell.kernels.arrays import CLAIMS, TRANSACTIONS
 from dispatch.simulation.cell.simulator import CellRun
 from dispatch.simulation.cell.workload import F64, I64, WHOLE
@@ -132,12 +133,12 @@ def _limits(claims: _RunClaims, run: CellRun, architecture: Architecture) -> lis
 
 
 def _evictions(run: CellRun, architecture: Architecture) -> list[str]:
-    log, scale = run.log, np.array(architecture.precedence)
+    log, states = run.log, run.states
+    scale = precedences(architecture, states.type, states.scheduler, run.precedence)
     evictor = log.precedence.evictor[: run.counts[CLAIMS]]
     claims = np.flatnonzero(evictor >= 0)
     victims = log.job[log.precedence.transaction[claims]]
-    of_victims = scale[run.states.type[victims]]
-    of_evictors = scale[run.states.type[evictor[claims]]]
+    of_victims, of_evictors = scale[victims], scale[evictor[claims]]
     wrong = np.flatnonzero(of_evictors <= of_victims)
     return [
         f"a task of job {victims[at]} (precedence {of_victims[at]}) was evicted for job "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from dispatch.simulation.cell.kernels.arrays import (
 from dispatch.simulation.cell.workload import BATCH, I64, SERVICE, WHOLE, CellJobs, CellMix
 
 Number = TypeVar("Number", np.int64, np.float64)
+
+#: More than any number of jobs, or any amount.
+_NO_BOUND: Final = int(np.iinfo(np.int64).max // 2)
 
 
 def free_machines(kind: I64, schedulers: int, view: View) -> CellMachines:
@@ -43,12 +46,12 @@ def job_states(given: CellJobs, scheduler: I64) -> CellJobStates:
     """Return jobs of which no task is placed, each with its scheduler."""
     count = len(given.tasks)
     never = np.full(count, np.nan)
-    zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
+    zeros = [np.zeros(count, dtype=np.int64) for _ in range(4)]
     return CellJobStates(
         given.arrival_s, given.length_s.copy(), given.type, given.cores, given.memory,
         given.allowed, given.serial, given.setup, scheduler, given.useful,
         given.tasks, given.tasks.copy(), given.tasks.copy(),
-        zeros[0], zeros[1], never, never.copy(), zeros[2],
+        zeros[0], zeros[1], never, never.copy(), zeros[2], zeros[3],
         np.full(count, -1, dtype=np.int64),
     )  # fmt: skip
 
@@ -100,12 +103,23 @@ def _longer(column: NDArray[Number]) -> NDArray[Number]:
     return np.concatenate([column, np.zeros_like(column)])
 
 
-def levels(architecture: Architecture, jobs: CellJobs) -> I64:
-    """Return int64[job]: the precedence of each as a level from 0; empty where none evicts."""
-    if not architecture.evicts:
-        return np.zeros(0, dtype=np.int64)
-    ranks = np.argsort(architecture.precedence).astype(np.int64)
-    return ranks[jobs.type]
+def precedences(architecture: Architecture, types: I64, schedulers: I64, own: I64) -> I64:
+    """Return int64[job]: precedences on the scale of the cell.
+
+    Parameters
+    ----------
+    types, schedulers, own
+        int64[job]: `BATCH` or `SERVICE`; which scheduler decides; its own precedence.
+    """
+    of_types = np.array(architecture.precedence, dtype=np.int64)
+    of_schedulers = np.array([one.precedence for one in architecture.schedulers], dtype=np.int64)
+    return of_types[types] + of_schedulers[schedulers] + own
+
+
+def levels(precedence: I64) -> I64:
+    """Return int64[job]: precedences as levels from 0; empty where all are the same."""
+    scale, found = np.unique(precedence, return_inverse=True)
+    return found.astype(np.int64) if len(scale) > 1 else np.zeros(0, dtype=np.int64)
 
 
 def idle_schedulers(mix: CellMix, architecture: Architecture, most: int, days: int) -> Schedulers:
@@ -114,7 +128,7 @@ def idle_schedulers(mix: CellMix, architecture: Architecture, most: int, days: i
     Raises
     ------
     ValueError
-        If the parts of the machines are no partition.
+        If the parts of the machines are no partition, or a scheduler admits no job.
     """
     given = architecture.schedulers
     count = len(given)
@@ -127,7 +141,7 @@ def idle_schedulers(mix: CellMix, architecture: Architecture, most: int, days: i
         bounds[1:] = np.rint(parts * mix.machines)
     whole = architecture.view is not View.PART
     begins = np.zeros(count, dtype=np.int64) if whole else bounds[:-1].copy()
-    zeros = [np.zeros(count, dtype=np.int64) for _ in range(3)]
+    zeros = [np.zeros(count, dtype=np.int64) for _ in range(4)]
     empty = [np.full(count, -1, dtype=np.int64) for _ in range(3)]
     return Schedulers(
         begins,
@@ -137,6 +151,8 @@ def idle_schedulers(mix: CellMix, architecture: Architecture, most: int, days: i
         np.array([_limit(one.limit, mix.machines) for one in given], dtype=np.int64),
         zeros[0],
         zeros[1],
+        np.array([_admitted(one.admits) for one in given], dtype=np.int64),
+        zeros[3],
         empty[0],
         empty[1],
         empty[2],
@@ -151,7 +167,20 @@ def idle_schedulers(mix: CellMix, architecture: Architecture, most: int, days: i
 
 def _limit(part: float, machines: int) -> int:
     """Return the most that may be claimed; the whole cell is no limit, even on what is evicted."""
-    return round(part * machines * WHOLE) if part < 1.0 else np.iinfo(np.int64).max // 2
+    return round(part * machines * WHOLE) if part < 1.0 else _NO_BOUND
+
+
+def _admitted(most: int | None) -> int:
+    """Return the most jobs that may wait.
+
+    Raises
+    ------
+    ValueError
+        If none may.
+    """
+    if most is not None and most < 1:
+        raise ValueError(f"a scheduler admits {most} jobs; 1 is the least")
+    return _NO_BOUND if most is None else most
 
 
 def schedulers_of(schedulers: Sequence[CellScheduler], jobs: CellJobs) -> I64:

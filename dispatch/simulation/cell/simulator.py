@@ -16,6 +16,7 @@ from dispatch.simulation.cell.initial_state import (
     job_states,
     levels,
     longer_log,
+    precedences,
     schedulers_of,
 )
 from dispatch.simulation.cell.kernels.arrays import (
@@ -70,10 +71,12 @@ class TypeFigures:
 
     Attributes
     ----------
-    jobs, placed, abandoned, waiting
-        How many came; were placed whole; were given up; had no attempt at the end.
+    jobs, refused, placed, abandoned, waiting
+        How many came; were not admitted; were placed whole; were given up; had no attempt at the
+        end.
     wait_s
-        Mean time from submission to the first attempt; of those without one, to the end.
+        Mean time from submission to the first attempt, of those admitted; of those without one, to
+        the end.
     wait_p90_s
         Nine in ten waited no longer.
     placed_after_s
@@ -84,6 +87,7 @@ class TypeFigures:
     """
 
     jobs: int
+    refused: int
     placed: int
     abandoned: int
     waiting: int
@@ -158,6 +162,8 @@ class CellRun(NamedTuple):
         All jobs: those that came, and behind them those that stood at the start.
     came
         How many came.
+    precedence
+        int64[job]: their own.
     """
 
     machines: CellMachines
@@ -167,6 +173,7 @@ class CellRun(NamedTuple):
     log: Log
     counts: I64
     used: F64
+    precedence: I64
 
     @property
     def jobs(self) -> CellJobStates:
@@ -189,43 +196,37 @@ def run_jobs(
     ValueError
         As `simulate_cell`.
     """
-    if architecture.evicts and architecture.view is View.OFFER:
-        raise ValueError("precedence needs a view of what others hold; offers show what is free")
     days = max(1, math.ceil(length_s / DAY_S))
     kind = np.arange(mix.machines, dtype=np.int64) % mix.kinds
     jobs = join_jobs(coming, _initial_jobs(standing))
     most = jobs.tasks if architecture.growth is Growth.NONE else np.maximum(jobs.tasks, jobs.useful)
     widest = int(most.max(initial=1))
-    schedulers = len(architecture.schedulers)
+    count = len(architecture.schedulers)
     rules = _rules(architecture, length_s)
-    log = empty_log(
-        int(most.sum()) + widest + schedulers + 2, levels(architecture, jobs), mix.machines
+    deciding = np.concatenate(
+        [schedulers_of(architecture.schedulers, some) for some in (coming, standing)]
     )
-    machines = free_machines(kind, schedulers, architecture.view)
-    states = job_states(jobs, _schedulers_of_jobs(architecture, standing, coming))
-    who = idle_schedulers(mix, architecture, widest, days)
+    level = levels(precedences(architecture, jobs.type, deciding, jobs.precedence))
+    if len(level) and architecture.view is View.OFFER:
+        raise ValueError("precedence needs a view of what others hold; offers show what is free")
+    log = empty_log(int(most.sum()) + widest + count + 2, level, mix.machines)
+    machines = free_machines(kind, count, architecture.view)
+    states = job_states(jobs, deciding)
+    schedulers = idle_schedulers(mix, architecture, widest, days)
     counts = np.zeros(SIZE, dtype=np.int64)
     used = np.zeros(int(length_s // SAMPLE_S) + 1)
     counts[RANDOM] = 2 * seed + 1
     fill(machines, states, log, counts)
-    while not run(machines, states, who, log, counts, rules, used):
+    while not run(machines, states, schedulers, log, counts, rules, used):
         log = longer_log(log)
-    return CellRun(machines, states, len(coming.tasks), who, log, counts, used)
+    came = len(coming.tasks)
+    return CellRun(machines, states, came, schedulers, log, counts, used, jobs.precedence)
 
 
 def _initial_jobs(standing: CellJobs) -> CellJobs:
     """Return jobs that stand at the start as such: they never arrive, and do not grow."""
     never = np.full(len(standing.tasks), np.inf)
     return standing._replace(arrival_s=never, useful=np.zeros_like(standing.useful))
-
-
-def _schedulers_of_jobs(architecture: Architecture, standing: CellJobs, coming: CellJobs) -> I64:
-    """Return int64[job]: the scheduler of each that comes, and of each that stands if evicted."""
-    no_scheduler = np.full(len(standing.tasks), -1, dtype=np.int64)
-    again = (
-        schedulers_of(architecture.schedulers, standing) if architecture.evicts else no_scheduler
-    )
-    return np.concatenate([schedulers_of(architecture.schedulers, coming), again])
 
 
 def _rules(architecture: Architecture, length_s: float) -> Rules:
@@ -273,22 +274,25 @@ def median_deviation(values: F64) -> tuple[float, float]:
     return median, float(np.median(np.abs(values - median)))
 
 
-def _scheduler_figures(who: Schedulers, one: int, spans: F64) -> SchedulerFigures:
-    busy = median_deviation(who.busy_s[one] / spans)
-    conflicts = median_deviation(who.conflicts[one] / np.maximum(who.successes[one], 1))
+def _scheduler_figures(schedulers: Schedulers, one: int, spans: F64) -> SchedulerFigures:
+    busy = median_deviation(schedulers.busy_s[one] / spans)
+    successes = np.maximum(schedulers.successes[one], 1)
+    conflicts = median_deviation(schedulers.conflicts[one] / successes)
     return SchedulerFigures(*busy, *conflicts)
 
 
 def _type_figures(run: CellRun, type_: int, length_s: float) -> TypeFigures:
     jobs, held = run.jobs, run.log.precedence
-    own = jobs.type == type_
+    came = jobs.type == type_
+    own = came & (jobs.refused == 0)
     first, arrival, placed = jobs.first_s[own], jobs.arrival_s[own], jobs.placed_s[own]
     waits = np.where(np.isnan(first), length_s, first) - arrival
     until = np.where(np.isnan(placed), length_s, placed) - arrival
     count = int(own.sum())
     of_type = run.states.type == type_
     return TypeFigures(
-        count,
+        int(came.sum()),
+        int(jobs.refused[came].sum()),
         int((~np.isnan(placed)).sum()),
         int(jobs.abandoned[own].sum()),
         int(np.isnan(first).sum()),

@@ -56,6 +56,8 @@ class JobType:
     serial, setup
         Of those jobs, the largest part of the length that no worker shortens, and the largest that
         goes into setting up the workers asked for, and grows with them; uniform from 0.
+    precedences
+        Parts of the jobs whose own precedence is 0, 1, 2 and so on.
     """
 
     share: float
@@ -71,6 +73,7 @@ class JobType:
     mapreduce: float = 0.0
     serial: float = 0.0
     setup: float = 0.0
+    precedences: tuple[float, ...] = (1.0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,8 @@ class CellJobs(NamedTuple):
     serial, setup
         float64[job]: parts of the length that more tasks leave as it is, and that grows with them;
         the rest is shared by them.
+    precedence
+        int64[job]: how important each is itself, besides its type and its scheduler.
     """
 
     arrival_s: F64
@@ -170,38 +175,17 @@ class CellJobs(NamedTuple):
     useful: I64
     serial: F64
     setup: F64
+    precedence: I64
 
 
 def _chosen(jobs: CellJobs, places: I64) -> CellJobs:
     """Return the jobs at some places."""
-    return CellJobs(
-        jobs.arrival_s[places],
-        jobs.length_s[places],
-        jobs.type[places],
-        jobs.tasks[places],
-        jobs.cores[places],
-        jobs.memory[places],
-        jobs.allowed[places],
-        jobs.useful[places],
-        jobs.serial[places],
-        jobs.setup[places],
-    )
+    return CellJobs._make(column[places] for column in jobs)
 
 
 def join_jobs(one: CellJobs, other: CellJobs) -> CellJobs:
     """Return the jobs of both."""
-    return CellJobs(
-        np.concatenate([one.arrival_s, other.arrival_s]),
-        np.concatenate([one.length_s, other.length_s]),
-        np.concatenate([one.type, other.type]),
-        np.concatenate([one.tasks, other.tasks]),
-        np.concatenate([one.cores, other.cores]),
-        np.concatenate([one.memory, other.memory]),
-        np.concatenate([one.allowed, other.allowed]),
-        np.concatenate([one.useful, other.useful]),
-        np.concatenate([one.serial, other.serial]),
-        np.concatenate([one.setup, other.setup]),
-    )
+    return CellJobs._make(np.concatenate(columns) for columns in zip(one, other, strict=True))
 
 
 def draw_jobs(mix: CellMix, length_s: float, seed: int) -> tuple[CellJobs, CellJobs]:
@@ -214,7 +198,9 @@ def draw_jobs(mix: CellMix, length_s: float, seed: int) -> tuple[CellJobs, CellJ
     parts = [_arrivals(mix, type_, length_s, rng) for type_ in (BATCH, SERVICE)]
     both = join_jobs(*parts)
     coming = _chosen(both, np.argsort(both.arrival_s, kind="stable"))
-    return _standing(mix, rng), _with_overheads(mix, coming, seed)
+    standing, coming = _standing(mix, rng), _with_overheads(mix, coming, seed)
+    own = np.random.default_rng([seed, 2])
+    return _with_precedence(mix, standing, own), _with_precedence(mix, coming, own)
 
 
 def _with_overheads(mix: CellMix, jobs: CellJobs, seed: int) -> CellJobs:
@@ -224,6 +210,15 @@ def _with_overheads(mix: CellMix, jobs: CellJobs, seed: int) -> CellJobs:
     serial = np.where(grows, rng.uniform(0.0, mix.batch.serial, len(grows)), 0.0)
     setup = np.where(grows, rng.uniform(0.0, mix.batch.setup, len(grows)), 0.0)
     return jobs._replace(serial=serial, setup=setup)
+
+
+def _with_precedence(mix: CellMix, jobs: CellJobs, rng: np.random.Generator) -> CellJobs:
+    """Return the jobs with precedences of their own."""
+    precedence = np.zeros(len(jobs.tasks), dtype=np.int64)
+    for type_ in (BATCH, SERVICE):
+        parts, own = _type_of(mix, type_).precedences, np.flatnonzero(jobs.type == type_)
+        precedence[own] = rng.choice(len(parts), len(own), p=parts)
+    return jobs._replace(precedence=precedence)
 
 
 def _type_of(mix: CellMix, type_: int) -> JobType:
@@ -280,8 +275,9 @@ def _described(
     useful = np.where(grows, np.maximum(tasks, most), tasks)
     shared = np.zeros(count)
     return CellJobs(
-        arrival, length, types, tasks, cores, memory, allowed, useful, shared, shared.copy()
-    )
+        arrival, length, types, tasks, cores, memory, allowed, useful,
+        shared, shared.copy(), np.zeros(count, dtype=np.int64),
+    )  # fmt: skip
 
 
 def _standing(mix: CellMix, rng: np.random.Generator) -> CellJobs:

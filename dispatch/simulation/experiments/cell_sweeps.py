@@ -19,7 +19,7 @@ from dispatch.simulation.cell.architecture import (
     two_level,
 )
 from dispatch.simulation.cell.simulator import simulate_cell
-from dispatch.simulation.cell.workload import CELLS
+from dispatch.simulation.cell.workload import CELLS, CellMix
 
 #: Makes an architecture of the decision about service jobs.
 Maker: TypeAlias = Callable[[Decision], Architecture]
@@ -32,9 +32,11 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "shared state": shared_state,
 }
 
-#: Days of a run; two-level takes a day, as in the paper: failed attempts make it long.
+#: Days of a run, as in the paper.
 DAYS: Final = 7.0
-OFFER_DAYS: Final = 1.0
+
+#: Days of a run with many failed attempts: of two-level, as in the paper, and of cells that fill.
+SHORT_DAYS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,29 @@ class CellPoint:
 
     def length_days(self) -> float:
         """Return how long it runs."""
-        own = OFFER_DAYS if self.architecture == "two-level" else DAYS
+        own = SHORT_DAYS if self.architecture == "two-level" else DAYS
         return own if self.days is None else self.days
+
+    def mix(self) -> CellMix:
+        """Return the jobs that come."""
+        return CELLS[self.cell].busier(self.busier)
+
+
+@dataclass(frozen=True, slots=True)
+class PickyPoint(CellPoint):
+    """One run of jobs with constraints.
+
+    Attributes
+    ----------
+    picky
+        Part of the jobs that run on some kinds of machines only.
+    """
+
+    picky: float = 0.0
+
+    def mix(self) -> CellMix:
+        """Return the jobs that come."""
+        return CELLS[self.cell].busier(self.busier).picky(self.picky)
 
 
 def run_point(point: CellPoint, seed: int) -> dict[str, float]:
@@ -94,9 +117,7 @@ def run_point(point: CellPoint, seed: int) -> dict[str, float]:
     and ``batch_conflicts`` the mean of those of batch jobs; with one scheduler they are the same.
     ``unserved`` is the part of the jobs that had no attempt or were given up.
     """
-    mix = CELLS[point.cell].busier(point.busier)
-    architecture = point.built()
-    found = simulate_cell(mix, architecture, point.length_days(), seed)
+    found = simulate_cell(point.mix(), point.built(), point.length_days(), seed)
     service = found.schedulers[-1]
     batch = found.schedulers[:-1] or found.schedulers
     lost = sum(one.waiting + one.abandoned for one in (found.batch, found.service))
@@ -130,10 +151,12 @@ def waits(small: bool) -> Sequence[CellPoint]:
 
 
 def loads(small: bool) -> Sequence[CellPoint]:
-    """Figure 8: shared state, batch jobs that come up to ten times as often."""
-    factors = (1.0, 4.0) if small else (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+    """Figure 8: shared state, batch jobs that come up to six times as often; a day."""
+    factors = (1.0, 4.0) if small else (1.0, 2.0, 3.0, 4.0, 6.0)
     cells = ("C",) if small else ("A", "B", "C")
-    return [CellPoint(cell=cell, busier=factor) for cell in cells for factor in factors]
+    return [
+        CellPoint(cell=cell, busier=factor, days=SHORT_DAYS) for cell in cells for factor in factors
+    ]
 
 
 def schedulers(small: bool) -> Sequence[CellPoint]:
@@ -144,11 +167,34 @@ def schedulers(small: bool) -> Sequence[CellPoint]:
     ]
 
 
+def balance(small: bool) -> Sequence[CellPoint]:
+    """Figure 9: batch jobs that come more often, dealt to 1 to 32 schedulers, on cell B; a day."""
+    factors, counts = (
+        ((1.0, 4.0), (1, 4)) if small else ((1.0, 2.0, 3.0, 4.0), (1, 2, 4, 8, 16, 32))
+    )
+    return [
+        CellPoint(cell="D" if small else "B", busier=factor, batches=count, days=SHORT_DAYS)
+        for count in counts
+        for factor in factors
+    ]
+
+
+def constraints(small: bool) -> Sequence[PickyPoint]:
+    """Figures 11 and 12: shared state where jobs have constraints, on cells B and C."""
+    cells, times = (("D",), (10.0, 100.0)) if small else (("B", "C"), _SERVICE_S)
+    return [
+        PickyPoint(cell=cell, job_s=job_s, picky=picky)
+        for cell in cells
+        for picky in (0.0, 0.5)
+        for job_s in times
+    ]
+
+
 def decisions(small: bool) -> Sequence[CellPoint]:
-    """Figure 10: busyness over both decision times of service jobs, on cell B."""
+    """Figure 10: busyness over both decision times of service jobs, on cell B; a day."""
     jobs, tasks = ((0.1, 10.0), (0.005, 0.5)) if small else (_SERVICE_S, _TASK_S)
     return [
-        CellPoint(architecture, "B", job_s, task_s)
+        CellPoint(architecture, "B", job_s, task_s, days=SHORT_DAYS)
         for architecture in ("multi-path", "two-level", "shared state")
         for job_s in jobs
         for task_s in tasks

@@ -61,7 +61,7 @@ class CellJobStates(NamedTuple):
     arrival_s
         float64[job]: inf for jobs that stand at the start.
     scheduler
-        int64[job]: who decides about it, or -1 where nobody ever does.
+        int64[job]: which decides about it.
     useful, asked, workers
         int64[job]: tasks up to which more shorten it; tasks asked for; tasks that it got at once.
     left, attempts, conflicts
@@ -70,8 +70,10 @@ class CellJobStates(NamedTuple):
         float64[job]: when the first attempt began, and when the last task was placed; nan before.
     abandoned
         int64[job]: 1 where it was given up.
+    refused
+        int64[job]: 1 where its scheduler did not admit it.
     next
-        int64[job]: who waits behind it, or -1.
+        int64[job]: the one that waits behind it, or -1.
     """
 
     arrival_s: F64
@@ -92,6 +94,7 @@ class CellJobStates(NamedTuple):
     first_s: F64
     placed_s: F64
     abandoned: I64
+    refused: I64
     next: I64
 
 
@@ -108,6 +111,8 @@ class Schedulers(NamedTuple):
         int64[scheduler]: most cores or memory that it may hold, in thousandths of a machine.
     held_cores, held_memory
         int64[scheduler]: what its tasks hold.
+    admits, waiting
+        int64[scheduler]: jobs of its queue with which it admits no more; those in its queue.
     head, tail
         int64[scheduler]: its queue of jobs, -1 where it is empty.
     job
@@ -128,6 +133,8 @@ class Schedulers(NamedTuple):
     limit: I64
     held_cores: I64
     held_memory: I64
+    admits: I64
+    waiting: I64
     head: I64
     tail: I64
     job: I64

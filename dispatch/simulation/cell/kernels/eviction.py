@@ -1,4 +1,4 @@
-"""Eviction: a job takes the room of tasks of lower precedence, the newest first (Omega, 3.4)."""
+"""Eviction: a job takes the room of tasks of lower precedence (Omega, 3.4)."""
 
 # mypy: disable-error-code="no-any-return"
 
@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatch.simulation.cell.kernels.arrays import CellJobStates, CellMachines, Log, Schedulers
+from dispatch.simulation.cell.kernels.arrays import (
+    I64,
+    CellJobStates,
+    CellMachines,
+    Log,
+    Schedulers,
+)
 from dispatch.simulation.cell.kernels.compiled import inner
 from dispatch.simulation.cell.kernels.queues import append
 
@@ -18,12 +24,15 @@ def level_of(log: Log, job: int) -> int:
 
 
 @inner
-def lower(log: Log, level: int, machine: int) -> tuple[int, int]:
-    """Return the cores and memory that tasks below a level hold on a machine."""
+def lower(held_cores: I64, held_memory: I64, level: int, machine: int) -> tuple[int, int]:
+    """Return the cores and memory that tasks below a level hold on a machine.
+
+    It takes arrays alone: it is called for every task, and a log is long to hand over.
+    """
     cores, memory = 0, 0
     for below in range(level):
-        cores += log.precedence.held_cores[below, machine]
-        memory += log.precedence.held_memory[below, machine]
+        cores += held_cores[below, machine]
+        memory += held_memory[below, machine]
     return cores, memory
 
 
@@ -67,37 +76,35 @@ def delist(log: Log, place: int) -> None:
 
 
 @inner
-def is_evicted(log: Log, place: int) -> bool:
-    """Return whether a claim was evicted."""
-    return log.precedence.level.size > 0 and log.precedence.evictor[place] >= 0
-
-
-@inner
 def make_room(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     machine: int,
     job: int,
     now: float,
 ) -> None:
-    """Evict tasks below a job's level from a machine until what is held there fits."""
+    """Evict tasks below a job's level from a machine until what is held there fits.
+
+    Those of the lowest level make way first, and of these the newest.
+    """
     held = log.precedence
-    place = held.newest[machine]
-    while machines.cores[machine] < 0 or machines.memory[machine] < 0:
-        older = held.older[place]
-        if held.level[log.job[held.transaction[place]]] < held.level[job]:
-            held.evictor[place], held.evicted_s[place] = job, now
-            _evict(machines, jobs, who, log, place, now)
-        place = older
+    for below in range(held.level[job]):
+        place = held.newest[machine]
+        while place >= 0 and (machines.cores[machine] < 0 or machines.memory[machine] < 0):
+            older = held.older[place]
+            if held.level[log.job[held.transaction[place]]] == below:
+                held.evictor[place], held.evicted_s[place] = job, now
+                _evict(machines, jobs, schedulers, log, place, now)
+            place = older
 
 
 @inner
 def _evict(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     place: int,
     now: float,
@@ -110,11 +117,11 @@ def _evict(
     machines.changed[machine] += 1
     owner, job = log.owner[number], log.job[number]
     if owner >= 0:
-        who.held_cores[owner] -= log.cores[number]
-        who.held_memory[owner] -= log.memory[number]
+        schedulers.held_cores[owner] -= log.cores[number]
+        schedulers.held_memory[owner] -= log.memory[number]
     log.precedence.evictions[job] += 1
     log.precedence.lost_s[job] += now - log.begin_s[number]
     jobs.left[job] += 1
     if jobs.left[job] == 1:  # it was placed whole, so it is in no queue
         jobs.placed_s[job] = np.nan
-        append(who, jobs, jobs.scheduler[job], job)
+        append(schedulers, jobs, jobs.scheduler[job], job)

@@ -58,7 +58,7 @@ def fill(machines: CellMachines, jobs: CellJobStates, log: Log, counts: I64) -> 
 def _begin(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     counts: I64,
     rules: Rules,
@@ -66,16 +66,18 @@ def _begin(
     now: float,
 ) -> None:
     """Let a scheduler look at the cell and decide about the first of its queue."""
-    job = who.head[one]
-    who.head[one] = jobs.next[job]
-    who.job[one] = job
+    job = schedulers.head[one]
+    schedulers.head[one] = jobs.next[job]
+    schedulers.job[one] = job
     if np.isnan(jobs.first_s[job]):
         jobs.first_s[job] = now
     jobs.attempts[job] += 1
-    choose(machines, jobs, who, log, one, rules, counts)
+    schedulers.waiting[one] -= 1
+    choose(machines, jobs, schedulers, log, one, rules, counts)
     kind = jobs.type[job]
-    takes = who.job_s[one, kind] + who.task_s[one, kind] * max(jobs.left[job], who.wanted[one])
-    _spread_busy(who.busy_s[one], now, min(now + takes, rules.length_s))
+    tasks = max(jobs.left[job], schedulers.wanted[one])
+    takes = schedulers.job_s[one, kind] + schedulers.task_s[one, kind] * tasks
+    _spread_busy(schedulers.busy_s[one], now, min(now + takes, rules.length_s))
     push(log, counts, now + takes, DECIDED, one)
 
 
@@ -90,22 +92,22 @@ def _spread_busy(busy_s: F64, begin: float, end: float) -> None:
 
 
 @inner
-def _share(machines: CellMachines, who: Schedulers, one: int) -> int:
+def _share(schedulers: Schedulers, one: int) -> int:
     """Return the dominant share, in parts that compare: all machines are alike."""
-    return max(who.held_cores[one], who.held_memory[one])
+    return max(schedulers.held_cores[one], schedulers.held_memory[one])
 
 
 @inner
 def _ask_allocator(
-    machines: CellMachines, who: Schedulers, log: Log, counts: I64, rules: Rules, now: float
+    machines: CellMachines, schedulers: Schedulers, log: Log, counts: I64, rules: Rules, now: float
 ) -> None:
     """Have the allocator make the next offer, to whom dominant resource fairness says."""
     if counts[ALLOCATOR]:
         return
     chosen = -1
-    for one in range(who.job.size):
-        if who.job[one] < 0 and who.head[one] >= 0:
-            if chosen < 0 or _share(machines, who, one) < _share(machines, who, chosen):
+    for one in range(schedulers.job.size):
+        if schedulers.job[one] < 0 and schedulers.head[one] >= 0:
+            if chosen < 0 or _share(schedulers, one) < _share(schedulers, chosen):
                 chosen = one
     if chosen < 0:
         return
@@ -140,7 +142,7 @@ def _return_offer(machines: CellMachines, one: int) -> None:
 def _finish(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     counts: I64,
     rules: Rules,
@@ -148,16 +150,16 @@ def _finish(
     now: float,
 ) -> None:
     """Commit what a scheduler has decided; a job with tasks left goes back into its queue."""
-    job, day = who.job[one], int(now // _DAY_S)
+    job, day = schedulers.job[one], int(now // _DAY_S)
     if rules.offers:
         _return_offer(machines, one)
-    placed, conflict = commit(machines, jobs, who, log, counts, rules, one, now)
+    placed, conflict = commit(machines, jobs, schedulers, log, counts, rules, one, now)
     if conflict:
-        who.conflicts[one, day] += 1
+        schedulers.conflicts[one, day] += 1
         jobs.conflicts[job] += 1
     elif placed > 0:
-        who.successes[one, day] += 1
-    who.job[one] = -1
+        schedulers.successes[one, day] += 1
+    schedulers.job[one] = -1
     if jobs.attempts[job] == 1:
         jobs.workers[job] = max(placed, jobs.asked[job])
     jobs.left[job] = max(0, jobs.left[job] - placed)
@@ -166,16 +168,16 @@ def _finish(
     elif jobs.attempts[job] >= rules.attempts:
         jobs.abandoned[job] = 1
     elif conflict:
-        prepend(who, jobs, one, job)
+        prepend(schedulers, jobs, one, job)
     else:
-        append(who, jobs, one, job)
+        append(schedulers, jobs, one, job)
 
 
 @inner
 def _go_on(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     counts: I64,
     rules: Rules,
@@ -184,16 +186,16 @@ def _go_on(
 ) -> None:
     """Begin the next decision of a scheduler, or ask for the offer that it needs."""
     if rules.offers:
-        _ask_allocator(machines, who, log, counts, rules, now)
-    elif who.job[one] < 0 and who.head[one] >= 0:
-        _begin(machines, jobs, who, log, counts, rules, one, now)
+        _ask_allocator(machines, schedulers, log, counts, rules, now)
+    elif schedulers.job[one] < 0 and schedulers.head[one] >= 0:
+        _begin(machines, jobs, schedulers, log, counts, rules, one, now)
 
 
 @entry
 def run(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     counts: I64,
     rules: Rules,
@@ -207,7 +209,7 @@ def run(
         float64[sample]: part of the cores that is held, each `sample_s`.
     """
     count = jobs.left.size
-    most = log.claim.size - who.machine.shape[1] - who.job.size - 2
+    most = log.claim.size - schedulers.machine.shape[1] - schedulers.job.size - 2
     whole = machines.cores.size * 1000.0
     while counts[CLAIMS] <= most:
         arrival = counts[ARRIVED]
@@ -222,24 +224,27 @@ def run(
             return True
         if comes < event:
             one = jobs.scheduler[arrival]
-            append(who, jobs, one, arrival)
             counts[ARRIVED] += 1
-            _go_on(machines, jobs, who, log, counts, rules, one, now)
+            if schedulers.waiting[one] >= schedulers.admits[one]:
+                jobs.refused[arrival] = 1
+                continue
+            append(schedulers, jobs, one, arrival)
+            _go_on(machines, jobs, schedulers, log, counts, rules, one, now)
             continue
         _, what, which = pop(log, counts)
         if what == END:
-            release(machines, who, log, which)
+            release(machines, schedulers, log, which)
             if rules.offers:
-                _ask_allocator(machines, who, log, counts, rules, now)
+                _ask_allocator(machines, schedulers, log, counts, rules, now)
         elif what == DECIDED:
-            _finish(machines, jobs, who, log, counts, rules, which, now)
-            _go_on(machines, jobs, who, log, counts, rules, which, now)
+            _finish(machines, jobs, schedulers, log, counts, rules, which, now)
+            _go_on(machines, jobs, schedulers, log, counts, rules, which, now)
             if log.precedence.level.size > 0:  # others may have tasks to place again
-                for other in range(who.job.size):
-                    _go_on(machines, jobs, who, log, counts, rules, other, now)
+                for other in range(schedulers.job.size):
+                    _go_on(machines, jobs, schedulers, log, counts, rules, other, now)
         else:
             counts[ALLOCATOR] = 0
             _offer(machines, which)
-            _begin(machines, jobs, who, log, counts, rules, which, now)
-            _ask_allocator(machines, who, log, counts, rules, now)
+            _begin(machines, jobs, schedulers, log, counts, rules, which, now)
+            _ask_allocator(machines, schedulers, log, counts, rules, now)
     return False

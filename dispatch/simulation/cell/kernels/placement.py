@@ -46,9 +46,17 @@ def find(
         if cores[machine] >= task[0] and memory[machine] >= task[1]:
             if (task[2] >> kind[machine]) & 1:
                 return machine
-    start = draw(counts, size)
-    for step in range(size):
-        machine = begin + (start + step) % size
+    start = begin + draw(counts, size)
+    machine = _first(cores, memory, kind, (start, begin + size), task)
+    if machine < 0:
+        machine = _first(cores, memory, kind, (begin, start), task)
+    return machine
+
+
+@inner
+def _first(cores: I64, memory: I64, kind: I64, bounds: tuple[int, int], task: I64) -> int:
+    """Return the first machine of some that holds one more task, or -1."""
+    for machine in range(bounds[0], bounds[1]):
         if cores[machine] >= task[0] and memory[machine] >= task[1]:
             if (task[2] >> kind[machine]) & 1:
                 return machine
@@ -76,7 +84,7 @@ def _place(
     cores: I64,
     memory: I64,
     machines: CellMachines,
-    who: Schedulers,
+    schedulers: Schedulers,
     one: int,
     task: I64,
     counts: I64,
@@ -84,15 +92,15 @@ def _place(
 ) -> int:
     """Choose machines for the claims of a span in the room that is given; return where it ended."""
     begin, end = span
-    bounds = (who.begin[one], who.end[one])
+    bounds = (schedulers.begin[one], schedulers.end[one])
     for count in range(begin, end):
         machine = find(cores, memory, machines.kind, bounds, task, counts)
         if machine < 0:
             return count
         cores[machine] -= task[0]
         memory[machine] -= task[1]
-        who.machine[one, count] = machine
-        who.seen[one, count] = machines.changed[machine]
+        schedulers.machine[one, count] = machine
+        schedulers.seen[one, count] = machines.changed[machine]
     return end
 
 
@@ -100,8 +108,9 @@ def _place(
 def _room_for(cores: I64, memory: I64, log: Log, level: int) -> tuple[I64, I64]:
     """Return the room of each machine besides the tasks that a level may not evict."""
     roomy_cores, roomy_memory = cores.copy(), memory.copy()
+    held = log.precedence
     for machine in range(cores.size):
-        evictable = lower(log, level, machine)
+        evictable = lower(held.held_cores, held.held_memory, level, machine)
         roomy_cores[machine] += evictable[0]
         roomy_memory[machine] += evictable[1]
     return roomy_cores, roomy_memory
@@ -111,7 +120,7 @@ def _room_for(cores: I64, memory: I64, log: Log, level: int) -> tuple[I64, I64]:
 def choose(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     one: int,
     rules: Rules,
@@ -121,23 +130,25 @@ def choose(
 
     Free room comes first, then that of tasks which the job may evict.
     """
-    job = who.job[one]
+    job = schedulers.job[one]
     task = np.array([jobs.cores[job], jobs.memory[job], jobs.allowed[job]])
     cores, memory = machines.cores, machines.memory
     if rules.offers:
         cores, memory = machines.offer_cores[one], machines.offer_memory[one]
     most = min(
-        (who.limit[one] - who.held_cores[one]) // task[0],
-        (who.limit[one] - who.held_memory[one]) // task[1],
+        (schedulers.limit[one] - schedulers.held_cores[one]) // task[0],
+        (schedulers.limit[one] - schedulers.held_memory[one]) // task[1],
     )
     wanted = min(_target(machines, jobs, rules, job), max(most, 0))
-    free = _place(cores, memory, machines, who, one, task, counts, (0, wanted))
-    who.wanted[one] = free
+    free = _place(cores, memory, machines, schedulers, one, task, counts, (0, wanted))
+    schedulers.wanted[one] = free
     level = level_of(log, job)
     if free < wanted and level > 0:
         roomy_cores, roomy_memory = _room_for(cores, memory, log, level)
         span = (free, wanted)
-        who.wanted[one] = _place(roomy_cores, roomy_memory, machines, who, one, task, counts, span)
+        schedulers.wanted[one] = _place(
+            roomy_cores, roomy_memory, machines, schedulers, one, task, counts, span
+        )
     for claim in range(free):
-        cores[who.machine[one, claim]] += task[0]
-        memory[who.machine[one, claim]] += task[1]
+        cores[schedulers.machine[one, claim]] += task[0]
+        memory[schedulers.machine[one, claim]] += task[1]

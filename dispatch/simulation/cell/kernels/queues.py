@@ -7,20 +7,22 @@ from dispatch.simulation.cell.kernels.compiled import inner
 
 
 @inner
-def append(who: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
+def append(schedulers: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
     """Put a job at the end of a scheduler's queue."""
     jobs.next[job] = -1
-    if who.head[one] < 0:
-        who.head[one] = job
+    if schedulers.head[one] < 0:
+        schedulers.head[one] = job
     else:
-        jobs.next[who.tail[one]] = job
-    who.tail[one] = job
+        jobs.next[schedulers.tail[one]] = job
+    schedulers.tail[one] = job
+    schedulers.waiting[one] += 1
 
 
 @inner
-def prepend(who: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
+def prepend(schedulers: Schedulers, jobs: CellJobStates, one: int, job: int) -> None:
     """Put a job at the head of a scheduler's queue."""
-    jobs.next[job] = who.head[one]
-    who.head[one] = job
+    jobs.next[job] = schedulers.head[one]
+    schedulers.head[one] = job
+    schedulers.waiting[one] += 1
     if jobs.next[job] < 0:
-        who.tail[one] = job
+        schedulers.tail[one] = job

@@ -19,7 +19,6 @@ from dispatch.simulation.cell.kernels.compiled import inner
 from dispatch.simulation.cell.kernels.eviction import (
     delist,
     enlist,
-    is_evicted,
     level_of,
     lower,
     make_room,
@@ -61,48 +60,23 @@ def keep(
 
 
 @inner
-def release(machines: CellMachines, who: Schedulers, log: Log, number: int) -> None:
+def release(machines: CellMachines, schedulers: Schedulers, log: Log, number: int) -> None:
     """Give back what those of a transaction's tasks held that were not evicted."""
     cores, memory, owner = log.cores[number], log.memory[number], log.owner[number]
-    ended = 0
+    evicts, ended = log.precedence.level.size > 0, 0
     for place in range(log.first[number], log.first[number] + log.tasks[number]):
-        if is_evicted(log, place):
-            continue
+        if evicts:
+            if log.precedence.evictor[place] >= 0:
+                continue
+            delist(log, place)
         ended += 1
-        delist(log, place)
         machine = log.claim[place]
         machines.cores[machine] += cores
         machines.memory[machine] += memory
         machines.changed[machine] += 1
     if owner >= 0:
-        who.held_cores[owner] -= cores * ended
-        who.held_memory[owner] -= memory * ended
-
-
-@inner
-def _fits(
-    machines: CellMachines,
-    who: Schedulers,
-    log: Log,
-    one: int,
-    place: int,
-    demand: tuple[int, int, int],
-    coarse: int,
-) -> bool:
-    """Return whether a claim meets no conflict.
-
-    Parameters
-    ----------
-    demand
-        Cores and memory of its task, and its level.
-    """
-    machine = who.machine[one, place]
-    if coarse and machines.changed[machine] != who.seen[one, place]:
-        return False
-    cores, memory = lower(log, demand[2], machine)
-    cores += machines.cores[machine]
-    memory += machines.memory[machine]
-    return cores >= demand[0] and memory >= demand[1]
+        schedulers.held_cores[owner] -= cores * ended
+        schedulers.held_memory[owner] -= memory * ended
 
 
 @inner
@@ -117,7 +91,7 @@ def _growth_factor(jobs: CellJobStates, job: int, workers: int) -> float:
 def commit(
     machines: CellMachines,
     jobs: CellJobStates,
-    who: Schedulers,
+    schedulers: Schedulers,
     log: Log,
     counts: I64,
     rules: Rules,
@@ -130,12 +104,16 @@ def commit(
     transaction do not conflict with each other. Until then a machine from which tasks will be
     evicted holds more than it can.
     """
-    job, wanted = who.job[one], who.wanted[one]
+    job, wanted = schedulers.job[one], schedulers.wanted[one]
     cores, memory, level = jobs.cores[job], jobs.memory[job], level_of(log, job)
-    first = counts[CLAIMS]
+    held, first = log.precedence, counts[CLAIMS]
     for place in range(wanted):
-        if _fits(machines, who, log, one, place, (cores, memory, level), rules.coarse):
-            machine = who.machine[one, place]
+        machine = schedulers.machine[one, place]
+        if rules.coarse and machines.changed[machine] != schedulers.seen[one, place]:
+            continue
+        below = lower(held.held_cores, held.held_memory, level, machine)
+        free = (machines.cores[machine] + below[0], machines.memory[machine] + below[1])
+        if free[0] >= cores and free[1] >= memory:
             claim(machines, machine, cores, memory)
             log.claim[counts[CLAIMS]] = machine
             counts[CLAIMS] += 1
@@ -149,11 +127,11 @@ def commit(
     for place in range(first, counts[CLAIMS]):
         machines.changed[log.claim[place]] += 1
         if level > 0:
-            make_room(machines, jobs, who, log, log.claim[place], job, now)
+            make_room(machines, jobs, schedulers, log, log.claim[place], job, now)
     if placed > 0:
         if placed > jobs.left[job]:  # more workers than were asked for share the same work
             jobs.length_s[job] *= _growth_factor(jobs, job, placed)
         keep(log, counts, (cores, memory, jobs.length_s[job]), job, one, placed, now)
-        who.held_cores[one] += cores * placed
-        who.held_memory[one] += memory * placed
+        schedulers.held_cores[one] += cores * placed
+        schedulers.held_memory[one] += memory * placed
     return placed, conflict

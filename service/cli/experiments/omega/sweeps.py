@@ -9,7 +9,13 @@ from typing import Any, Final
 
 from dispatch.simulation.cell.architecture import Growth
 from dispatch.simulation.experiments import cell_sweeps
-from dispatch.simulation.experiments.cell_sweeps import QUANTILES, CellPoint, run_growth, run_point
+from dispatch.simulation.experiments.cell_sweeps import (
+    QUANTILES,
+    CellPoint,
+    PickyPoint,
+    run_growth,
+    run_point,
+)
 from dispatch.simulation.spread import Figure, figures_json, figures_over_seeds
 from service.cli.experiments.effort import ExperimentEffort
 from service.cli.experiments.results import (
@@ -48,7 +54,11 @@ class _Sweep:
     x_label
         Of the axis.
     shown
-        Figures that have a panel.
+        Figures of the table.
+    group
+        Names the points that share a panel, besides their line; None where all do.
+    drawn
+        Figures that have a panel for each group; empty for all of `shown`.
     """
 
     points: Callable[[bool], Sequence[CellPoint]]
@@ -56,6 +66,14 @@ class _Sweep:
     x: Callable[[CellPoint], float]
     x_label: str
     shown: Sequence[str]
+    group: Callable[[CellPoint], str] | None = None
+    drawn: Sequence[str] = ()
+
+    def name(self, point: CellPoint) -> str:
+        """Return what a row of the table is called."""
+        return (
+            self.line(point) if self.group is None else f"{self.group(point)}, {self.line(point)}"
+        )
 
 
 def _rules_of(point: CellPoint) -> str:
@@ -63,15 +81,22 @@ def _rules_of(point: CellPoint) -> str:
     return f"{found}, {'all-or-nothing' if point.gang else 'incremental'}"
 
 
+def _picky(point: CellPoint) -> float:
+    """Return the part of the jobs that have constraints."""
+    return point.picky if isinstance(point, PickyPoint) else 0.0
+
+
 _SERVICE: Final = "seconds to decide about a service job"
 
 _SWEEPS: Final[Mapping[str, _Sweep]] = {
     "omega-waits": _Sweep(
         cell_sweeps.waits,
-        lambda point: f"{point.cell}, {point.architecture}",
+        lambda point: point.architecture,
         lambda point: point.job_s,
         _SERVICE,
         ("batch_wait_s", "service_wait_s", "batch_busyness", "busyness", "conflicts", "unserved"),
+        lambda point: point.cell,
+        ("batch_wait_s", "service_wait_s", "batch_busyness", "busyness"),
     ),
     "omega-loads": _Sweep(
         cell_sweeps.loads,
@@ -87,12 +112,28 @@ _SWEEPS: Final[Mapping[str, _Sweep]] = {
         "seconds to decide about a batch job",
         ("batch_wait_s", "batch_busyness", "batch_conflicts", "unserved"),
     ),
+    "omega-balance": _Sweep(
+        cell_sweeps.balance,
+        lambda point: f"{point.batches} of batch jobs",
+        lambda point: point.busier,
+        "batch jobs, times as often",
+        ("batch_conflicts", "batch_busyness", "batch_wait_s", "conflicts", "unserved"),
+    ),
+    "omega-constraints": _Sweep(
+        cell_sweeps.constraints,
+        lambda point: f"{point.cell}, {_picky(point):.0%} with constraints",
+        lambda point: point.job_s,
+        _SERVICE,
+        ("service_wait_s", "conflicts", "busyness", "batch_wait_s", "unserved"),
+    ),
     "omega-decisions": _Sweep(
         cell_sweeps.decisions,
-        lambda point: f"{point.architecture}, {point.task_s:g} s a task",
+        lambda point: f"{point.task_s:g} s a task",
         lambda point: point.job_s,
         _SERVICE,
         ("busyness", "batch_busyness", "unserved"),
+        lambda point: point.architecture,
+        ("busyness", "batch_busyness"),
     ),
     "omega-rules": _Sweep(
         cell_sweeps.rules,
@@ -180,18 +221,30 @@ def _result_of(
     name: str, sweep: _Sweep, points: Sequence[CellPoint], figures: Sequence[Mapping[str, Figure]]
 ) -> ExperimentResult:
     rows = [
-        [sweep.line(point), sweep.x(point), *figure_cells(one, sweep.shown)]
+        [sweep.name(point), sweep.x(point), *figure_cells(one, sweep.shown)]
         for point, one in zip(points, figures, strict=True)
     ]
     header = ["line", sweep.x_label, *spread_header(sweep.shown)]
-    lines: dict[str, list[int]] = {}
+    groups: dict[str, dict[str, list[int]]] = {}
     for place, point in enumerate(points):
+        lines = groups.setdefault("" if sweep.group is None else sweep.group(point), {})
         lines.setdefault(sweep.line(point), []).append(place)
-    panels = [_panel(sweep, key, lines, points, figures) for key in sweep.shown]
+    panels = [
+        _panel(
+            sweep,
+            f"{group}: {_LABELS[key]}" if group else _LABELS[key],
+            key,
+            lines,
+            points,
+            figures,
+        )
+        for group, lines in groups.items()
+        for key in sweep.drawn or sweep.shown
+    ]
     document: dict[str, Any] = {
         "experiment": name,
         "rows": [
-            {"line": sweep.line(point), "x": sweep.x(point), "figures": figures_json(one)}
+            {"line": sweep.name(point), "x": sweep.x(point), "figures": figures_json(one)}
             for point, one in zip(points, figures, strict=True)
         ],
     }
@@ -200,6 +253,7 @@ def _result_of(
 
 def _panel(
     sweep: _Sweep,
+    title: str,
     key: str,
     lines: Mapping[str, Sequence[int]],
     points: Sequence[CellPoint],
@@ -211,7 +265,6 @@ def _panel(
         )
         for line, places in lines.items()
     ]
-    label = _LABELS[key]
     return ExperimentPanel(
-        label, sweep.x_label, label, series, log_x=True, log_y=key in _WAITS, least=0.01
+        title, sweep.x_label, _LABELS[key], series, log_x=True, log_y=key in _WAITS, least=0.01
     )

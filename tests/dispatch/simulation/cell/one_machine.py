@@ -47,6 +47,17 @@ class OneMachine:
     conflicts: dict[int, int] = field(default_factory=dict)
     evictions: dict[int, int] = field(default_factory=dict)
     lost_s: dict[int, float] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+
+    def precedences(self) -> list[int]:
+        """Return the precedence of each job: of its type, its scheduler and its own."""
+        deciders = {job: self.architecture.schedulers[one] for _, one, job in self._arrivals()}
+        return [
+            self.architecture.precedence[type_] + deciders[job].precedence + own
+            for job, (type_, own) in enumerate(
+                zip(self.jobs.type.tolist(), self.jobs.precedence.tolist(), strict=True)
+            )
+        ]
 
     def run(self) -> OneMachine:
         """Run to the end."""
@@ -60,6 +71,7 @@ class OneMachine:
         self._length = self.jobs.length_s.tolist()
         arrivals = self._arrivals()
         self._decider = {job: one for _, one, job in arrivals}
+        self._scale = self.precedences()
         while True:
             comes = arrivals[0][0] if arrivals else np.inf
             event = self._events[0][0] if self._events else np.inf
@@ -68,8 +80,12 @@ class OneMachine:
                 return self
             if comes < event:
                 _, one, job = arrivals.popleft()
-                self._queues[one].append(job)
-                self._begin(one, now)
+                admits = self.architecture.schedulers[one].admits
+                if admits is not None and len(self._queues[one]) >= admits:
+                    self.refused.add(job)
+                else:
+                    self._queues[one].append(job)
+                    self._begin(one, now)
                 continue
             _, what, which = heapq.heappop(self._events)
             if what == _END:
@@ -95,10 +111,10 @@ class OneMachine:
         self.changed += 1
 
     def _lower(self, job: int) -> list[_Task]:
-        """Return the tasks that a job may evict, the newest last."""
-        scale = self.architecture.precedence
-        own = scale[self.jobs.type[job]]
-        return [task for task in self._running if scale[self.jobs.type[task.job]] < own]
+        """Return the tasks that a job may evict: those to go first first, the newest of equals."""
+        scale = self._scale
+        found = [task for task in reversed(self._running) if scale[task.job] < scale[job]]
+        return sorted(found, key=lambda task: scale[task.job])
 
     def _evict(self, task: _Task, now: float) -> None:
         self._stop(task)
@@ -166,7 +182,7 @@ class OneMachine:
             for task in tasks:
                 self._start(task)
             while min(self.free, self.free_memory) < 0:
-                self._evict(self._lower(job)[-1], now)
+                self._evict(self._lower(job)[0], now)
             self._transactions.append(tasks)
             end = now + self._length[job]
             heapq.heappush(self._events, (end, _END, len(self._transactions) - 1))

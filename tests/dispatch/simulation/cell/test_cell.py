@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -58,7 +59,10 @@ def _tiny_jobs(seed: int) -> CellJobs:
     useful = tasks * rng.integers(1, 9, count)
     one_kind = np.ones(count, dtype=np.int64)
     serial, setup = rng.uniform(0, 0.3, (2, count))
-    return CellJobs(arrival, length, type_, tasks, cores, memory, one_kind, useful, serial, setup)
+    equal = np.zeros(count, dtype=np.int64)
+    return CellJobs(
+        arrival, length, type_, tasks, cores, memory, one_kind, useful, serial, setup, equal
+    )
 
 
 def _none() -> CellJobs:
@@ -73,6 +77,9 @@ SHARERS = st.sampled_from(
 
 GROWTHS = st.sampled_from([Growth.NONE, Growth.MAX_PARALLELISM, Growth.RELATIVE_SIZE])
 PRECEDENCES = st.sampled_from([(0, 0), (0, 1), (3, 1)])
+#: Precedences of schedulers in turn, and of every job in turn; most jobs of the schedulers' queues.
+SCALES = st.sampled_from([((0,), (0,)), ((0, 2), (0,)), ((0,), (0, 1, 2)), ((2, 0, 1), (1, 0, 4))])
+ADMITS = st.sampled_from([None, 1, 3])
 
 
 @given(
@@ -81,6 +88,8 @@ PRECEDENCES = st.sampled_from([(0, 0), (0, 1), (3, 1)])
     rules=RULES,
     growth=GROWTHS,
     precedence=PRECEDENCES,
+    scales=SCALES,
+    admits=ADMITS,
 )
 def test_on_one_machine_it_is_the_plain_model(
     seed: int,
@@ -88,11 +97,19 @@ def test_on_one_machine_it_is_the_plain_model(
     rules: tuple[bool, bool],
     growth: Growth,
     precedence: tuple[int, int],
+    scales: tuple[tuple[int, ...], tuple[int, ...]],
+    admits: int | None,
 ) -> None:
-    """Every first attempt, last placement, attempt, conflict and eviction is the same."""
+    """Every first attempt, last placement, attempt, conflict, refusal and eviction is the same."""
     chosen = architecture.rules(coarse=rules[0], gang=rules[1])
     chosen = replace(chosen, attempts=7, growth=growth, times=2, precedence=precedence)
-    jobs = _tiny_jobs(seed)
+    of_schedulers, of_jobs = scales
+    schedulers = tuple(
+        replace(one, precedence=level, admits=admits)
+        for one, level in zip(chosen.schedulers, cycle(of_schedulers), strict=False)
+    )
+    chosen = replace(chosen, schedulers=schedulers)
+    jobs = _tiny_jobs(seed)._replace(precedence=np.resize(np.array(of_jobs), 12))
     plain = OneMachine(chosen, jobs, 400.0).run()
     found = run_jobs(TINY, chosen, _none(), jobs, 400.0)
     first, placed = found.jobs.first_s, found.jobs.placed_s
@@ -101,11 +118,10 @@ def test_on_one_machine_it_is_the_plain_model(
     assert found.jobs.attempts.tolist() == [plain.attempts.get(j, 0) for j in range(12)]
     assert found.jobs.conflicts.tolist() == [plain.conflicts.get(j, 0) for j in range(12)]
     assert found.machines.cores.tolist() == [plain.free]
-    held = found.log.precedence
-    assert held.evictions.tolist() == [
-        plain.evictions.get(j, 0) for j in range(12) if chosen.evicts
-    ]
-    assert held.lost_s.tolist() == [plain.lost_s.get(j, 0.0) for j in range(12) if chosen.evicts]
+    held, evicts = found.log.precedence, len(set(plain.precedences())) > 1
+    assert held.evictions.tolist() == [plain.evictions.get(j, 0) for j in range(12) if evicts]
+    assert held.lost_s.tolist() == [plain.lost_s.get(j, 0.0) for j in range(12) if evicts]
+    assert np.flatnonzero(found.jobs.refused).tolist() == sorted(plain.refused)
 
 
 ARCHITECTURES = (
@@ -118,6 +134,11 @@ ARCHITECTURES = (
     shared_state(SLOW).rules(coarse=True, gang=True),
     replace(shared_state(SLOW, batches=3), precedence=(0, 1)),
     replace(multi_path(SLOW), precedence=(1, 0)),
+    Architecture(
+        "by scheduler",
+        View.SHARED,
+        tuple(CellScheduler((BATCH, SERVICE), SLOW, SLOW, precedence=level) for level in range(3)),
+    ),
 )
 
 

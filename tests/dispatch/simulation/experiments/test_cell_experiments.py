@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from dispatch.simulation.cell.architecture import Growth
+from dispatch.simulation.cell.workload import draw_jobs
+from dispatch.simulation.experiments import cell_sweeps as sweeps
 from dispatch.simulation.experiments.cell_history import HistoryPoint, history_points, run_history
 from dispatch.simulation.experiments.cell_precedence import (
     PrecedencePoint,
     precedence_points,
     run_precedence,
 )
+from dispatch.simulation.experiments.cell_sweeps import CellPoint
 
 
 def test_precedence_serves_service_jobs_of_a_full_cell_at_the_price_of_lost_work() -> None:
@@ -38,5 +44,28 @@ def test_linear_jobs_never_run_slower_and_others_slow_less_by_their_history() ->
 def test_points_are_all_different() -> None:
     """Those of either size."""
     for small in (False, True):
-        for points in (precedence_points(small), history_points(small)):
+        for points in (precedence_points(small), history_points(small), *_sweeps(small)):
             assert len(set(points)) == len(points)
+
+
+def _sweeps(small: bool) -> list[Sequence[CellPoint]]:
+    made = (sweeps.waits, sweeps.loads, sweeps.balance, sweeps.schedulers, sweeps.decisions)
+    return [one(small) for one in (*made, sweeps.rules, sweeps.constraints)]
+
+
+def test_constraints_stand_on_a_part_of_the_jobs_that_come() -> None:
+    """Half of them, on one to five of ten kinds of machines; none without."""
+    for picky in (0.0, 0.5):
+        _, coming = draw_jobs(sweeps.PickyPoint(cell="D", picky=picky).mix(), 40_000.0, 1)
+        kinds = np.array([one.bit_count() for one in coming.allowed.tolist()])
+        assert abs(float((kinds < 10).mean()) - picky) < 0.05
+        assert set(kinds.tolist()) <= {1, 2, 3, 4, 5, 10}
+
+
+def test_more_batch_schedulers_are_each_less_busy() -> None:
+    """Four times the batch jobs of cell D, dealt to one and to four."""
+    busy = [
+        sweeps.run_point(sweeps.CellPoint(cell="D", busier=4.0, batches=n, days=0.1), 1)
+        for n in (1, 4)
+    ]
+    assert busy[1]["batch_busyness"] < 0.5 * busy[0]["batch_busyness"]
