@@ -1,4 +1,4 @@
-"""The fewest reservations whose release makes room for a request.
+"""The fewest reservations whose release makes room for what comes in together.
 
 No reservation of some priority is displaced where those of less priority make room: the least
 priority up to which all must be lifted is found first. Inside it sets are tried one by one, the
@@ -12,17 +12,16 @@ from itertools import combinations, groupby
 from math import comb
 from typing import Final
 
-from planner.agent import Agent
 from planner.displacement.candidates import order_of, priority_of
+from planner.displacement.wanted_place import WantedPlace
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
-from planner.replanning.move import Move
 
 #: Sets of one size that are tried at most, one by one.
 MOST_SETS: Final = 300
 
-#: A draft in which a request has its place, and the reservations displaced for it.
+#: A draft in which all that comes in has its place, and the reservations displaced for it.
 Found = tuple[DraftPlan, list[Commitment]]
 
 
@@ -32,11 +31,9 @@ class DisplacementSearch:
     Parameters
     ----------
     base
-        The Plan as it stands; the request does not fit in it.
-    move
-        The request, as a move of a commitment that holds nothing.
-    agent
-        Places the request.
+        The Plan as it stands; what comes in does not fit in it.
+    wanted
+        What comes in, all or nothing, in the order in which it is placed.
     stop
         Whether the time is over; then the best set so far is returned.
     """
@@ -45,14 +42,12 @@ class DisplacementSearch:
         self,
         plan: Plan,
         base: DraftPlan,
-        move: Move,
-        agent: Agent,
+        wanted: Sequence[WantedPlace],
         stop: Callable[[], bool],
     ) -> None:
         self._plan = plan
         self._base = base
-        self._move = move
-        self._agent = agent
+        self._wanted = wanted
         self._stop = stop
 
     def run(self, candidates: Sequence[Commitment]) -> Found | None:
@@ -74,13 +69,13 @@ class DisplacementSearch:
         return None
 
     def without(self, commitments: Sequence[Commitment]) -> Found | None:
-        """Return the request placed where some reservations hold nothing, or None."""
+        """Return all that comes in placed where some reservations hold nothing, or None."""
         draft = self._base.copy()
         for one in commitments:
             draft.lift(one)
             if one.started:
                 draft.strip(one)
-        if not draft.place(self._move, self._agent):
+        if not all(draft.place(one.move, one.ask.agent) for one in self._wanted):
             return None
         return draft, list(commitments)
 
