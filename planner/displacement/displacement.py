@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.adaptation.adapter import MOVED
-from planner.adaptation.draft_slots import show_machines, slots_in
+from planner.adaptation.draft_slots import relocations, show_machines, slots_in
 from planner.adaptation.recurring import salvage
 from planner.adaptation.relocation import has_lost_slots
 from planner.adaptation.result import Affected, Effect
@@ -131,6 +131,8 @@ class _DisplacementChanges:
             if one.number in self._draft.moved:
                 changes.append(self._update(one))
                 affected.append(self._moved(one))
+        # Those that were put back may stand on other machines than before.
+        changes += relocations(self._draft)
         told = self._told(len(affected))
         for new in self._wanted:
             changes.append(new.change(self._draft, slots_in(self._draft, new.number), told))

@@ -8,7 +8,7 @@ smallest first; where there are too many, all are lifted, and those not needed a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, groupby
+from itertools import accumulate, combinations, groupby
 from math import comb
 from typing import Final
 
@@ -20,6 +20,9 @@ from planner.replanning.draft_plan import DraftPlan
 
 #: Sets of one size that are tried at most, one by one.
 MOST_SETS: Final = 300
+
+#: Levels of priority that are tried one after the other.
+FEW_LEVELS: Final = 8
 
 #: A draft in which all that comes in has its place, and the reservations displaced for it.
 Found = tuple[DraftPlan, list[Commitment]]
@@ -58,15 +61,30 @@ class DisplacementSearch:
         candidates
             In the order in which they make way.
         """
-        lifted: list[Commitment] = []
-        for _, group in groupby(candidates, lambda one: priority_of(self._plan, one)):
-            lifted += group
-            whole = self.without(lifted)
-            if whole is not None:
-                return self._fewest(lifted, self._trim(whole))
-            if self._stop():
-                break
-        return None
+        whole = self.without(candidates) if candidates else None
+        if whole is None:
+            return None
+        lifted, found = self._least_level(candidates, whole)
+        return self._fewest(lifted, self._trim(found))
+
+    def _least_level(
+        self, candidates: Sequence[Commitment], whole: Found
+    ) -> tuple[Sequence[Commitment], Found]:
+        """Return all up to the least priority that suffices, with what comes in then placed.
+
+        One level after the other where they are few, else by halves; no time ends this.
+        """
+        levels = groupby(candidates, lambda one: priority_of(self._plan, one))
+        ends = list(accumulate(len(list(group)) for _, group in levels))
+        low, high, found = 0, len(ends) - 1, whole
+        while low < high:
+            middle = low if len(ends) <= FEW_LEVELS else (low + high) // 2
+            fewer = self.without(candidates[: ends[middle]])
+            if fewer is None:
+                low = middle + 1
+            else:
+                found, high = fewer, middle
+        return candidates[: ends[high]], found
 
     def without(self, commitments: Sequence[Commitment]) -> Found | None:
         """Return all that comes in placed where some reservations hold nothing, or None."""
@@ -84,11 +102,12 @@ class DisplacementSearch:
         first_ones = self._shortest_run(lifted)
         if first_ones is not None and self._key(first_ones) < self._key(found):
             found = first_ones
+        known = self._key(found)
         for size in range(1, len(found[1]) + 1):
             if comb(len(lifted), size) > MOST_SETS:
                 break
             for few in self._sets(lifted, size):
-                if self._stop() or self._key_of(few) >= self._key(found):
+                if self._stop() or self._key_of(few) >= known:
                     break
                 smaller = self.without(few)
                 if smaller is not None:
