@@ -109,7 +109,8 @@ class ComponentGroup:
         self._count_wanted()
 
     def _count_wanted(self) -> None:
-        self.wanted = min(self.component.count - self._ended, self._most)
+        # Of those that have grown more may end than were asked for.
+        self.wanted = max(0, min(self.component.count - self._ended, self._most))
 
     @property
     def running(self) -> int:

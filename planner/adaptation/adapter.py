@@ -67,9 +67,12 @@ _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CH
 def needs_adaptation(plan: Plan) -> bool:
     """Return whether machines are short, a slot has lost its own, or something degraded waits."""
     degraded = plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]
-    if bool(degraded.any()) or bool(shortage_of(plan.ledger).counts):
-        return True
-    return has_lost_slots(plan)
+    return bool(degraded.any()) or lacks_machines(plan)
+
+
+def lacks_machines(plan: Plan) -> bool:
+    """Return whether machines are short, or a slot has lost its own."""
+    return bool(shortage_of(plan.ledger).counts) or has_lost_slots(plan)
 
 
 def adapt(

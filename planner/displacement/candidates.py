@@ -1,12 +1,19 @@
-"""Candidates: the reservations of strictly lower priority that a request may displace."""
+"""Candidates: the reservations of strictly lower priority that requests may displace.
+
+Requests that come in together, all or nothing, are as strong as the weakest of them: each must be
+under a policy that lets it displace, and what makes way is of lower priority than all of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import DisplacementRule
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment, commitment_of
@@ -21,18 +28,18 @@ FOR_ROOM: Final = frozenset({Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA}
 MOST_LOOKED_AT: Final = 400
 
 
-def may_displace(plan: Plan, request: Request) -> bool:
-    """Return whether a policy lets a request displace, and some reservation could make way."""
-    return bool(len(_numbers(plan, request)))
+def may_displace(plan: Plan, requests: Sequence[Request]) -> bool:
+    """Return whether policies let requests displace, and some reservation could make way."""
+    return bool(len(_numbers(plan, requests)))
 
 
-def candidates_of(plan: Plan, request: Request) -> list[Commitment]:
+def candidates_of(plan: Plan, requests: Sequence[Request]) -> list[Commitment]:
     """Return the reservations that may be displaced, in the order in which they make way.
 
-    The order is least priority, then least value, then newest. Degraded reservations and holds are
-    left alone.
+    The order is least priority, then least value, then newest. Degraded reservations, holds, and
+    the reservations that the requests are changes of are left alone.
     """
-    numbers = _numbers(plan, request)
+    numbers = _numbers(plan, requests)
     if len(numbers) > MOST_LOOKED_AT:
         meta = plan.table.meta[numbers]
         order = np.lexsort((-numbers, meta["weight"], meta["priority"]))
@@ -51,23 +58,39 @@ def priority_of(plan: Plan, commitment: Commitment) -> int:
     return int(plan.table.meta[commitment.number]["priority"])
 
 
-def _numbers(plan: Plan, request: Request) -> NDArray[np.int64]:
-    """Return the reservations of less priority that hold something inside a request's window."""
-    table, vertices = plan.table, request.graph.vertices
-    rules = [
+def _rules_for(cluster: Cluster, request: Request) -> list[DisplacementRule]:
+    """Return the policies that let a request displace others."""
+    return [
         rule
-        for rule in plan.cluster.displacement_rules
+        for rule in cluster.displacement_rules
         if rule.scope.key(request.tenant, request.queue) is not None
     ]
-    if not rules or not len(vertices):
+
+
+def _numbers(plan: Plan, requests: Sequence[Request]) -> NDArray[np.int64]:
+    """Return the reservations of less priority that hold something inside a request's window."""
+    table = plan.table
+    rules = [_rules_for(plan.cluster, request) for request in requests]
+    if not all(rules):
         return np.zeros(0, dtype=np.int64)
     meta = table.meta
     accepted, active = STATE_NUMBERS[State.ACCEPTED], STATE_NUMBERS[State.ACTIVE]
-    states = [accepted, active] if any(rule.running for rule in rules) else [accepted]
-    first, end = max(plan.now, int(vertices[-1, START])), int(vertices[-1, END])
-    chosen = np.isin(meta["state"], states) & (meta["priority"] < request.priority)
-    chosen &= (meta["begin"] < end) & (meta["finish"] > first) & (meta["atoms"] > 0)
+    running = all(any(rule.running for rule in mine) for mine in rules)
+    chosen = np.isin(meta["state"], [accepted, active] if running else [accepted])
+    chosen &= meta["priority"] < min(request.priority for request in requests)
+    chosen &= (meta["atoms"] > 0) & _hold_inside(plan, requests)
+    kept = [*table.holds, *(table.number_of(request.id) for request in requests)]
     numbers = np.flatnonzero(chosen)
-    if table.holds:
-        numbers = numbers[~np.isin(numbers, list(table.holds))]
-    return numbers
+    return numbers[~np.isin(numbers, [number for number in kept if number is not None])]
+
+
+def _hold_inside(plan: Plan, requests: Sequence[Request]) -> NDArray[np.bool_]:
+    """Return bool[reservations]: which of them hold something inside any of the windows."""
+    meta = plan.table.meta
+    inside = np.zeros(len(meta), dtype=bool)
+    for request in requests:
+        vertices = request.graph.vertices
+        if len(vertices):
+            first, end = max(plan.now, int(vertices[-1, START])), int(vertices[-1, END])
+            inside |= (meta["begin"] < end) & (meta["finish"] > first)
+    return inside

@@ -1,9 +1,13 @@
-"""Displace reservations of lower priority for a request that is refused for room (Omega 3.4).
+"""Displace reservations of lower priority for what is refused for room (Omega 3.4).
 
-All or nothing: the request has its place, and each reservation that makes way is planned again
-inside its windows, those of most priority first, or is degraded and its owner told, with offers. No
-reservation of the same or a higher priority is touched. Nothing is changed here: the answer is
-changes for one joint commit, which `Plan.prepare` checks again.
+A new request, a change of a reservation, or several new requests together, all or nothing. The
+invariant: either all of them have their places, and each reservation that makes way is planned
+again inside its windows, those of most priority first, or is degraded and its owner told, with
+offers; or nothing is changed. What makes way is of lower priority than each of them. A reservation
+that is changed is at no time without what it had before: old and new rows swap in the one record.
+
+Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` checks
+again.
 """
 
 from __future__ import annotations
@@ -13,34 +17,26 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.adaptation.adapter import MOVED
-from planner.adaptation.draft_slots import show_machines, slots_in
+from planner.adaptation.draft_slots import relocations, show_machines, slots_in
 from planner.adaptation.recurring import salvage
 from planner.adaptation.relocation import has_lost_slots
 from planner.adaptation.result import Affected, Effect
-from planner.agent import Agent
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.displacement.candidates import candidates_of, order_of
 from planner.displacement.displacement_search import DisplacementSearch
+from planner.displacement.wanted_place import DisplacementAsk, WantedPlace, wanted_place_of
 from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
-from planner.placement import PlacementResult
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Admit, Change, Degrade, Update
-from planner.replanning.commitment import Commitment, LazyRequest
+from planner.plan.records.changes import Change, Degrade, Update
+from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
-from planner.replanning.move import Move, move_of
 from planner.replanning.moves import CommitmentMoves
-from planner.request import Request
 from planner.reservations.reservation import Holding
-from planner.reservations.state import State
-from planner.value import size_of
 
 #: Offers of one reservation that finds no other place, and the most that get any.
 _OFFERS: Final = 3
 _MOST_HELPED: Final = 20
-
-#: The number of the request in drafts: those of reservations are 0 and more.
-_REQUEST_NUMBER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,104 +46,73 @@ class Displacement:
     Attributes
     ----------
     changes
-        For one joint commit on `based_on`: the request comes in, each reservation that makes way
-        is moved or degraded.
+        For one joint commit on `based_on`: each reservation that makes way is moved or degraded,
+        then what was asked for comes in.
     affected
-        The reservations that make way, the degraded ones first; none where the request fits as it
-        is.
-    result
-        Where the request stands.
+        The reservations that make way, the degraded ones first; none where all fits as it is.
     """
 
     changes: tuple[Change, ...]
     affected: tuple[Affected, ...]
-    result: PlacementResult
     based_on: int
 
 
-@dataclass(frozen=True, slots=True)
-class DisplacementAsk:
-    """A request that was refused for room, and how it is to be admitted.
-
-    Attributes
-    ----------
-    request
-        Of a higher priority than some reservation.
-    agent
-        Places it; a quick one, for it is asked often.
-    anew
-        Whether the request was refused before.
-    note
-        What its history is to say besides what it displaced.
-    """
-
-    request: Request
-    agent: Agent
-    anew: bool = False
-    note: str = ""
-
-
 def displace(
-    plan: Plan, ask: DisplacementAsk, stop: Callable[[], bool] = lambda: False
+    plan: Plan, asks: Sequence[DisplacementAsk], stop: Callable[[], bool] = lambda: False
 ) -> Displacement | None:
-    """Return what a request displaces: nothing where it fits as it is; None where nothing helps.
+    """Return what requests displace: nothing where they fit as it is; None where nothing helps.
 
     Parameters
     ----------
     plan
         A copy that no other thread uses: its machines are read.
+    asks
+        What comes in together, all or nothing; of several, those of most priority are placed first.
     stop
         Asked between trials; once it is True no smaller set is searched for.
     """
-    request = ask.request
     if has_lost_slots(plan):
         return None  # machines are short: the adapter works first
-    base = DraftPlan.of(plan)
-    commitment = _as_commitment(plan, request)
-    show_machines(base, [commitment])
-    move = move_of(plan, commitment)
-    if not isinstance(move, Move):
+    wanted = _wanted(plan, asks)
+    if not wanted:
         return None
-    search = DisplacementSearch(plan, base, move, ask.agent, stop)
-    found = search.without([]) or search.run(candidates_of(plan, request))
+    base = DraftPlan.of(plan)
+    show_machines(base, [one.move.commitment for one in wanted])
+    search = DisplacementSearch(plan, base, wanted, stop)
+    candidates = candidates_of(plan, [one.request for one in asks])
+    found = search.without([]) or search.run(candidates)
     if found is None:
         return None
-    answer = _DisplacementChanges(plan, ask, *found).displacement()
+    answer = _DisplacementChanges(plan, wanted, *found).displacement()
     prepared = plan.prepare(answer.changes, plan.version, joint=True)
     return None if prepared.record is None else answer
 
 
-def _as_commitment(plan: Plan, request: Request) -> Commitment:
-    """Return a request as a commitment that holds nothing."""
-    return Commitment(
-        _REQUEST_NUMBER,
-        request.id,
-        request.tenant,
-        request.queue,
-        0,
-        State.REFUSED,
-        Holding((), plan.now, plan.now),
-        request.weight * size_of(request.graph, plan.cluster.nominal),
-        LazyRequest(lambda: (request, "")),
-    )
+def _wanted(plan: Plan, asks: Sequence[DisplacementAsk]) -> list[WantedPlace]:
+    """Return asks as moves, those of most priority first; none where one of them lacks more."""
+    found = [wanted_place_of(plan, ask, index) for index, ask in enumerate(asks)]
+    whole = [one for one in found if one is not None]
+    if len(whole) < len(found):
+        return []
+    return sorted(whole, key=lambda one: -one.ask.request.priority)
 
 
 class _DisplacementChanges:
-    """Writes a draft in which the request has its place as changes, and tells what they do."""
+    """Writes a draft in which all that comes in has its place as changes, and tells of them."""
 
     def __init__(
         self,
         plan: Plan,
-        ask: DisplacementAsk,
+        wanted: Sequence[WantedPlace],
         draft: DraftPlan,
         displaced: Sequence[Commitment],
     ) -> None:
         self._plan = plan
-        self._ask = ask
+        self._wanted = wanted
         self._draft = draft
         self._commitments = sorted(displaced, key=lambda one: order_of(plan, one), reverse=True)
         self._moves = CommitmentMoves(plan, shortage_of(draft.ledger))
-        self._reason = f"displaced by {ask.request.id}, of higher priority"
+        self._reason = f"displaced by {_names(wanted)}, of higher priority"
 
     def displacement(self) -> Displacement:
         """Return the whole answer."""
@@ -166,9 +131,12 @@ class _DisplacementChanges:
             if one.number in self._draft.moved:
                 changes.append(self._update(one))
                 affected.append(self._moved(one))
-        changes.append(self._admit(affected))
-        result = self._draft.moved[_REQUEST_NUMBER][1]
-        return Displacement(tuple(changes), tuple(affected), result, self._plan.version)
+        # Those that were put back may stand on other machines than before.
+        changes += relocations(self._draft)
+        told = self._told(len(affected))
+        for new in self._wanted:
+            changes.append(new.change(self._draft, slots_in(self._draft, new.number), told))
+        return Displacement(tuple(changes), tuple(affected), self._plan.version)
 
     def _replace(self, one: Commitment) -> bool:
         """Plan a displaced reservation again, as near to where it was as may be."""
@@ -194,19 +162,12 @@ class _DisplacementChanges:
         work = work_moved(one.before, after, plan.now, plan.cluster.nominal)
         return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason)
 
-    def _admit(self, affected: Sequence[Affected]) -> Admit:
-        ask, (_, result, _) = self._ask, self._draft.moved[_REQUEST_NUMBER]
-        count = len(affected)
-        told = f"displaced {count} {'reservation' if count == 1 else 'reservations'}"
-        notes = [ask.note, told] if count else [ask.note]
-        return Admit(
-            ask.request,
-            result,
-            ask.agent.name,
-            anew=ask.anew,
-            note="; ".join(filter(None, notes)),
-            slots=slots_in(self._draft, _REQUEST_NUMBER),
-        )
+    def _told(self, count: int) -> str:
+        """Return what the history of all that comes in says of those who make way."""
+        if not count:
+            return ""
+        who = "its batch displaced" if len(self._wanted) > 1 else "displaced"
+        return f"{who} {count} {'reservation' if count == 1 else 'reservations'}"
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the displacement leaves."""
@@ -224,3 +185,9 @@ class _DisplacementChanges:
             return ()
         agent = agent_named(DEFAULT_AGENT)
         return search.offers(one.request, one.request.graph.expression, agent, _OFFERS)
+
+
+def _names(wanted: Sequence[WantedPlace]) -> str:
+    """Return the ids of what comes in; of several the first, and how many more."""
+    ids = [one.ask.request.id for one in wanted]
+    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more of its batch"

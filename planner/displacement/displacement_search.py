@@ -1,4 +1,4 @@
-"""The fewest reservations whose release makes room for a request.
+"""The fewest reservations whose release makes room for what comes in together.
 
 No reservation of some priority is displaced where those of less priority make room: the least
 priority up to which all must be lifted is found first. Inside it sets are tried one by one, the
@@ -8,21 +8,23 @@ smallest first; where there are too many, all are lifted, and those not needed a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, groupby
+from itertools import accumulate, combinations, groupby
 from math import comb
 from typing import Final
 
-from planner.agent import Agent
 from planner.displacement.candidates import order_of, priority_of
+from planner.displacement.wanted_place import WantedPlace
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
-from planner.replanning.move import Move
 
 #: Sets of one size that are tried at most, one by one.
 MOST_SETS: Final = 300
 
-#: A draft in which a request has its place, and the reservations displaced for it.
+#: Levels of priority that are tried one after the other.
+FEW_LEVELS: Final = 8
+
+#: A draft in which all that comes in has its place, and the reservations displaced for it.
 Found = tuple[DraftPlan, list[Commitment]]
 
 
@@ -32,11 +34,9 @@ class DisplacementSearch:
     Parameters
     ----------
     base
-        The Plan as it stands; the request does not fit in it.
-    move
-        The request, as a move of a commitment that holds nothing.
-    agent
-        Places the request.
+        The Plan as it stands; what comes in does not fit in it.
+    wanted
+        What comes in, all or nothing, in the order in which it is placed.
     stop
         Whether the time is over; then the best set so far is returned.
     """
@@ -45,14 +45,12 @@ class DisplacementSearch:
         self,
         plan: Plan,
         base: DraftPlan,
-        move: Move,
-        agent: Agent,
+        wanted: Sequence[WantedPlace],
         stop: Callable[[], bool],
     ) -> None:
         self._plan = plan
         self._base = base
-        self._move = move
-        self._agent = agent
+        self._wanted = wanted
         self._stop = stop
 
     def run(self, candidates: Sequence[Commitment]) -> Found | None:
@@ -63,24 +61,39 @@ class DisplacementSearch:
         candidates
             In the order in which they make way.
         """
-        lifted: list[Commitment] = []
-        for _, group in groupby(candidates, lambda one: priority_of(self._plan, one)):
-            lifted += group
-            whole = self.without(lifted)
-            if whole is not None:
-                return self._fewest(lifted, self._trim(whole))
-            if self._stop():
-                break
-        return None
+        whole = self.without(candidates) if candidates else None
+        if whole is None:
+            return None
+        lifted, found = self._least_level(candidates, whole)
+        return self._fewest(lifted, self._trim(found))
+
+    def _least_level(
+        self, candidates: Sequence[Commitment], whole: Found
+    ) -> tuple[Sequence[Commitment], Found]:
+        """Return all up to the least priority that suffices, with what comes in then placed.
+
+        One level after the other where they are few, else by halves; no time ends this.
+        """
+        levels = groupby(candidates, lambda one: priority_of(self._plan, one))
+        ends = list(accumulate(len(list(group)) for _, group in levels))
+        low, high, found = 0, len(ends) - 1, whole
+        while low < high:
+            middle = low if len(ends) <= FEW_LEVELS else (low + high) // 2
+            fewer = self.without(candidates[: ends[middle]])
+            if fewer is None:
+                low = middle + 1
+            else:
+                found, high = fewer, middle
+        return candidates[: ends[high]], found
 
     def without(self, commitments: Sequence[Commitment]) -> Found | None:
-        """Return the request placed where some reservations hold nothing, or None."""
+        """Return all that comes in placed where some reservations hold nothing, or None."""
         draft = self._base.copy()
         for one in commitments:
             draft.lift(one)
             if one.started:
                 draft.strip(one)
-        if not draft.place(self._move, self._agent):
+        if not all(draft.place(one.move, one.ask.agent) for one in self._wanted):
             return None
         return draft, list(commitments)
 
@@ -89,11 +102,12 @@ class DisplacementSearch:
         first_ones = self._shortest_run(lifted)
         if first_ones is not None and self._key(first_ones) < self._key(found):
             found = first_ones
+        known = self._key(found)
         for size in range(1, len(found[1]) + 1):
             if comb(len(lifted), size) > MOST_SETS:
                 break
             for few in self._sets(lifted, size):
-                if self._stop() or self._key_of(few) >= self._key(found):
+                if self._stop() or self._key_of(few) >= known:
                     break
                 smaller = self.without(few)
                 if smaller is not None:

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from planner.plan.records.changes import Refuse
 from service.commits.answers.idempotency import stored_answer_of
 from service.commits.answers.outcomes import conflict_answer
-from service.commits.changes.commands import SPOILT, Admission, Answer, QueuedChange
+from service.commits.changes.commands import (
+    SPOILT,
+    Admission,
+    Answer,
+    QueuedChange,
+    Renegotiation,
+)
 from service.commits.changes.pending import (
     PendingChange,
     open_changes,
@@ -38,9 +44,13 @@ class Group:
         self.tenure = jobs[0].tenure if self.alone else None
         self._drafts = [(job, pending_changes_of(job.command, job)) for job in jobs]
 
+    def drafts(self) -> list[PendingChange]:
+        """Return all changes of the jobs that are not finished."""
+        return [draft for _, drafts in self._drafts for draft in drafts]
+
     def open(self) -> list[PendingChange]:
         """Return the changes without an answer."""
-        return [draft for _, drafts in self._drafts for draft in open_changes(drafts)]
+        return open_changes(self.drafts())
 
     def to_remember(
         self, answers: Sequence[tuple[PendingChange, Answer]], at_ms: int
@@ -61,17 +71,22 @@ class Group:
         return rows
 
     def to_remember_of(
-        self, draft: PendingChange, answer: Answer, at_ms: int
+        self, answers: Sequence[tuple[PendingChange, Answer]], at_ms: int
     ) -> list[IdempotentAnswer]:
-        """Return the row of a change's job where all its other changes have their answers."""
+        """Return the row of the job of some changes where all its others have their answers."""
+        known = {id(draft) for draft, _ in answers}
         for job, drafts in self._drafts:
-            if job is draft.job and not [one for one in open_changes(drafts) if one is not draft]:
-                return self.to_remember([(draft, answer)], at_ms)
+            if job is answers[0][0].job and known.issuperset(map(id, open_changes(drafts))):
+                return self.to_remember(answers, at_ms)
         return []
+
+    def jobs(self) -> list[QueuedChange]:
+        """Return the jobs that are not finished."""
+        return [job for job, _ in self._drafts]
 
     def jobs_with_keys(self) -> list[QueuedChange]:
         """Return the jobs whose answer another process may have given by now."""
-        return [job for job, _ in self._drafts if job.key is not None]
+        return [job for job in self.jobs() if job.key is not None]
 
     def finish_jobs(self) -> None:
         """Hand each job that has all its answers to the client that waits for it."""
@@ -84,6 +99,15 @@ class Group:
                 job.answers = tuple(answers)
                 job.finished.set()
         self._drafts = waiting
+
+    def part(self, job: QueuedChange) -> Group:
+        """Take a job out, for another lane to carry out; what planning refused of it is open."""
+        other = Group([])
+        other.alone, other.atomic, other.tenure = self.alone, self.atomic, self.tenure
+        other._drafts = [(one, drafts) for one, drafts in self._drafts if one is job]
+        self.forget(job)
+        _reopen(other.drafts())
+        return other
 
     def forget(self, job: QueuedChange) -> None:
         """Drop a job that is finished otherwise."""
@@ -103,3 +127,11 @@ def spoil(drafts: Sequence[PendingChange]) -> bool:
         for draft in open_changes(drafts):
             draft.answer = SPOILT
     return refused
+
+
+def _reopen(drafts: Sequence[PendingChange]) -> None:
+    """Forget answers that say no and stand in no record: of a change, and of all or nothing."""
+    for draft in drafts:
+        atomic = isinstance(draft.command, Admission) and draft.command.atomic
+        if atomic or isinstance(draft.command, Renegotiation):
+            draft.answer = None

@@ -15,7 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from planner.agent import Limits
 from planner.offers.search import OfferSearch
@@ -57,7 +57,12 @@ from service.commits.changes.pending import (
     record_changes,
 )
 from service.commits.churn import CommitChurn, churn_of
-from service.commits.displacer import Displacer, PendingDisplacements, pending_displacements
+from service.commits.displacement_cases import (
+    PendingDisplacements,
+    SearchLane,
+    pending_displacements,
+)
+from service.commits.displacer import Displacer
 from service.commits.group import Group, spoil
 from service.commits.oracle_check import first_violation
 from service.commits.screening.placing import place, refuse_for_machines, screen_changes
@@ -93,6 +98,8 @@ class GroupCommit:
     ----------
     rounds
         How often a change that no longer fits is placed again before it is answered ``conflict``.
+    displacements
+        The lane that searches whom refused changes may displace; None: this thread does.
 
     Attributes
     ----------
@@ -108,6 +115,7 @@ class GroupCommit:
         telemetry: Telemetry,
         *,
         rounds: int = _ROUNDS,
+        displacements: SearchLane | None = None,
     ) -> None:
         self._rounds = rounds
         self._config = config
@@ -115,6 +123,7 @@ class GroupCommit:
         self._clock = clock
         self._telemetry = telemetry
         self._displacer = Displacer(replica, clock, self._note_commit)
+        self._displacements = displacements
         self.attempts = 0
 
     def run(
@@ -142,14 +151,26 @@ class GroupCommit:
             self.move_to_now()
             group = Group(fresh)
             self._try_cluster(group)
-            for attempt in range(self._rounds):
-                if group.open():
-                    self._round(group, turn, last=attempt == self._rounds - 1, in_turn=in_turn)
-                    turn.close()
-                    in_turn = False
-                    group.finish_jobs()
+            self._carry_out(group, turn, in_turn=in_turn)
         self._replica.keep_snapshot_if_due(self._clock.now_ms())
         self._telemetry.busy.inc(time.perf_counter() - began)
+
+    def go_on(self, group: Group) -> None:
+        """Carry out what another lane began with; each job is finished when this returns."""
+        for job in group.jobs_with_keys():
+            if self._answer_again(job):
+                group.forget(job)
+        self.move_to_now()
+        with ExitStack() as turn:
+            self._carry_out(group, turn, in_turn=False)
+
+    def _carry_out(self, group: Group, turn: ExitStack, *, in_turn: bool) -> None:
+        for attempt in range(self._rounds):
+            if group.open():
+                self._round(group, turn, last=attempt == self._rounds - 1, in_turn=in_turn)
+                turn.close()
+                in_turn = False
+                group.finish_jobs()
 
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
         """Return what `command` would be answered now; nothing is changed. Any thread may ask."""
@@ -159,8 +180,9 @@ class GroupCommit:
             screened = screen_changes(drafts, plan)
             version = plan.version
         place(screened, self.limits_of)
-        if not (atomic and spoil(drafts)):
-            self._rehearse(drafts, version, atomic=atomic)
+        if atomic:
+            spoil(drafts)
+        self._rehearse(drafts, version, atomic=atomic)
         return tuple(draft.answer or conflict_answer(draft) for draft in drafts)
 
     def _rehearse(self, drafts: Sequence[PendingChange], version: int, *, atomic: bool) -> None:
@@ -168,12 +190,13 @@ class GroupCommit:
         while True:
             with self._replica.locked() as plan:
                 pending, prepared = self._prepare(drafts, plan, version, atomic=atomic)
-                displacements = pending_displacements(pending, plan)
+                displacements = pending_displacements(drafts, plan)
                 twin = plan.copy() if displacements else None
                 search = search_for(pending, prepared, plan, self._config.offer_s, dry_run=True)
                 answers = admitted_answers(prepared, pending, plan)
             if twin is not None:
-                self._displacer.rehearse(displacements, twin)
+                with nullcontext() if self._displacements is None else self._displacements.turn():
+                    self._displacer.rehearse(displacements, twin)
             elif search is None:
                 break
             else:
@@ -250,14 +273,14 @@ class GroupCommit:
         """
         drafts = group.open()
         for draft in drafts:
-            draft.change = draft.conflict = draft.sought_on = None
+            draft.change = draft.conflict = draft.refusal = draft.search_version = None
         with self._replica.newest() as plan:
             screened = screen_changes(drafts, plan)
             based_on = plan.version
         place(screened, self.limits_of)
         del screened  # a view that lives on would make the next commit copy the profile
-        if group.atomic and spoil(drafts):
-            return
+        if group.atomic:
+            spoil(drafts)
         self._append(group, turn, based_on, last=last, in_turn=in_turn)
         hopeless = [
             d
@@ -283,13 +306,21 @@ class GroupCommit:
                 return
             if isinstance(search, PendingDisplacements):
                 turn.close()
-                self._displacer.run(group, search)
+                self._displace(group, search)
             if isinstance(search, OfferSearch):
                 turn.close()
                 add_offers(group.open(), search)
             for job in group.jobs_with_keys():
                 if self._answer_again(job):
                     group.forget(job)
+
+    def _displace(self, group: Group, cases: PendingDisplacements) -> None:
+        """Answer what displaces others, or let its jobs go on where nobody waits for the search."""
+        if self._displacements is None:
+            self._displacer.run(group, cases)
+            return
+        for job in cases.jobs():
+            self._displacements.put(group.part(job))
 
     def _append_once(
         self,
@@ -312,7 +343,7 @@ class GroupCommit:
             pending, prepared = self._prepare(
                 group.open(), plan, based_on, atomic=group.atomic, at_ms=at_ms
             )
-            displacements = pending_displacements(pending, plan)
+            displacements = pending_displacements(group.drafts(), plan)
             if displacements:
                 return displacements
             search = search_for(pending, prepared, plan, self._config.offer_s)

@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from planner.adaptation.adapter import adapt, needs_adaptation
+from planner.adaptation.adapter import adapt, lacks_machines, needs_adaptation
 from planner.adaptation.migration import is_of_before, lay_plan
 from planner.adaptation.result import Adaptation, join_adaptations
 from planner.agent import Limits
@@ -30,6 +30,9 @@ logger = logging.getLogger("agenda.service")
 #: How far a repair is improved: rounds, so that a dry run and the change after it agree; and time,
 #: so that nobody who asks for something else waits longer than that.
 EFFORT: Final = Limits(work=40, time_s=4.0)
+
+#: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
+_BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
 #: How long an answer is sought again because the Plan has moved on meanwhile.
 _LONGEST_S: Final = 30.0
@@ -74,7 +77,8 @@ class PlanAdapter:
             if plan.version == self._seen or not needs_adaptation(plan):
                 self._seen = plan.version
                 return
-        found = self.run()
+            effort = EFFORT if lacks_machines(plan) else _BRIEF_EFFORT
+        found = self.run(effort)
         if found is None:
             logger.warning("the Plan moved on for %g s while it was adapted", _LONGEST_S)
             return
@@ -112,7 +116,7 @@ class PlanAdapter:
             job.answers = (replace(found, summary={**summary, "short": found.summary["short"]}),)
         job.finished.set()
 
-    def run(self) -> AdaptationAnswer | None:
+    def run(self, effort: Limits = EFFORT) -> AdaptationAnswer | None:
         """Return what was done about the machines that the Plan has now; None where not in time."""
         until = time.monotonic() + _LONGEST_S
         while time.monotonic() < until:
@@ -121,7 +125,7 @@ class PlanAdapter:
                 if not needs_adaptation(plan):
                     return AdaptationAnswer(Adaptation(based_on=version).to_json(), version)
                 twin = plan.copy()
-            found = adapt(twin, EFFORT)
+            found = adapt(twin, effort)
             del twin
             if not found.changes:
                 return AdaptationAnswer(found.to_json(), version)

@@ -68,7 +68,7 @@ class GroupRunner:
         try:
             self._hand_on(group, join)
         except Exception as failure:
-            left = [job for job in group if not job.finished.is_set()]
+            left = [job for job in group if not (job.goes_on or job.finished.is_set())]
             # A database that is away is away for each of them: they would wait for it in turn.
             own = self._committer.attempts == attempts and not isinstance(failure, UNAVAILABLE)
             if len(left) > 1 and own:

@@ -1,8 +1,9 @@
-"""Planner: every change of the Plan goes through it, by the planner thread or the solver lane.
+"""Planner: every change of the Plan goes through it, by the planner thread or by a lane.
 
 Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
 snapshot without the lock, and commits them together (`service.commits.group_commit`). Solvers have
-a lane of their own (`service.planning.solver_lane`), so no change waits for them.
+a lane of their own (`service.planning.solver_lane`), and so has the search of whom a change
+displaces (`service.planning.displacement_lane`), so no change waits for them.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ from service.metrics import Telemetry
 from service.planning.admission_log import log_admissions
 from service.planning.archivist import Archivist
 from service.planning.change_queue import ChangeQueue
+from service.planning.displacement_lane import DisplacementLane
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
 from service.planning.shared_counts import SharedCounts
 from service.planning.solver_lane import SolverLane
 from service.planning.waiting_limit import WaitingLimit
+from service.planning.waiting_places import WaitingPlaces
 from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
@@ -83,11 +86,15 @@ class Planner:
         self._waiting = WaitingLimit(config.tenant_waiting, waiting)
         self._replica = replica
         self._telemetry = telemetry
-        self._committer = GroupCommit(config, replica, clock, telemetry)
+        places = WaitingPlaces(config.threads)
+        self._displacements = DisplacementLane(config, replica, clock, telemetry, places)
+        self._committer = GroupCommit(
+            config, replica, clock, telemetry, displacements=self._displacements
+        )
         self._queue = ChangeQueue(config.group)
         self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
         self._archivist = Archivist(config, replica, clock)
-        self.solvers = SolverLane(config, replica, clock, telemetry)
+        self.solvers = SolverLane(config, replica, clock, telemetry, places)
 
     def bring_up_to_date(self) -> None:
         """Advance the Plan to the clock's step, and take up the cluster given at this start."""
@@ -97,6 +104,7 @@ class Planner:
     def serve(self) -> None:
         """Carry out changes until the planner is closed; the planner thread's whole life."""
         self.solvers.start()
+        self._displacements.start()
         while (group := self._queue.next_group(_NAP_S)) is not None:
             if group:
                 self._runner.run(group)
@@ -116,6 +124,7 @@ class Planner:
         """Take no more changes; `serve` returns when those that wait are carried out."""
         self._queue.close()
         self.solvers.close()
+        self._displacements.close()
 
     def recall(self, key: Key) -> Response | None:
         """Return what was answered under a key before, or that another request used it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from planner.agent import Limits
@@ -20,6 +20,7 @@ from service.config import ServiceConfig
 from service.metrics import Telemetry
 from service.planning.change_queue import ChangeQueue
 from service.planning.group_runner import GroupRunner
+from service.planning.waiting_places import WaitingPlaces
 from service.problems import problem
 from service.replication.replica import Replica
 
@@ -37,21 +38,25 @@ class SolverLane:
 
     Parameters
     ----------
-    config
-        Settings; half of the process's threads may wait for the lane.
+    places
+        What bounds the calls that wait here.
     """
 
     def __init__(
-        self, config: ServiceConfig, replica: Replica, clock: Clock, telemetry: Telemetry
+        self,
+        config: ServiceConfig,
+        replica: Replica,
+        clock: Clock,
+        telemetry: Telemetry,
+        places: WaitingPlaces,
     ) -> None:
-        self._most = max(1, config.threads // 2)
         self._timeout_s = config.plan_timeout_s
         self._stopping = threading.Event()
         self._committer = GroupCommit(config, replica, clock, telemetry, rounds=_ROUNDS)
         self._queue = ChangeQueue(config.group)
         # Nobody joins a group that is being placed: it does not hold the turn to append meanwhile.
         self._runner = GroupRunner(replica, clock, self._committer, None)
-        self._places = threading.BoundedSemaphore(self._most)
+        self._places = places
         self._solving = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="agenda-solver", daemon=True)
 
@@ -66,22 +71,9 @@ class SolverLane:
         if self._thread.ident is not None:
             self._thread.join()
 
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one of the places for calls that wait for a solver.
-
-        Raises
-        ------
-        ApiProblemError
-            ``too_many`` where all are taken.
-        """
-        if not self._places.acquire(blocking=False):
-            detail = f"{self._most} calls wait for a solver of this process, the most that may wait"
-            raise problem("too_many", detail, headers=_RETRY)
-        try:
-            yield
-        finally:
-            self._places.release()
+    def place(self) -> AbstractContextManager[None]:
+        """Hold one of the places for calls that wait for a solver, as `WaitingPlaces.holding`."""
+        return self._places.holding()
 
     @contextmanager
     def deciding(self, agent: str) -> Iterator[Limits]:

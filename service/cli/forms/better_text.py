@@ -1,4 +1,8 @@
-"""How much better a plan could be, in the words that every command uses."""
+"""How much better a plan could be, in the words that every command uses.
+
+The pages for browsers write the same words (`service/web/static/improve/better.js`); a test holds
+both against each other.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,16 @@ from typing import Any
 
 def better_text(value: float, bound: float) -> str:
     """Return what is held, and how much better a plan could be at most."""
+    return f"value {max(0.0, value):,.6g}; {better_clause(value, bound)}"
+
+
+def better_clause(value: float, bound: float) -> str:
+    """Return how much better a plan could be at most."""
     if bound <= value:
-        return f"value {value:,.6g}; nothing better exists"
+        return "nothing better exists"
     if value <= 0:
-        return f"value 0; at most {bound:,.6g} could be held"
-    return f"value {value:,.6g}; at most {percent_text(bound / value - 1)} better exists"
+        return f"at most {bound:,.6g} could be held"
+    return f"at most {_percent(bound / value - 1)} better exists"
 
 
 def plan_bound_text(told: Mapping[str, Any] | None) -> str:
@@ -22,7 +31,6 @@ def plan_bound_text(told: Mapping[str, Any] | None) -> str:
     return f"the Plan: {better_text(told['value'], told['bound'])}"
 
 
-def percent_text(part: float) -> str:
+def _percent(part: float) -> str:
     """Return a part as per cent, rounded so that a little more than nothing is not nothing."""
-    percent = 100 * part
-    return f"{percent:.1f} %" if percent >= 0.05 else "0.1 %"
+    return f"{max(100 * part, 0.1):,.1f}".removesuffix(".0") + " %"

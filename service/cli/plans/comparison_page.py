@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from service.cli.forms.better_text import percent_text
+from service.cli.forms.better_text import better_clause
 from service.cli.plans.difference_tables import difference_rows
 from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
@@ -78,11 +78,9 @@ def _sentence(run: AgentRun, comparison: Comparison) -> str:
 
 def _better(figures: Metrics, *, is_proven: bool) -> str:
     """Return how much better a plan could be."""
-    if is_proven or figures.bound is None or figures.bound <= figures.value:
-        return "Nothing better exists"
-    if figures.value <= 0:
-        return f"At most {figures.bound:,.6g} could be held"
-    return f"At most {percent_text(figures.bound / figures.value - 1)} better exists"
+    bound = figures.value if is_proven or figures.bound is None else figures.bound
+    clause = better_clause(figures.value, bound)
+    return clause[0].upper() + clause[1:]
 
 
 def _duration(ms: float) -> str:

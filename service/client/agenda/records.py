@@ -84,7 +84,8 @@ class Reservation:
     priority
         On the scale that all requests of a server share; larger goes first.
     displaced
-        In the answer to `submit`: what became of those that it displaced, ``[{id, fate, reason}]``.
+        In the answer to `submit` and `update`: what became of those that it displaced,
+        ``[{id, fate, reason}]``.
     """
 
     id: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.adaptation.result import Affected
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Conflict, Prepared
 from planner.plan.records.commit_records import Reconfigured, RecordedChange
@@ -40,13 +39,8 @@ def _answer_before_commit(
     draft: PendingChange, change: RecordedChange, plan: Plan, version: int, at_ms: int
 ) -> Answer | None:
     match change:
-        case Admitted():
-            return admitted_answer(draft, change, plan, (version, at_ms))
-        case Updated():
-            changed = _reservation_after(
-                change, plan, HistoryEntry(at_ms, version, change.cause, change.reason)
-            )
-            return ReservationAnswer(changed, plan.grid, version, _times(draft, change, plan))
+        case Admitted() | Updated():
+            return granted_answer(draft, change, plan, version, at_ms)
         case Refused(refusal=refusal):
             assert draft.ask is not None
             return refused_problem(
@@ -58,28 +52,24 @@ def _answer_before_commit(
             return None
 
 
-def admitted_answer(
-    draft: PendingChange,
-    change: Admitted,
-    plan: Plan,
-    made: tuple[int, int],
-    displaced: tuple[Affected, ...] = (),
+def granted_answer(
+    draft: PendingChange, change: Admitted | Updated, plan: Plan, version: int, at_ms: int
 ) -> ReservationAnswer:
-    """Return the answer to an admission.
+    """Return the answer to an admission, or to a change of a reservation.
 
     Parameters
     ----------
     plan
         Before it.
-    made
+    version, at_ms
         The version of the Plan that holds it, and when it was made, ms from the origin.
-    displaced
-        What becomes of the reservations that it displaces.
     """
-    version, at_ms = made
-    reservation = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
-    times = _times(draft, change, plan)
-    return ReservationAnswer(reservation, plan.grid, version, times, displaced=displaced)
+    if isinstance(change, Admitted):
+        reservation = _reservation_of(change, plan, HistoryEntry(at_ms, version, "admitted"))
+    else:
+        entry = HistoryEntry(at_ms, version, change.cause, change.reason)
+        reservation = _reservation_after(change, plan, entry)
+    return ReservationAnswer(reservation, plan.grid, version, _times(draft, change, plan))
 
 
 def changed_answer(draft: PendingChange, plan: Plan, version: int) -> Answer:

@@ -44,7 +44,7 @@ def search_for(
     levels = [draft.request.promise for draft in waiting]
     search = OfferSearch.of(plan, seconds_of_search(seconds), levels)
     for draft in waiting:
-        draft.sought_on = plan.version
+        draft.search_version = plan.version
     record = prepared.record
     if dry_run or record is None:
         return search
@@ -76,7 +76,7 @@ def add_offers(drafts: Sequence[PendingChange], search: OfferSearch) -> None:
     """Put offers on the refusals that a search is for; the long part, and it holds no lock."""
     for draft in drafts:
         change, ask = draft.change, draft.ask
-        if draft.sought_on is None or ask is None or not isinstance(change, Refuse):
+        if draft.search_version is None or ask is None or not isinstance(change, Refuse):
             continue
         if change.code not in HOPELESS and not change.offers:
             agent = agent_named(ask.agent)
@@ -93,7 +93,7 @@ def name_version(drafts: Sequence[PendingChange], made: int) -> None:
         The version that the group's record makes.
     """
     for draft in drafts:
-        change, version = draft.change, draft.sought_on
+        change, version = draft.change, draft.search_version
         if version in (None, made - 1) or not isinstance(change, Refuse):
             continue
         offers = tuple({**offer, "at_version": version} for offer in change.offers)
@@ -102,7 +102,9 @@ def name_version(drafts: Sequence[PendingChange], made: int) -> None:
 
 def needs_offers(draft: PendingChange) -> bool:
     """Return whether a change is a refusal that wants offers and has not been given any."""
-    return draft.sought_on is None and isinstance(draft.change, Refuse) and _wants_offers(draft)
+    return (
+        draft.search_version is None and isinstance(draft.change, Refuse) and _wants_offers(draft)
+    )
 
 
 def _wants_offers(draft: PendingChange) -> bool:

@@ -356,6 +356,8 @@ class QueuedChange:
         The response that is stored under the key; None without one.
     failure
         Why there is no answer.
+    goes_on
+        Whether another lane has taken it over, and finishes it.
     """
 
     command: Command
@@ -366,6 +368,7 @@ class QueuedChange:
     answers: tuple[Answer, ...] = ()
     response: Response | None = None
     failure: BaseException | None = None
+    goes_on: bool = False
     finished: Completion = field(default_factory=Completion)
     actor: Actor = field(default_factory=present_actor)
 

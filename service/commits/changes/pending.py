@@ -40,9 +40,11 @@ class PendingChange:
         The answer to the client; None as long as the change is open.
     note
         Of a request that was refused before: what its history says of that.
+    refusal
+        With what planning refused it in this round; None where it did not.
     has_tried_displacement
         Whether reservations that it may displace were searched for.
-    sought_on
+    search_version
         Version of the Plan on which offers for its refusal were sought; None before.
     """
 
@@ -53,7 +55,8 @@ class PendingChange:
     conflict: Conflict | None = None
     answer: Answer | None = None
     note: str = ""
-    sought_on: int | None = None
+    refusal: Code | None = None
+    search_version: int | None = None
     has_tried_displacement: bool = False
 
     @property

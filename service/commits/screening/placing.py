@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
+from planner.displacement.candidates import FOR_ROOM
 from planner.offers.search import quick
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import rule_refusal, screen
@@ -209,25 +210,30 @@ def _take_result(one: ScreenResult, result: PlacementResult, agent: str, planner
 def refuse_for_machines(drafts: Sequence[PendingChange], prepared: Prepared) -> bool:
     """Refuse those that the pool has room for, and machines or an agent's limit have not.
 
-    Returns whether there are any. Another round would not help: machines were searched on the
-    newest Plan, and the agent asked again; a limit leaves an agent no more wherever it looks.
+    So are changes of which nothing may move and that find no room. Returns whether there are any.
+    Another round would not help: machines were searched on the newest Plan, and the agent asked
+    again; a limit leaves an agent no more wherever it looks.
     """
     found = False
     for draft, outcome in zip(drafts, prepared.outcomes, strict=True):
-        if isinstance(outcome, Conflict) and _is_final(outcome) and draft.ask is not None:
+        if isinstance(outcome, Conflict) and _is_final(draft, outcome) and draft.ask is not None:
             _refuse(draft, PlacementResult(outcome.code, outcome.detail, binding=outcome.binding))
             found = True
     return found
 
 
-def _is_final(conflict: Conflict) -> bool:
-    return conflict.lacks_machines or conflict.code == Code.AGENT_LIMIT
+def _is_final(draft: PendingChange, conflict: Conflict) -> bool:
+    if conflict.lacks_machines or conflict.code == Code.AGENT_LIMIT:
+        return True
+    change = draft.change
+    return isinstance(change, Update) and change.planner is None and conflict.code in FOR_ROOM
 
 
 def _refuse(draft: PendingChange, result: PlacementResult) -> None:
     """A refused request is kept in the Plan; a refused renegotiation leaves all as it was."""
     assert result.code is not None
     assert draft.ask is not None
+    draft.refusal = result.code
     plain = result.code in (Code.DUPLICATE_ID, Code.MALFORMED)
     if plain or isinstance(draft.command, Renegotiation | HoldPlacing):
         field = "promise" if result.binding and result.binding.kind == "promise" else ""

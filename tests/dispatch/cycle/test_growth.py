@@ -141,6 +141,20 @@ def test_one_whose_components_end_by_themselves_grows_no_more() -> None:
     assert world.held("a") == [1, 4]
 
 
+def test_more_may_end_by_themselves_than_were_asked_for() -> None:
+    """Each leaves one less, down to none; the dispatcher goes on, and others get the room."""
+    world = _world()
+    world.submit(an_application("a", 1, 2, grow=3))
+    world.tick(0)
+    for index in range(5):
+        world.backend.end(("a", "w", index), 1000 * (index + 1))
+        world.tick(index + 1)
+        assert world.held("a") == [1, 4 - index]
+    world.submit(an_application("b", 9, 0))
+    world.tick(6)
+    assert (world.held("a"), world.held("b")) == ([1, 0], [9])
+
+
 def test_after_a_restart_of_the_dispatcher_it_stands_as_before() -> None:
     """What a new leader finds above what was asked for it keeps where that is idle."""
     world = _world()

@@ -88,6 +88,37 @@ def test_a_gang_ends_with_the_last_of_its_components(lab: Lab) -> None:
     assert sorted(lab.lines()) == ["0", "1", "2"]
 
 
+def test_growth_makes_way_as_processes_do_and_ends_with_its_work(lab: Lab) -> None:
+    """Workers above what was asked for stop for another application, and may all end by themselves.
+
+    The dispatcher goes on when more of them have ended than were asked for.
+    """
+    lab.execute("lab-0", "lab-1")
+    core = {"name": "core", "count": 1, "core": True, "resources": {"cpu": 1}}
+    go = lab.folder / "go"
+    wait = f"while [ ! -e {go} ]; do sleep 0.1; done"
+    worker = {"name": "worker", "count": 1, "core": False, "grow": 3, "resources": {"cpu": 1}}
+    parts = [{**core, "command": f"{wait}; sleep 2"}, {**worker, "command": wait}]
+    document = {"application": {"name": "grower", "components": parts}}
+    id_ = str(lab.call("POST", "/v1/applications", document)["id"])
+
+    def workers() -> tuple[int, int] | None:
+        found = lab.call("GET", f"/v1/applications/{id_}")["components"]
+        return (found[1]["grown"], found[1]["running"]) if found else None
+
+    awaited(lambda: workers() == (2, 3))
+    rival = lab.submit(wait, component={"count": 2})
+    awaited(lambda: lab.state(rival) == "running")
+    assert workers() == (0, 1)
+    assert [one["state"] for one in lab.runs(id_)].count("stopped") == 2
+    lab.call("DELETE", f"/v1/applications/{rival}")
+    awaited(lambda: workers() == (2, 3))
+    go.touch()
+    awaited(lambda: lab.state(id_) == "completed")
+    last = lab.submit("true")
+    awaited(lambda: lab.state(last) == "completed")
+
+
 def test_nothing_runs_where_no_executor_is(lab: Lab) -> None:
     """A machine takes work when its executor has come, and not before."""
     id_ = lab.submit("true")

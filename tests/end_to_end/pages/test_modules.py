@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+from service.cli.forms.better_text import better_text
 from service.web.assets import packaged_assets
 from tests.end_to_end.pages.browser import on_modules, visiting
 from tests.end_to_end.pages.site import Site
@@ -107,6 +108,18 @@ def test_how_much_better_a_plan_could_be_is_one_sentence(ask: Ask) -> None:
         "value 0; at most 50 could be held",
         "no bound is found for 3,020 requests",
     ]
+
+
+def test_the_command_line_says_the_same_of_how_much_better_a_plan_could_be(ask: Ask) -> None:
+    """Page and terminal have one sentence, whatever value and bound are."""
+    figures = [
+        (1000, 1000), (1000, 1001), (1000, 1000.4), (1000, 1303), (12_345, 70_000),
+        (0, 50), (87_898, 87_899), (3, 30_000),
+    ]  # fmt: skip
+    code = """given.map(([value, bound]) => m.betterWords({ value, bound,
+      better: value > 0 ? bound / value - 1 : null, held: 1, waiting: 1 }))"""
+    pages = ask("improve/better.js", code, figures)
+    assert pages == [better_text(float(value), float(bound)) for value, bound in figures]
 
 
 def test_rdl_is_laid_out_without_a_change(ask: Ask) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
-from planner.displacement.displacement import Displacement, DisplacementAsk, displace
+from planner.displacement.displacement import Displacement, displace
+from planner.displacement.wanted_place import DisplacementAsk
 from planner.plan.plan import Plan
 from planner.request import Request
 from tests.builders import a_cluster
@@ -23,14 +24,19 @@ def gang(height: int, length: int, start: int, end: int) -> str:
     return f"window(atom(<1 cpu>, {height}, {height}, {length}, {height * length}), {start}, {end})"
 
 
-def found_for(plan: Plan, request: Request) -> Displacement | None:
-    """Return what a request displaces, without committing it."""
-    return displace(plan.copy(), DisplacementAsk(request, agent_named("gree")))
+def found_for(plan: Plan, *requests: Request) -> Displacement | None:
+    """Return what requests displace together, without committing it; known ids are changes."""
+    agent = agent_named("gree")
+    asks = [
+        DisplacementAsk(one, agent, renegotiates=plan.reservation(one.id) is not None)
+        for one in requests
+    ]
+    return displace(plan.copy(), asks)
 
 
-def displace_now(plan: Plan, request: Request) -> Displacement | None:
-    """Commit what a request displaces; None where nothing is."""
-    found = found_for(plan, request)
+def displace_now(plan: Plan, *requests: Request) -> Displacement | None:
+    """Commit what requests displace together; None where nothing is."""
+    found = found_for(plan, *requests)
     if found is not None:
         prepared = plan.prepare(found.changes, found.based_on, joint=True)
         assert prepared.record is not None, prepared.outcomes

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from planner.displacement.displacement import Displacement, DisplacementAsk, displace
+from planner.displacement.displacement import Displacement, displace
+from planner.displacement.wanted_place import DisplacementAsk
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel
 from planner.validation.validate import validate
@@ -168,14 +169,16 @@ def test_a_plan_that_moves_on_meanwhile_is_searched_again(
     displacing.reserve("second", STIFF.replace("10, 10, 30m, 5h", "6, 6, 30m, 3h"), weight=9)
     searched: list[str] = []
 
-    def search(twin: Plan, ask: DisplacementAsk, stop: Callable[[], bool]) -> Displacement | None:
-        found = displace(twin, ask, stop)
+    def search(
+        twin: Plan, asks: Sequence[DisplacementAsk], stop: Callable[[], bool]
+    ) -> Displacement | None:
+        found = displace(twin, asks, stop)
         if not searched:
             with displacing.runtime._replica.newest() as plan:
                 prepared = plan.prepare([Cancel("first")], plan.version)
             assert prepared.record is not None
             assert displacing.runtime._replica.commit(prepared.record, displacing.clock.now_ms())
-        searched.append(ask.request.id)
+        searched.append(asks[0].request.id)
         return found
 
     monkeypatch.setattr("service.commits.displacer.displace", search)
@@ -198,9 +201,12 @@ def test_the_command_line_says_who_was_displaced(
     submit = ["submit", str(tmp_path / "job.rdl"), "--id"]
     first = CliRunner().invoke(main, [*submit, "first"])
     assert first.exit_code == 0, first.output
-    for more in (["--dry-run"], []):
+    for more, told in (
+        (["--dry-run"], "would displace first: it would be degraded"),
+        ([], "displaced first: it is degraded"),
+    ):
         said = CliRunner().invoke(main, [*submit, "second", "--priority", "5", *more])
-        assert "displaced first: it is degraded" in said.output
+        assert told in said.output
     listed = CliRunner().invoke(main, ["list", "-o", "csv"]).output.splitlines()
     assert listed[0].split(",")[-2:] == ["priority", "code"]
     assert [line.split(",")[-2] for line in listed[1:]] == ["0", "5"]

@@ -62,7 +62,7 @@ ASK: Final[tuple[Field, ...]] = (
     number("weight", "Factor of its value.", 0, 1e9, default=1.0),
     integer(
         "priority",
-        "Larger goes first in a batch, and displaces less where a policy lets it.",
+        "Larger goes first in a batch; where a policy lets it, it displaces what has less.",
         -(10**6),
         10**6,
         default=0,

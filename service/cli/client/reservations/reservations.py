@@ -66,7 +66,8 @@ _OFFERS: Final = 3
 @click.option(
     "--priority",
     type=int,
-    help="Larger goes first in a batch; where a policy lets it, it displaces less.  [default: 0]",
+    help="Larger goes first in a batch; where a policy lets it, it displaces what has less.  "
+    "[default: 0]",
 )
 @click.option(
     "--agent",
@@ -142,7 +143,7 @@ def submit(
         told = replies[0].body
     else:
         replies, told = post_batch(server, bodies, query, key)
-    _print_replies(bodies, replies, form)
+    _print_replies(bodies, replies, form, dry_run=dry_run)
     if bound:
         click.echo(plan_bound_text(told.get("plan_bound")), err=True)
     codes = [_code_of(reply) for reply in replies]
@@ -246,7 +247,11 @@ def _code_of(reply: ServerReply) -> int:
 
 
 def _print_replies(
-    bodies: Sequence[Mapping[str, Any]], replies: Sequence[ServerReply], form: str
+    bodies: Sequence[Mapping[str, Any]],
+    replies: Sequence[ServerReply],
+    form: str,
+    *,
+    dry_run: bool = False,
 ) -> None:
     if form == JSON:
         values = [reply.body for reply in replies]
@@ -255,7 +260,7 @@ def _print_replies(
     kept = [reply.body for reply in replies if reply.ok]
     if kept:
         print_reservations(kept)
-        for line in (line for entry in kept for line in displaced_lines(entry)):
+        for line in (line for entry in kept for line in displaced_lines(entry, dry_run=dry_run)):
             click.echo(line)
     for number, (body, reply) in enumerate(zip(bodies, replies, strict=True), start=1):
         if not reply.ok:

@@ -85,10 +85,11 @@ def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def displaced_lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return what became of the reservations that a request displaced, one line each."""
+def displaced_lines(entry: Mapping[str, Any], *, dry_run: bool) -> list[str]:
+    """Return what becomes of the reservations that a request displaces, one line each."""
+    begin, end = ("would displace", "would be") if dry_run else ("displaced", "is")
     return [
-        f"displaced {one['id'] or 'a reservation of another tenant'}: it is {one['fate']}"
+        f"{begin} {one['id'] or 'a reservation of another tenant'}: it {end} {one['fate']}"
         for one in entry.get("displaced", ())
     ]
 

@@ -8,7 +8,12 @@ import click
 
 from agenda.errors import REFUSAL_CODES
 from service.cli.client.reservations.reservations import PATH, bodies_in
-from service.cli.client.reservations.tables import offers_in, print_reservations, why_not
+from service.cli.client.reservations.tables import (
+    displaced_lines,
+    offers_in,
+    print_reservations,
+    why_not,
+)
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
@@ -29,7 +34,7 @@ from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 @click.option(
     "--weight", type=finite, metavar="NUMBER", help="Factor of what the request is worth."
 )
-@click.option("--priority", type=int, help="Within a batch, larger priorities are placed first.")
+@click.option("--priority", type=int, help="Where a policy lets it, it displaces what has less.")
 @click.option("--agent", help="Agent that places the request.  [default: the server's]")
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @format_option(TABLE, JSON)
@@ -60,6 +65,8 @@ def update(
         print_json(reply.body)
     elif reply.ok:
         print_reservations([reply.body])
+        for line in displaced_lines(reply.body, dry_run=dry_run):
+            click.echo(line)
     return DONE if reply.ok else _tell_refusal(id_, body, reply, form)
 
 

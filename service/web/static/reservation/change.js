@@ -1,4 +1,5 @@
 // What an owner may do with a reservation: renegotiate, close, give up. Nothing changes unasked.
+import { displacedWords } from "../ask/displaced.js";
 import { call } from "../core/api.js";
 import { make } from "../core/dom.js";
 import { confirmed } from "../core/dialog.js";
@@ -62,7 +63,7 @@ function renegotiate(view) {
     const body = await send(dry);
     if (!body) return;
     const { times } = view.shell;
-    const text = `${dry ? "It would hold" : "It holds"} ${times.span(body.begin, body.finish)}.`;
+    const text = `${dry ? "It would hold" : "It holds"} ${times.span(body.begin, body.finish)}.${displacedWords(body, dry)}`;
     answer.textContent = text;
     if (!dry) {
       dialog.close();

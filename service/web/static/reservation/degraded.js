@@ -1,4 +1,5 @@
 // A degraded reservation: what would be accepted in its place, to renegotiate by a press.
+import { displacedWords } from "../ask/displaced.js";
 import { call } from "../core/api.js";
 import { make } from "../core/dom.js";
 import { attempt, say } from "../core/say.js";
@@ -40,7 +41,7 @@ export class DegradedOffers {
       body: { rdl: offer.expression, agent: view.body.agent }, match: String(view.body.revision),
     })).body);
     if (!done) return;
-    const text = `${dry ? "It would hold" : "It holds"} ${view.shell.times.span(done.begin, done.finish)}.`;
+    const text = `${dry ? "It would hold" : "It holds"} ${view.shell.times.span(done.begin, done.finish)}.${displacedWords(done, dry)}`;
     const place = button?.closest(".card")?.querySelector(".preview");
     if (place) place.textContent = text;
     say(dry ? text : `${offerWords(offer, view.shell.times).title}: taken. ${text}`);
