@@ -168,21 +168,33 @@ class SlurmBackend:
 
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
         """See `Backend.apply`."""
+        if self.is_silent:  # each call would wait for its time limit
+            return tuple(NotDone(delta, "Slurm does not answer", unheard=True) for delta in deltas)
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
-        found = dict(self._stop(stops, at_ms))
+        missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
-        found |= self._start(starts, at_ms)
+        missed += self._start(starts, at_ms)
         if deltas:
             self._lookout.hurry()
-        return tuple(NotDone(delta, found[delta]) for delta in deltas if delta in found)
+        found = {one.delta: one for one in missed}
+        return tuple(found[delta] for delta in deltas if delta in found)
 
-    def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[tuple[Delta, str]]:
+    @property
+    def is_silent(self) -> bool:
+        """Whether Slurm did not answer when it was asked last."""
+        return self._lookout.is_silent
+
+    def note_silence(self, error: SlurmAwayError) -> None:
+        """Note that Slurm has not answered; until it does it is asked for looks alone."""
+        self._lookout.note_silence(error)
+
+    def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[NotDone]:
         """Cancel the jobs of components; yield what cannot be stopped, and why."""
         going: list[tuple[Delta, _Placed]] = []
         for delta in deltas:
             one = self._there.get(_key(delta))
             if one is None or one.machine != delta.machine:
-                yield delta, f"it is not on {delta.machine}"
+                yield NotDone(delta, f"it is not on {delta.machine}")
             else:
                 going.append((delta, one))
         open_jobs = [one.job for _, one in going if not one.exited]
@@ -190,7 +202,8 @@ class SlurmBackend:
             if open_jobs:
                 self._slurm.commands.cancel(open_jobs)
         except SlurmAwayError as error:
-            yield from ((delta, str(error)) for delta, _ in going)
+            self.note_silence(error)
+            yield from (NotDone(delta, str(error), unheard=True) for delta, _ in going)
             return
         except SlurmError as error:  # it is tried again until they are gone
             logger.warning("jobs are not cancelled yet: %s", error)
@@ -199,18 +212,18 @@ class SlurmBackend:
             self._leaving.update([] if one.exited else [one.job])
             self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
 
-    def _start(self, deltas: Iterable[Delta], at_ms: int) -> dict[Delta, str]:
+    def _start(self, deltas: Iterable[Delta], at_ms: int) -> list[NotDone]:
         """Submit the jobs of components; return what cannot be started, and why.
 
         A job that Slurm took though it did not answer is cancelled later.
         """
-        refused: dict[Delta, str] = {}
+        refused: list[NotDone] = []
         asked: dict[Key, tuple[Delta, JobRequest, bool]] = {}
         for delta in deltas:
             why = self._why_not(delta, asked)
             order = self._order(delta) if not why else None
             if order is None or not order.command:
-                refused[delta] = why or "the component has no command to run"
+                refused.append(NotDone(delta, why or "the component has no command to run"))
                 continue
             key, node = _key(delta), self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)
@@ -218,9 +231,13 @@ class SlurmBackend:
             asked[key] = delta, request, order.core
         wanted = list(asked.values())
         answers = submit_all(self._slurm.commands, [request for _, request, _ in wanted])
+        away = [one for one in answers if isinstance(one, SlurmAwayError)]
+        if away:
+            self.note_silence(away[0])
         for (delta, _, core), answer in zip(wanted, answers, strict=True):
             if isinstance(answer, SlurmError):
-                refused[delta] = str(answer)
+                unheard = isinstance(answer, SlurmAwayError)
+                refused.append(NotDone(delta, str(answer), unheard=unheard))
             else:
                 placed = _Placed(delta.machine, at_ms, answer, self._steady_s(), core)
                 self._there[_key(delta)] = placed
