@@ -22,7 +22,7 @@ from dispatch.backends.slurm.component_jobs import (
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_of
-from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
+from dispatch.backends.slurm.control.records import NodeRights, SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
@@ -37,6 +37,13 @@ OrderOf = Callable[[Delta], ComponentOrder]
 
 #: Under which reservations of Slurm a component may run: (node, reservation, at_ms).
 RightsOn = Callable[[str, str | None, int], NodeRights]
+
+#: Slurm starts a job by a message to slurmd. One that begins anew so soon after it, in s, may not
+#: have read it: Slurm says for minutes that the job runs.
+_LAUNCH_S: Final = 10
+
+#: For how long a node may clean up after a job, s, before the accounting is asked how that ended.
+_CLEAN_S: Final = 2.0
 
 #: How far back the accounting is asked what has ended while nobody looked.
 _HISTORY: Final = "now-2days"
@@ -117,6 +124,8 @@ class SlurmBackend:
         self._there: dict[Key, _Placed] = {}
         #: Jobs that were cancelled, by number, and are not known to be gone.
         self._leaving: set[int] = set()
+        #: When it was first seen, or last asked for, of each job whose node cleans up after it.
+        self._cleaning_s: dict[int, float] = {}
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
         self._found = self._left_behind()
@@ -321,7 +330,9 @@ class SlurmBackend:
         if job is None:
             self._end(key, one, EventKind.LOST, at_ms, f"Slurm knows no job {one.job} any more")
             return
-        why = self._why_not_good(one, job)
+        if job.is_ending:
+            job = self._ended_well(one) or job
+        why = self._why_not_good(one, job, look)
         if why:
             self._leaving.add(one.job)
             self._end(key, one, EventKind.LOST, at_ms, why)
@@ -333,7 +344,19 @@ class SlurmBackend:
         if not job.is_open:
             self._end(key, one, *_kind_at(job, at_ms))
 
-    def _why_not_good(self, one: _Placed, job: SlurmJob) -> str:
+    def _ended_well(self, one: _Placed) -> SlurmJob | None:
+        """Return what the accounting has of a job that is being cleaned up, if it has ended well.
+
+        A node that is silent does not finish that, and its work would be done again.
+        """
+        now_s = self._steady_s()
+        if now_s - self._cleaning_s.setdefault(one.job, now_s) < _CLEAN_S:
+            return None
+        self._cleaning_s[one.job] = now_s
+        job = self._remembered(one)
+        return job if job is not None and job.state == "COMPLETED" else None
+
+    def _why_not_good(self, one: _Placed, job: SlurmJob, look: Look) -> str:
         """Return what an administrator or Slurm has done to a job that makes it another."""
         if not job.is_open or job.is_ending:
             return ""
@@ -342,6 +365,8 @@ class SlurmBackend:
             return f"it was put back into Slurm's queue (job {job.id})"
         if job.is_up and job.nodes != (node,):
             return f"it was moved to {','.join(job.nodes)} in Slurm (job {job.id})"
+        if job.is_up and _is_unheard_of(job, look.nodes.get(job.nodes[0])):
+            return f"the slurmd of {job.nodes[0]} began anew while it started job {job.id}"
         if not job.is_up and one.machine in self._taken:
             return f"other people's jobs run on {one.machine} (job {job.id})"
         waited_s = self._steady_s() - one.asked_s
@@ -370,6 +395,7 @@ class SlurmBackend:
         """Cancel jobs that no component has: what was cancelled before, and what nobody knows."""
         there = {one.job for one in self._there.values()}
         self._leaving = {id_ for id_ in self._leaving if _is_open(look, id_)}
+        self._cleaning_s = {id_: at for id_, at in self._cleaning_s.items() if id_ in there}
         stray = {
             job.id for job in look.jobs.values()
             if job.is_open and job.id not in there
@@ -428,6 +454,11 @@ def _key(delta: Delta) -> Key:
 def _kind_at(job: SlurmJob, at_ms: int) -> tuple[EventKind, int, str]:
     kind, detail = end_of(job)
     return kind, at_ms, detail
+
+
+def _is_unheard_of(job: SlurmJob, node: SlurmNode | None) -> bool:
+    """Return whether a job's slurmd may not know of it."""
+    return node is not None and job.started_s < node.begun_s <= job.started_s + _LAUNCH_S
 
 
 def _is_open(look: Look, id_: int) -> bool:

@@ -250,7 +250,9 @@ def judged(
         f"{story.refused} refused; told of them {dict(told)}",
         flush=True,
     )
-    return faults_of(story, records, states)
+    faults = faults_of(story, records, states)
+    print("\n".join(faults), flush=True)
+    return faults
 
 
 @pytest.mark.slurm
