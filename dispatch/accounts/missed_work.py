@@ -87,19 +87,21 @@ class MissedWork:
                 self.note_ended(name, execution.application.atom)
                 self._spans.pop(execution.id, None)
             elif execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
-                self._note_run(execution.id, execution.started_ms, now_ms)
+                self._note_run(execution, execution.started_ms, now_ms)
 
     def note_ended(self, reservation: str, atom: str | None) -> None:
         """Note that an execution of a reservation, or of an atom of it, is over."""
         self._ended.setdefault(reservation, set()).add(atom)
 
-    def _note_run(self, id_: str, placed_ms: int, now_ms: int) -> None:
+    def _note_run(self, execution: Execution, placed_ms: int, now_ms: int) -> None:
         """Note that an execution runs; one that ran before the first tick began with its place."""
-        known = self._spans.setdefault(id_, [])
+        known = self._spans.setdefault(execution.id, [])
         if known and known[-1].placed_ms == placed_ms:
             known[-1] = known[-1]._replace(until_ms=now_ms)
         else:
-            start_ms = now_ms if placed_ms >= self._since_ms else placed_ms
+            start_ms = placed_ms
+            if placed_ms >= self._since_ms:
+                start_ms = min(max(_cores_up_ms(execution, now_ms), placed_ms), now_ms)
             known[:] = [*known[1 - _MOST_SPANS :], _RunSpan(placed_ms, start_ms, now_ms)]
 
     def _runs_since(self, execution: Execution) -> int | None:
@@ -187,6 +189,12 @@ class MissedWork:
             span.start_ms < stretch.start_ms + late_ms and span.until_ms > stretch.end_ms - late_ms
             for span in self._spans.get(execution.id, ())
         )
+
+
+def _cores_up_ms(execution: Execution, now_ms: int) -> int:
+    """Return when the last core of an execution that runs had started, as its backend told."""
+    cores = [held for part in execution.parts if part.component.core for held in part.held]
+    return max((now_ms if one.up_ms is None else one.up_ms for one in cores), default=now_ms)
 
 
 def _draws_on(execution: Execution, path: str) -> bool:

@@ -287,7 +287,9 @@ class Tenure:
             self._releaser.release(change, self.number)
 
     def _plan_missed(self, now_ms: int) -> None:
-        """Let the Plan owe again what passed without its work."""
+        """Let the Plan owe again what passed without its work, where it is known what runs."""
+        if self._slurm is not None and self._slurm.backend.is_silent:
+            return
         with self._replica.newest() as plan:
             due = self._missed.due(plan, self._loop.table, now_ms)
             due += self._missed_jobs.due(plan, self._job_waits(), now_ms)

@@ -22,9 +22,10 @@ from dispatch.backends.slurm.component_jobs import (
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_of
-from dispatch.backends.slurm.control.records import NodeRights, SlurmJob, SlurmNode
+from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
+from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
@@ -37,10 +38,6 @@ OrderOf = Callable[[Delta], ComponentOrder]
 
 #: Under which reservations of Slurm a component may run: (node, reservation, at_ms).
 RightsOn = Callable[[str, str | None, int], NodeRights]
-
-#: Slurm starts a job by a message to slurmd. One that begins anew so soon after it, in s, may not
-#: have read it: Slurm says for minutes that the job runs.
-_LAUNCH_S: Final = 10
 
 #: For how long a node may clean up after a job, s, before the accounting is asked how that ended.
 _CLEAN_S: Final = 2.0
@@ -126,6 +123,8 @@ class SlurmBackend:
         self._leaving: set[int] = set()
         #: When it was first seen, or last asked for, of each job whose node cleans up after it.
         self._cleaning_s: dict[int, float] = {}
+        self._vanished = VanishedJobs(slurm.commands, steady_s)
+        self._gone: set[int] = set()
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
         self._found = self._left_behind()
@@ -274,6 +273,7 @@ class SlurmBackend:
         if look is not None:
             self.newest = look
             self._note_nodes(look, until_ms)
+            self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):
                 self._note_component(key, look, until_ms)
             self._sweep(look)
@@ -332,7 +332,7 @@ class SlurmBackend:
             return
         if job.is_ending:
             job = self._ended_well(one) or job
-        why = self._why_not_good(one, job, look)
+        why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
             self._end(key, one, EventKind.LOST, at_ms, why)
@@ -356,17 +356,17 @@ class SlurmBackend:
         job = self._remembered(one)
         return job if job is not None and job.state == "COMPLETED" else None
 
-    def _why_not_good(self, one: _Placed, job: SlurmJob, look: Look) -> str:
+    def _why_not_good(self, one: _Placed, job: SlurmJob) -> str:
         """Return what an administrator or Slurm has done to a job that makes it another."""
         if not job.is_open or job.is_ending:
             return ""
+        if job.id in self._gone:
+            return f"nothing of job {job.id} is left on {','.join(job.nodes)}, which began anew"
         node = self._settings.machines.get(one.machine)
         if one.up and not job.is_up:
             return f"it was put back into Slurm's queue (job {job.id})"
         if job.is_up and job.nodes != (node,):
             return f"it was moved to {','.join(job.nodes)} in Slurm (job {job.id})"
-        if job.is_up and _is_unheard_of(job, look.nodes.get(job.nodes[0])):
-            return f"the slurmd of {job.nodes[0]} began anew while it started job {job.id}"
         if not job.is_up and one.machine in self._taken:
             return f"other people's jobs run on {one.machine} (job {job.id})"
         waited_s = self._steady_s() - one.asked_s
@@ -454,11 +454,6 @@ def _key(delta: Delta) -> Key:
 def _kind_at(job: SlurmJob, at_ms: int) -> tuple[EventKind, int, str]:
     kind, detail = end_of(job)
     return kind, at_ms, detail
-
-
-def _is_unheard_of(job: SlurmJob, node: SlurmNode | None) -> bool:
-    """Return whether a job's slurmd may not know of it."""
-    return node is not None and job.started_s < node.begun_s <= job.started_s + _LAUNCH_S
 
 
 def _is_open(look: Look, id_: int) -> bool:

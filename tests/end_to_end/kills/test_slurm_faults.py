@@ -37,6 +37,8 @@ SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 WINDOW_S = int(os.environ.get("AGENDA_SOAK_WINDOW", "120"))
 LEASE_S = int(os.environ.get("AGENDA_SOAK_LEASE", "40"))
 AGENT = os.environ.get("AGENDA_SOAK_AGENT", "gree-l")
+#: What was decided so soon after the last of a gang had ended, s, did not know of it yet.
+LOOK_S = 2
 PAUSE_S = float(os.environ.get("AGENDA_SOAK_PAUSE", "25"))
 
 
@@ -165,12 +167,21 @@ def faults_of(
             by_name[run.name].append(run)
     #: A gang that loses one begins anew, with those that had ended.
     anew = {run.name.split("/")[1] for run in records if run.state != "COMPLETED"}
+    good_ends: dict[str, list[int]] = defaultdict(list)
+    for run in records:
+        if run.state == "COMPLETED":
+            good_ends[run.name.split("/")[1]].append(run.ends_s)
     for name, runs in by_name.items():
         runs.sort(key=lambda run: (run.started_s, run.id))
         for before, after in pairwise(runs):
             if not before.ends_s or after.started_s < before.ends_s:
                 faults.append(f"{name} ran twice at once: jobs {before.id} and {after.id}")
-            if before.state == "COMPLETED" and name.split("/")[1] not in anew:
+            whole_s = max(
+                (end for end in good_ends[name.split("/")[1]] if end <= after.submitted_s),
+                default=0,
+            )
+            seen = after.submitted_s - whole_s > LOOK_S
+            if before.state == "COMPLETED" and name.split("/")[1] not in anew and seen:
                 faults.append(f"{name} ran again after it had completed: job {after.id}")
     by_id = reservations_of(records)
     for id_, verdict in verdicts_of(story, records).items():

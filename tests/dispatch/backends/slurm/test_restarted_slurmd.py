@@ -1,7 +1,8 @@
-"""A slurmd that begins anew: what it may not have started, and what it has not cleaned up after."""
+"""A slurmd that began anew: what has vanished with it, and what it has not cleaned up after."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ import pytest
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.commands import JobRequest
+from dispatch.backends.slurm.control.errors import SlurmAwayError
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
@@ -33,7 +35,8 @@ class _Slurm:
         self.node = SlurmNode("n1", 4, 2000, "IDLE", (), "", ("agenda", "scavenge"))
         self.job: SlurmJob | None = None
         self.accounted: list[SlurmJob] = []
-        self.asked = 0
+        self.steps: set[int] | None = set()
+        self.asked: list[str] = []
         self.cancelled: list[int] = []
 
     def submit(self, job: JobRequest) -> int:
@@ -46,8 +49,14 @@ class _Slurm:
         self.cancelled += ids
 
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
-        self.asked += 1
+        self.asked.append("sacct")
         return self.accounted
+
+    def jobs_with_processes(self, ids: Iterable[int]) -> set[int]:
+        self.asked.append("sstat")
+        if self.steps is None:
+            raise SlurmAwayError("sstat did not answer in 2 s")
+        return self.steps
 
     def look(self) -> Look:
         return Look({} if self.job is None else {1: self.job}, {"n1": self.node})
@@ -57,7 +66,8 @@ def _started() -> tuple[_Slurm, SlurmBackend]:
     slurm = _Slurm()
     backend = SlurmBackend(cast("Any", slurm), lambda _: _ORDER, steady_s=lambda: slurm.now_s)
     assert backend.apply([_START], 100_000) == ()
-    slurm.asked = 0
+    assert _kinds(backend, 101) == [EventKind.STARTED]
+    slurm.asked.clear()
     return slurm, backend
 
 
@@ -65,32 +75,71 @@ def _kinds(backend: SlurmBackend, at_s: int) -> list[EventKind]:
     return [event.kind for event in backend.events(at_s * 1000)]
 
 
-@pytest.mark.parametrize(
-    ("begun_s", "is_lost"),
-    [(0, False), (99, False), (100, False), (101, True), (110, True), (111, False)],
-)
-def test_what_a_new_slurmd_may_not_have_read_of_begins_anew(begun_s: int, is_lost: bool) -> None:
-    """Slurm says that it runs; long before, it was started, and the slurmd after it finds it."""
+def _told_in(slurm: _Slurm, backend: SlurmBackend, seconds: int) -> list[EventKind]:
+    """Return what is told while it is looked at ten times a second."""
+    told: list[EventKind] = []
+    for _ in range(seconds * 10):
+        slurm.now_s += 0.1
+        told += _kinds(backend, 110)
+    return told
+
+
+@pytest.mark.parametrize("begun_s", [0, 99, 100])
+def test_a_slurmd_that_was_there_before_a_job_is_not_asked(begun_s: int) -> None:
+    """Slurm's word is enough; so it is where nobody says since when it runs."""
     slurm, backend = _started()
     slurm.node = replace(slurm.node, begun_s=begun_s)
-    told = _kinds(backend, 112)
-    assert told == ([EventKind.LOST] if is_lost else [EventKind.STARTED])
-    assert slurm.cancelled == ([1] if is_lost else [])
+    assert _told_in(slurm, backend, 10) == []
+    assert slurm.asked == []
+
+
+def test_a_job_of_which_nothing_is_left_begins_anew() -> None:
+    """Its slurmd began after it and has nothing of it, when asked and two seconds later."""
+    slurm, backend = _started()
+    slurm.node = replace(slurm.node, begun_s=103)
+    assert _told_in(slurm, backend, 1) == []
+    assert _told_in(slurm, backend, 2) == [EventKind.LOST]
+    assert slurm.cancelled[:1] == [1]
+
+
+def test_a_job_that_outlived_its_slurmd_is_asked_for_once() -> None:
+    """And once more where that begins anew again."""
+    slurm, backend = _started()
+    slurm.steps = {1}
+    for begun_s in (103, 107):
+        slurm.node = replace(slurm.node, begun_s=begun_s)
+        assert _told_in(slurm, backend, 10) == []
+    assert slurm.asked == ["sstat", "sstat"]
+
+
+def test_where_nobody_says_what_is_left_nothing_is_lost() -> None:
+    """It is asked again every two seconds."""
+    slurm, backend = _started()
+    slurm.steps = None
+    slurm.node = replace(slurm.node, begun_s=103)
+    assert _told_in(slurm, backend, 10) == []
+    assert 4 <= len(slurm.asked) <= 6
+
+
+def test_a_job_that_ends_between_two_questions_has_ended() -> None:
+    """It was missing in the first; the look says why."""
+    slurm, backend = _started()
+    slurm.node = replace(slurm.node, begun_s=103)
+    assert _told_in(slurm, backend, 1) == []
+    assert slurm.job is not None
+    slurm.job = replace(slurm.job, state="COMPLETED")
+    assert _told_in(slurm, backend, 5) == [EventKind.EXITED]
 
 
 def test_work_that_ended_well_is_done_though_its_node_is_not_cleaned_up() -> None:
     """The accounting says how it ended; it is asked after two seconds."""
     slurm, backend = _started()
-    assert _kinds(backend, 101) == [EventKind.STARTED]
     assert slurm.job is not None
     slurm.accounted = [replace(slurm.job, state="COMPLETED")]
     slurm.job = replace(slurm.job, state="COMPLETING")
-    assert _kinds(backend, 103) == []
-    slurm.now_s += 1.9
-    assert _kinds(backend, 104) == []
-    assert slurm.asked == 0
-    slurm.now_s += 0.2
-    assert _kinds(backend, 105) == [EventKind.EXITED]
+    assert _told_in(slurm, backend, 1) == []
+    assert slurm.asked == []
+    assert _told_in(slurm, backend, 2) == [EventKind.EXITED]
 
 
 def test_what_did_not_end_well_is_waited_for_until_its_node_is_cleaned_up() -> None:
@@ -99,7 +148,5 @@ def test_what_did_not_end_well_is_waited_for_until_its_node_is_cleaned_up() -> N
     assert slurm.job is not None
     slurm.accounted = [replace(slurm.job, state="CANCELLED")]
     slurm.job = replace(slurm.job, state="COMPLETING")
-    for _ in range(61):
-        assert EventKind.EXITED not in _kinds(backend, 101)
-        slurm.now_s += 0.1
-    assert slurm.asked == 2
+    assert _told_in(slurm, backend, 7) == []
+    assert slurm.asked == ["sacct"] * 3
