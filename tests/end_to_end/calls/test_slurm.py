@@ -70,7 +70,7 @@ def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(
 
 
 def test_components_grow_into_idle_nodes_and_make_way_for_a_promise(lab: SlurmLab) -> None:
-    """One elastic becomes four; a gang of four nodes has its window; then it is four again."""
+    """One elastic becomes four; a gang of four nodes is done in time; then it is four again."""
     lab.submit(
         "wide", part("c", 1, "sleep 300"), {**part("e", 1, "sleep 300", core=False), "grow": 3}
     )
@@ -78,12 +78,14 @@ def test_components_grow_into_idle_nodes_and_make_way_for_a_promise(lab: SlurmLa
     (elastic,) = (one for one in lab.application("wide")["components"] if one["name"] == "e")
     assert (elastic["wanted"], elastic["grown"]) == (1, 3)
 
+    asked_s = time.time()
     lab.reserve("narrow", "window(atom(<4 cpu>, 4, 4, 6, 24), +4, +30)")
     lab.submit("squeeze", part("w", 4, "sleep 2"), reservation="narrow")
     until(lambda: lab.application("squeeze")["state"] == "completed")
     done = [job for job in lab.jobs("squeeze") if job.state == "COMPLETED"]
-    assert (len(done), {job.partition for job in done}) == (4, {"agenda"})
-    first = min(job.started_s for job in done)
+    assert len(done) == 4
+    assert all(job.ends_s <= asked_s + 30 for job in done)
+    first = min(job.started_s for job in done)  # early, where room is idle by then
     kept = [job for job in lab.jobs("wide") if job.started_s < first and job.ends_s > first + 1]
     assert len(kept) <= 2  # of six nodes
 
