@@ -72,12 +72,20 @@ class DispatchLoop:
                 self.starts.observe(component, delay_ms)
 
     def _pause(self, not_done: Iterable[NotDone], now_ms: int) -> None:
-        """Leave components alone for a while that could not be started."""
+        """Leave components alone for a while that could not be started, however many of a group.
+
+        Those that nobody was there to start are not: the next tick asks again.
+        """
+        paused: set[tuple[str, str]] = set()
         for one in not_done:
             execution = self.table.get(one.delta.execution)
             if execution is None or one.delta.op in (Op.STOP, Op.SHRINK):
                 continue
             execution.reason = one.reason
+            group = (one.delta.execution, one.delta.component)
+            if one.unheard or group in paused:
+                continue
+            paused.add(group)
             for part in execution.parts:
                 if part.component.name == one.delta.component:
                     self.table.pause(part, now_ms)

@@ -22,20 +22,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from dispatch.accounts.stretches import Cut, HeldStretch, missed_part, stretches_of, without
+from dispatch.accounts.missed_change import may_miss, missed_change
+from dispatch.accounts.stretches import HeldStretch, stretches_of
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
-from planner.explain import time_text
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Degrade
-from planner.plan.records.reservation_records import MISSED
-from planner.replanning.commitment import commitment_of
 from planner.reservations.reservation import Holding
-from planner.reservations.state import State, Transition, may
-from rdl.time_grid import TimeGrid
-from rdl.work_graph import END, LEASE
 
 #: How long a change that the Plan did not take is not asked for again.
 _PAUSE_MS: Final = 10_000
@@ -92,19 +87,21 @@ class MissedWork:
                 self.note_ended(name, execution.application.atom)
                 self._spans.pop(execution.id, None)
             elif execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
-                self._note_run(execution.id, execution.started_ms, now_ms)
+                self._note_run(execution, execution.started_ms, now_ms)
 
     def note_ended(self, reservation: str, atom: str | None) -> None:
         """Note that an execution of a reservation, or of an atom of it, is over."""
         self._ended.setdefault(reservation, set()).add(atom)
 
-    def _note_run(self, id_: str, placed_ms: int, now_ms: int) -> None:
+    def _note_run(self, execution: Execution, placed_ms: int, now_ms: int) -> None:
         """Note that an execution runs; one that ran before the first tick began with its place."""
-        known = self._spans.setdefault(id_, [])
+        known = self._spans.setdefault(execution.id, [])
         if known and known[-1].placed_ms == placed_ms:
             known[-1] = known[-1]._replace(until_ms=now_ms)
         else:
-            start_ms = now_ms if placed_ms >= self._since_ms else placed_ms
+            start_ms = placed_ms
+            if placed_ms >= self._since_ms:
+                start_ms = min(max(_cores_up_ms(execution, now_ms), placed_ms), now_ms)
             known[:] = [*known[1 - _MOST_SPANS :], _RunSpan(placed_ms, start_ms, now_ms)]
 
     def _runs_since(self, execution: Execution) -> int | None:
@@ -128,7 +125,7 @@ class MissedWork:
             if not fellows or now_ms < self._asked_ms.get(name, now_ms - _PAUSE_MS) + _PAUSE_MS:
                 continue
             number = plan.table.number_of(name)
-            if number is None or not _may_miss(plan, number):
+            if number is None or not may_miss(plan, number):
                 continue
             begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]) + 1)
             runs_ms = [self._runs_since(one) for one in fellows]
@@ -156,13 +153,7 @@ class MissedWork:
                     missed.append((stretch, until_ms))
         name = plan.table.id_of(number)
         missed = [one for one in missed if not self._has_ended(name, one[0].path)]
-        cuts = _cuts(plan, number, [stretch for stretch, _ in missed])
-        if not cuts:
-            return None
-        told = [one for one in missed if any(cut[:2] == one[0][:2] for cut in cuts)]
-        revision = int(plan.table.meta[number]["revision"])
-        reason = _reason(told, plan.grid)
-        return Degrade(name, revision, without(holding, cuts), reason, cause=MISSED)
+        return missed_change(plan, number, missed)
 
     def _has_ended(self, reservation: str, path: str) -> bool:
         """Return whether an execution that drew on an atom is over."""
@@ -200,48 +191,15 @@ class MissedWork:
         )
 
 
-def _may_miss(plan: Plan, number: int) -> bool:
-    """Return whether a reservation can be owed something: one that its owner closed cannot."""
-    meta, state = plan.table.meta[number], plan.table.state(number)
-    if int(meta["begin"]) >= plan.now or not may(state, Transition.MISS):
-        return False
-    if state is not State.COMPLETED:
-        return True
-    return all(atom.released is None for atom in plan.table.holding(number).atoms)
+def _cores_up_ms(execution: Execution, now_ms: int) -> int:
+    """Return when the last core of an execution that runs had started, as its backend told."""
+    cores = [held for part in execution.parts if part.component.core for held in part.held]
+    return max((now_ms if one.up_ms is None else one.up_ms for one in cores), default=now_ms)
 
 
 def _draws_on(execution: Execution, path: str) -> bool:
     atom = execution.application.atom
     return atom is None or names_atom(path, atom)
-
-
-def _cuts(plan: Plan, number: int, missed: Iterable[HeldStretch]) -> list[Cut]:
-    """Return what is to be taken out of a reservation of stretches that were missed."""
-    numbers: dict[str, tuple[int, int]] = {}
-    found: list[Cut] = []
-    for stretch in missed:
-        if stretch.end > plan.now and not numbers:
-            numbers = _lease_and_end(plan, number)
-        lease, window_end = numbers.get(stretch.path, (1, 0))
-        cut = missed_part(stretch, plan.now, lease, window_end)
-        if cut is not None:
-            found.append(cut)
-    return found
-
-
-def _lease_and_end(plan: Plan, number: int) -> dict[str, tuple[int, int]]:
-    """Return the lease and the end of the window of every atom, in steps; none without a plan."""
-    request = commitment_of(plan, number).request
-    if request is None:
-        return {}
-    graph = request.graph
-    return {
-        graph.paths[atom]: (
-            max(1, int(graph.vertices[atom, LEASE])),
-            int(graph.vertices[atom, END]),
-        )
-        for atom in graph.atoms.tolist()
-    }
 
 
 def _would_fit(execution: Execution, holding: Holding, stretch: HeldStretch) -> bool:
@@ -261,10 +219,3 @@ def _would_fit(execution: Execution, holding: Holding, stretch: HeldStretch) -> 
             for name, amount in atom.bundle.items():
                 there[name] = there.get(name, 0) + amount * bundles
     return bool(asked) and all(amount <= there.get(name, 0) for name, amount in asked.items())
-
-
-def _reason(missed: list[tuple[HeldStretch, int]], grid: TimeGrid) -> str:
-    """Return what its owner is told."""
-    start = time_text(min(one.start for one, _ in missed), grid)
-    end = time_text(grid.floor(max(until_ms for _, until_ms in missed)), grid)
-    return f"its work did not run from {start} to {end}, and is owed that time again"

@@ -12,10 +12,18 @@ from dispatch.executions.events import BackendEvent
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """A delta that a backend did not carry out, and why; it has changed nothing."""
+    """A delta that a backend did not carry out, and why; it has changed nothing.
+
+    Attributes
+    ----------
+    unheard
+        Whether nobody was there to carry it out: that says nothing of the component, which is
+        asked for again at the next tick.
+    """
 
     delta: Delta
     reason: str
+    unheard: bool = False
 
 
 class Backend(Protocol):

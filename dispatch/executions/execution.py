@@ -30,8 +30,8 @@ class HeldComponent:
         ``<group>-<index>``.
     since_ms
         Since when it holds the machine, in ms from the origin.
-    up
-        Whether it has started.
+    up, up_ms
+        Whether it has started; and when, where that was told since this process dispatches.
     ended
         Whether it has ended by itself; a core keeps its machine until all of its likes have.
     """
@@ -41,6 +41,7 @@ class HeldComponent:
     since_ms: int
     up: bool = False
     ended: bool = False
+    up_ms: int | None = None
 
 
 @dataclass(slots=True)

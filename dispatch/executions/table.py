@@ -172,7 +172,7 @@ class ExecutionTable:
         self, event: BackendEvent, execution: Execution, part: ComponentGroup, held: HeldComponent
     ) -> None:
         if event.kind is EventKind.STARTED:
-            held.up = True
+            held.up, held.up_ms = True, event.at_ms
             self.note(execution)
             part.failures = 0
             delay_ms = max(event.at_ms - held.since_ms, 0)

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
+from dispatch.accounts.missed_jobs import JobWait, MissedJobs
 from dispatch.accounts.missed_work import MissedWork
 from dispatch.accounts.promises import PromiseBook, shortfall
 from dispatch.accounts.slot_account import SlotAccount
@@ -130,6 +131,7 @@ class Tenure:
         self._slots = SlotAccount(_TICK_MS)
         self._credits = CreditBook()
         self._missed = MissedWork(lambda: ended_work(replica.store.applications))
+        self._missed_jobs = MissedJobs()
         dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(
             table, dispatcher, self._backend, self._start_delays, self._credits
@@ -285,12 +287,26 @@ class Tenure:
             self._releaser.release(change, self.number)
 
     def _plan_missed(self, now_ms: int) -> None:
-        """Let the Plan owe again what passed without its work."""
+        """Let the Plan owe again what passed without its work, where it is known what runs."""
+        if self._slurm is not None and self._slurm.backend.is_silent:
+            return
         with self._replica.newest() as plan:
             due = self._missed.due(plan, self._loop.table, now_ms)
+            due += self._missed_jobs.due(plan, self._job_waits(), now_ms)
         for change in due:
             logger.info("%s: %s", change.id, change.reason)
             self._releaser.miss(change, self.number)
+
+    def _job_waits(self) -> dict[str, JobWait]:
+        """Return the reservations whose people's jobs wait, and that no application names."""
+        slurm = self._slurm
+        if slurm is None:
+            return {}
+        return {
+            id_: JobWait(slurm.plan_ms(one.submitted_s), one.bound)
+            for id_, one in slurm.waiting.items()
+            if not self._loop.table.of_reservation(id_)
+        }
 
     def _write(self, cycle: Cycle) -> None:
         """Write what has changed since the last tick, and forget what is over."""

@@ -12,9 +12,11 @@ import statistics
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from bench.workloads.processor_time import measured_cpu
 from bench.workloads.slurm_server import serving_slurm
 from bench.workloads.swim_hour import CPUS
 from dispatch.backends.slurm.control.commands import JobRequest, SlurmCommands
@@ -29,6 +31,9 @@ NAME = "slurm_scale"
 COMPONENTS: Final = 1000
 RESERVATIONS: Final = 100
 SUBMISSIONS: Final = 64
+
+#: Pause between two looks of this case itself, s: they cost slurmctld as much as others.
+_LOOK_S: Final = 10
 
 #: After how long components that have not ended are left, s.
 MOST_S: Final = 200
@@ -49,6 +54,7 @@ def run(small: bool) -> dict[str, object]:
     figures: dict[str, object] = {**_looks(Path(slurm), commands)}
     figures |= _submissions(commands, daemons, 16 if small else SUBMISSIONS)
     figures |= _reservations(commands, names, 10 if small else RESERVATIONS)
+    figures["alone"] = _alone(commands, daemons, 20 if small else COMPONENTS)
     figures |= _components(Path(slurm), commands, daemons, 20 if small else COMPONENTS)
     return {"params": params, "figures": figures}
 
@@ -124,6 +130,38 @@ def _reservations(commands: SlurmCommands, names: list[str], count: int) -> dict
     }
 
 
+def _alone(commands: SlurmCommands, daemons: list[str], count: int) -> dict[str, object]:
+    """Run as many jobs of a second and one CPU as plain `sbatch` on the same nodes."""
+    jobs = [
+        JobRequest(
+            f"alone/many/{number}", "#!/bin/sh\nsleep 1\n", "scavenge",
+            daemons[number % len(daemons)], 1, 0, "", "", "/tmp", "/dev/null", "/dev/null",
+        )
+        for number in range(count)
+    ]  # fmt: skip
+    with ThreadPoolExecutor(1) as pool, measured_cpu() as cpu_s:
+        asked = pool.submit(submit_all, commands, jobs)
+        found = _until_ended(commands, count)
+        asked.cancel()
+        ids = [id_ for id_ in asked.result() if isinstance(id_, int)]
+    commands.cancel(ids)
+    while any(job.is_open for job in commands.jobs()):
+        time.sleep(1)
+    return {**found, "cpu_s": cpu_s}
+
+
+def _until_ended(commands: SlurmCommands, count: int) -> dict[str, object]:
+    """Look until the components have ended, or for long enough; return how many did."""
+    began_s = time.time()
+    most = ended = 0
+    while ended < count and time.time() - began_s < MOST_S:
+        time.sleep(_LOOK_S)
+        jobs = [job for job in commands.jobs() if "/many/" in job.name]
+        most = max(most, sum(job.is_up for job in jobs))
+        ended = sum(job.state == "COMPLETED" for job in jobs)
+    return {"ended": ended, "seconds": round(time.time() - began_s, 1), "most_at_once": most}
+
+
 def _components(
     slurm: Path, commands: SlurmCommands, daemons: list[str], count: int
 ) -> dict[str, object]:
@@ -134,20 +172,15 @@ def _components(
         whole = {"name": "many", "components": [core, {**part, "command": "sleep 1"}]}
         before, began_s = _calls(commands), time.time()
         server.call("POST", "/v1/applications", {"id": "many", "application": whole}).good()
-        most = ended = 0
-        while ended < count and time.time() - began_s < MOST_S:
-            time.sleep(2)
-            jobs = [job for job in commands.jobs() if "/many/" in job.name]
-            most = max(most, sum(job.is_up for job in jobs))
-            ended = sum(job.state == "COMPLETED" for job in jobs)
+        with measured_cpu() as cpu_s:
+            found = _until_ended(commands, count)
         taken_s = time.time() - began_s
         server.call("DELETE", "/v1/applications/many").good()
         asked = {name: found - before.get(name, 0) for name, found in _calls(commands).items()}
         most_asked = dict(sorted(asked.items(), key=lambda one: -one[1])[:6])
         return {
-            "ended": ended,
-            "seconds": round(taken_s, 1),
-            "most_at_once": most,
+            **found,
+            "cpu_s": cpu_s,
             "calls_per_s": round(sum(asked.values()) / taken_s, 1),
             "calls": most_asked,
             **_tick(server),

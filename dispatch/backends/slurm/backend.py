@@ -25,6 +25,7 @@ from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_o
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
+from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
@@ -37,6 +38,9 @@ OrderOf = Callable[[Delta], ComponentOrder]
 
 #: Under which reservations of Slurm a component may run: (node, reservation, at_ms).
 RightsOn = Callable[[str, str | None, int], NodeRights]
+
+#: For how long a node may clean up after a job, s, before the accounting is asked how that ended.
+_CLEAN_S: Final = 2.0
 
 #: How far back the accounting is asked what has ended while nobody looked.
 _HISTORY: Final = "now-2days"
@@ -117,6 +121,10 @@ class SlurmBackend:
         self._there: dict[Key, _Placed] = {}
         #: Jobs that were cancelled, by number, and are not known to be gone.
         self._leaving: set[int] = set()
+        #: When it was first seen, or last asked for, of each job whose node cleans up after it.
+        self._cleaning_s: dict[int, float] = {}
+        self._vanished = VanishedJobs(slurm.commands, steady_s)
+        self._gone: set[int] = set()
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
         self._found = self._left_behind()
@@ -168,21 +176,33 @@ class SlurmBackend:
 
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
         """See `Backend.apply`."""
+        if self.is_silent:  # each call would wait for its time limit
+            return tuple(NotDone(delta, "Slurm does not answer", unheard=True) for delta in deltas)
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
-        found = dict(self._stop(stops, at_ms))
+        missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
-        found |= self._start(starts, at_ms)
+        missed += self._start(starts, at_ms)
         if deltas:
             self._lookout.hurry()
-        return tuple(NotDone(delta, found[delta]) for delta in deltas if delta in found)
+        found = {one.delta: one for one in missed}
+        return tuple(found[delta] for delta in deltas if delta in found)
 
-    def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[tuple[Delta, str]]:
+    @property
+    def is_silent(self) -> bool:
+        """Whether Slurm did not answer when it was asked last."""
+        return self._lookout.is_silent
+
+    def note_silence(self, error: SlurmAwayError) -> None:
+        """Note that Slurm has not answered; until it does it is asked for looks alone."""
+        self._lookout.note_silence(error)
+
+    def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[NotDone]:
         """Cancel the jobs of components; yield what cannot be stopped, and why."""
         going: list[tuple[Delta, _Placed]] = []
         for delta in deltas:
             one = self._there.get(_key(delta))
             if one is None or one.machine != delta.machine:
-                yield delta, f"it is not on {delta.machine}"
+                yield NotDone(delta, f"it is not on {delta.machine}")
             else:
                 going.append((delta, one))
         open_jobs = [one.job for _, one in going if not one.exited]
@@ -190,7 +210,8 @@ class SlurmBackend:
             if open_jobs:
                 self._slurm.commands.cancel(open_jobs)
         except SlurmAwayError as error:
-            yield from ((delta, str(error)) for delta, _ in going)
+            self.note_silence(error)
+            yield from (NotDone(delta, str(error), unheard=True) for delta, _ in going)
             return
         except SlurmError as error:  # it is tried again until they are gone
             logger.warning("jobs are not cancelled yet: %s", error)
@@ -199,18 +220,18 @@ class SlurmBackend:
             self._leaving.update([] if one.exited else [one.job])
             self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
 
-    def _start(self, deltas: Iterable[Delta], at_ms: int) -> dict[Delta, str]:
+    def _start(self, deltas: Iterable[Delta], at_ms: int) -> list[NotDone]:
         """Submit the jobs of components; return what cannot be started, and why.
 
         A job that Slurm took though it did not answer is cancelled later.
         """
-        refused: dict[Delta, str] = {}
+        refused: list[NotDone] = []
         asked: dict[Key, tuple[Delta, JobRequest, bool]] = {}
         for delta in deltas:
             why = self._why_not(delta, asked)
             order = self._order(delta) if not why else None
             if order is None or not order.command:
-                refused[delta] = why or "the component has no command to run"
+                refused.append(NotDone(delta, why or "the component has no command to run"))
                 continue
             key, node = _key(delta), self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)
@@ -218,9 +239,13 @@ class SlurmBackend:
             asked[key] = delta, request, order.core
         wanted = list(asked.values())
         answers = submit_all(self._slurm.commands, [request for _, request, _ in wanted])
+        away = [one for one in answers if isinstance(one, SlurmAwayError)]
+        if away:
+            self.note_silence(away[0])
         for (delta, _, core), answer in zip(wanted, answers, strict=True):
             if isinstance(answer, SlurmError):
-                refused[delta] = str(answer)
+                unheard = isinstance(answer, SlurmAwayError)
+                refused.append(NotDone(delta, str(answer), unheard=unheard))
             else:
                 placed = _Placed(delta.machine, at_ms, answer, self._steady_s(), core)
                 self._there[_key(delta)] = placed
@@ -248,6 +273,7 @@ class SlurmBackend:
         if look is not None:
             self.newest = look
             self._note_nodes(look, until_ms)
+            self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):
                 self._note_component(key, look, until_ms)
             self._sweep(look)
@@ -304,6 +330,8 @@ class SlurmBackend:
         if job is None:
             self._end(key, one, EventKind.LOST, at_ms, f"Slurm knows no job {one.job} any more")
             return
+        if job.is_ending:
+            job = self._ended_well(one) or job
         why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
@@ -316,10 +344,24 @@ class SlurmBackend:
         if not job.is_open:
             self._end(key, one, *_kind_at(job, at_ms))
 
+    def _ended_well(self, one: _Placed) -> SlurmJob | None:
+        """Return what the accounting has of a job that is being cleaned up, if it has ended well.
+
+        A node that is silent does not finish that, and its work would be done again.
+        """
+        now_s = self._steady_s()
+        if now_s - self._cleaning_s.setdefault(one.job, now_s) < _CLEAN_S:
+            return None
+        self._cleaning_s[one.job] = now_s
+        job = self._remembered(one)
+        return job if job is not None and job.state == "COMPLETED" else None
+
     def _why_not_good(self, one: _Placed, job: SlurmJob) -> str:
         """Return what an administrator or Slurm has done to a job that makes it another."""
         if not job.is_open or job.is_ending:
             return ""
+        if job.id in self._gone:
+            return f"nothing of job {job.id} is left on {','.join(job.nodes)}, which began anew"
         node = self._settings.machines.get(one.machine)
         if one.up and not job.is_up:
             return f"it was put back into Slurm's queue (job {job.id})"
@@ -353,6 +395,7 @@ class SlurmBackend:
         """Cancel jobs that no component has: what was cancelled before, and what nobody knows."""
         there = {one.job for one in self._there.values()}
         self._leaving = {id_ for id_ in self._leaving if _is_open(look, id_)}
+        self._cleaning_s = {id_: at for id_, at in self._cleaning_s.items() if id_ in there}
         stray = {
             job.id for job in look.jobs.values()
             if job.is_open and job.id not in there

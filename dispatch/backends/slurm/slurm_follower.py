@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Final
 
 from dispatch.backends.slurm.backend import OrderOf, SlurmBackend
-from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import NodeRights
 from dispatch.backends.slurm.control.slurm import Slurm
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
-from dispatch.backends.slurm.reserved.user_jobs import UserJobs
+from dispatch.backends.slurm.reserved.user_jobs import UserJobs, WaitingJobs
 from planner.plan.plan import Plan
 
 logger = logging.getLogger("agenda.slurm")
@@ -104,6 +104,9 @@ class SlurmFollower:
         """
         now_s, at_s = self._unix_s(now_ms), self._steady_s()
         look = self.backend.newest
+        if self.backend.is_silent:  # its looks say when it answers again
+            self._kept = None
+            return []
         try:
             if self._wanted != self._kept or at_s - self._kept_s > _OTHERS_S:
                 done = self._keeper.keep(self._wanted, now_s)
@@ -114,10 +117,21 @@ class SlurmFollower:
         except SlurmError as error:
             if str(error) != self._failed:
                 logger.warning("reservations in Slurm wait: %s", error)
+            if isinstance(error, SlurmAwayError):
+                self.backend.note_silence(error)
             self._failed, self._kept = str(error), None
             return []
         self._failed = ""
         return ended
+
+    @property
+    def waiting(self) -> dict[str, WaitingJobs]:
+        """Jobs of people that wait, by the reservation; none while Slurm is silent."""
+        return {} if self.backend.is_silent else self._jobs.waiting
+
+    def plan_ms(self, unix_s: int) -> int:
+        """Return a Unix time as ms from the Plan's origin."""
+        return 1000 * unix_s - self._origin_ms
 
     def _rights_on(self, node: str, reservation: str | None, at_ms: int) -> NodeRights:
         soon_s = self._unix_s(at_ms + _SOON_MS)

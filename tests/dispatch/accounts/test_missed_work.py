@@ -9,6 +9,9 @@ import pytest
 
 from dispatch.accounts.missed_work import MissedWork
 from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.cycle.dispatcher import Dispatcher
+from dispatch.executions.events import BackendEvent
+from dispatch.loop import DispatchLoop
 from planner.plan.records.changes import Advance, Close, Degrade
 from planner.promise import PromiseLevel
 from planner.reservations.state import State
@@ -129,6 +132,28 @@ def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
     seen.judge(20)
     adapt_now(seen.world.plan)
     assert seen.world.plan.table.state(0) is State.FAILED
+
+
+class _LateNews(InMemoryBackend):
+    """Tells nothing until its news may go: an engine that did not answer for a while."""
+
+    silent = True
+
+    def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
+        """See `Backend.events`."""
+        return () if self.silent else super().events(until_ms)
+
+
+def test_work_of_which_nobody_heard_ran_from_when_it_began() -> None:
+    """It began with its slot and is heard of ten seconds later: it has missed nothing."""
+    seen = _Observation(placed=True)
+    seen.world.backend = backend = _LateNews(seen.world.pool.names)
+    seen.world.loop = DispatchLoop(seen.world.table, Dispatcher(), backend)
+    seen.join()
+    seen.at(0)
+    backend.silent = False
+    assert seen.at(10) == []
+    assert seen.at(25) == []
 
 
 def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.backends.in_memory import InMemoryBackend
+from dispatch.backends.interface import NotDone
 from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.states import ExecutionState
@@ -206,3 +209,34 @@ def test_a_backend_that_fails_half_of_a_delta_is_followed_and_asked_again() -> N
     assert (world.held("owner"), world.held("guest")) == ([4, 4], [1, 1])
     assert world.state("owner") is ExecutionState.RUNNING
     assert world.state("guest") is ExecutionState.RUNNING
+
+
+class _AwayBackend(InMemoryBackend):
+    """Refuses every start while it is told to, as one that nobody hears or one that hears."""
+
+    unheard: bool | None = None
+
+    def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
+        """See `Backend.apply`."""
+        if self.unheard is None:
+            return super().apply(deltas, at_ms)
+        return tuple(NotDone(one, "no answer", unheard=self.unheard) for one in deltas)
+
+
+@pytest.mark.parametrize(("unheard", "starts_s"), [(True, 21), (False, 31)])
+def test_who_was_not_heard_is_asked_again_at_the_next_tick(unheard: bool, starts_s: int) -> None:
+    """Refused for twenty seconds, a gang starts in the first tick after it; or after a pause.
+
+    That doubles with each refusal, however many of the gang are refused at once: 1, 3, 7, 15 s.
+    """
+    world = a_world(_TEN, _atom(8, 200, 100, 300))
+    backend = _AwayBackend(world.pool.names)
+    world.backend, backend.unheard = backend, unheard
+    world.loop = DispatchLoop(world.table, Dispatcher(), backend)
+    world.submit(an_application("gang", 4), 0)
+    for at_s in range(60):
+        backend.unheard = unheard if at_s <= 20 else None
+        world.loop.tick(world.follower.follow(at_s * 1000))
+        if world.held("gang") == [4]:
+            break
+    assert at_s == starts_s

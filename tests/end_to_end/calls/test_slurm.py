@@ -10,6 +10,8 @@ from contextlib import ExitStack
 import pytest
 from click.testing import CliRunner
 
+from dispatch.backends.slurm.control.job_names import promise_comment
+from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.main import main
 from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
 
@@ -65,6 +67,31 @@ def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(
     assert len(kept) <= 1  # the rest had been given back
 
     until(lambda: len(lab.running("fill")) >= 4)
+
+
+def test_components_grow_into_idle_nodes_and_make_way_for_a_promise(lab: SlurmLab) -> None:
+    """One elastic becomes four; a gang of four nodes is done in time; then it is four again."""
+    lab.submit(
+        "wide", part("c", 1, "sleep 300"), {**part("e", 1, "sleep 300", core=False), "grow": 3}
+    )
+    until(lambda: len(lab.running("wide", "e")) == 4)
+    (elastic,) = (one for one in lab.application("wide")["components"] if one["name"] == "e")
+    assert (elastic["wanted"], elastic["grown"]) == (1, 3)
+
+    asked_s = time.time()
+    lab.reserve("narrow", "window(atom(<4 cpu>, 4, 4, 6, 24), +4, +30)")
+    lab.submit("squeeze", part("w", 4, "sleep 2"), reservation="narrow")
+    until(lambda: lab.application("squeeze")["state"] == "completed")
+    done = [job for job in lab.jobs("squeeze") if job.state == "COMPLETED"]
+    assert len(done) == 4
+    assert all(job.ends_s <= asked_s + 30 for job in done)
+    first = min(job.started_s for job in done)  # early, where room is idle by then
+    kept = [job for job in lab.jobs("wide") if job.started_s < first and job.ends_s > first + 1]
+    assert len(kept) <= 2  # of six nodes
+
+    until(lambda: len(lab.running("wide", "e")) == 4)
+    lab.call("DELETE", "/v1/applications/wide")
+    until(lambda: not lab.running("wide"))
 
 
 def test_what_was_promised_on_a_killed_node_is_kept_on_another(lab: SlurmLab) -> None:
@@ -135,6 +162,31 @@ def test_a_script_is_reserved_and_submitted_in_one_step(lab: SlurmLab) -> None:
     report = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
     said = next(one for one in json.loads(report.stdout) if one["reservation"] == id_)
     assert (said["promise"], said["jobs"], said["promised_s"]) == ("kept", 1, 20)
+
+
+def test_a_script_whose_slot_passed_while_no_server_led_has_another(lab: SlurmLab) -> None:
+    """It waits held through its eight seconds; the server that comes back plans them again."""
+    id_ = f"late-{lab.prefix}"
+    rdl = "deadline(atom(<4 cpu>, 1, 1, 8, 8), +120)"
+    lab.call(
+        "POST", "/v1/reservations", {"id": id_, "rdl": rdl, "tenant": "root", "agent": "earliest"}
+    )
+    assert lab.server is not None
+    lab.server.kill()
+    answer = lab.slurm.commands.run(
+        "sbatch", "--parsable", "--hold", f"--comment={promise_comment(id_, 0, 8)}", "--time=1",
+        f"--job-name={lab.prefix}-late", "--nodes=1", "--output=/dev/null", "--wrap=sleep 2",
+    )  # fmt: skip
+    time.sleep(14)
+    lab.serve()
+
+    def found() -> SlurmJob:
+        return next(one for one in lab.slurm.commands.jobs() if one.id == int(answer))
+
+    until(lambda: found().state == "COMPLETED")
+    assert (found().partition, len(found().nodes)) == ("agenda", 1)
+    history = lab.call("GET", f"/v1/reservations/{id_}")["history"]
+    assert [entry["what"] for entry in history][:3] == ["admitted", "missed", "restored"]
 
 
 def test_a_script_that_is_refused_submits_nothing(lab: SlurmLab) -> None:

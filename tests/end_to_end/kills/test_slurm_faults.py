@@ -22,6 +22,7 @@ from dispatch.backends.slurm.reserved.kept_promises import (
     promise_record,
     reservations_of,
 )
+from tests.end_to_end.kills.fault_log import REACTION_S, Absence, longest_calm_s
 from tests.end_to_end.server_process import Client
 from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
 
@@ -36,6 +37,8 @@ SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 WINDOW_S = int(os.environ.get("AGENDA_SOAK_WINDOW", "120"))
 LEASE_S = int(os.environ.get("AGENDA_SOAK_LEASE", "40"))
 AGENT = os.environ.get("AGENDA_SOAK_AGENT", "gree-l")
+#: What was decided so soon after the last of a gang had ended, s, did not know of it yet.
+LOOK_S = 2
 PAUSE_S = float(os.environ.get("AGENDA_SOAK_PAUSE", "25"))
 
 
@@ -49,15 +52,21 @@ class FaultStory:
         When it began, Unix time.
     applications
         Ids of those that must complete.
-    deadlines_s
-        Unix time of the deadline of each accepted reservation.
+    windows
+        From when to when each accepted reservation could be kept, Unix time.
+    absences
+        What was away, and when.
+    told
+        Id of each reservation, its state at the end and the words of its history.
     refused, faults
         How many requests were refused, and faults by kind.
     """
 
     since_s: int
     applications: list[str] = field(default_factory=list)
-    deadlines_s: dict[str, int] = field(default_factory=dict)
+    windows: dict[str, tuple[float, int]] = field(default_factory=dict)
+    absences: list[Absence] = field(default_factory=list)
+    told: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
     refused: int = 0
     faults: Counter[str] = field(default_factory=Counter)
 
@@ -73,7 +82,7 @@ def ask(lab: SlurmLab, story: FaultStory, rng: random.Random) -> None:
     body = {"id": id_, "rdl": rdl, "tenant": "root", "agent": AGENT}
     status, _ = Client(lab.port).call("POST", "/v1/reservations", body)
     if status < 300:
-        story.deadlines_s[id_] = deadline_s
+        story.windows[id_] = time.time(), deadline_s
         lab.submit(f"g{number}", part("w", nodes, "sleep 3"), reservation=id_)
         story.applications.append(f"g{number}")
     else:
@@ -82,9 +91,9 @@ def ask(lab: SlurmLab, story: FaultStory, rng: random.Random) -> None:
     story.applications.append(f"b{number}")
 
 
-def cause(lab: SlurmLab, kind: str, rng: random.Random) -> None:
-    """Cause one fault, and put right what does not come back of itself."""
-    node = f"n{rng.randint(1, NODES)}"
+def cause(lab: SlurmLab, kind: str, rng: random.Random) -> Absence:
+    """Cause one fault, and put right what does not come back of itself; return what was away."""
+    node, since_s = f"n{rng.randint(1, NODES)}", time.time()
     match kind:
         case "node" | "blink":
             lab.slurm.kill(node)
@@ -107,6 +116,8 @@ def cause(lab: SlurmLab, kind: str, rng: random.Random) -> None:
             elastic = lab.running("fill", "e")
             lab.slurm.commands.cancel(job.id for job in elastic[:1])
     until(lambda: can_answer(lab))
+    what = node if kind in ("node", "blink", "drain") else kind
+    return Absence(what, since_s, time.time())
 
 
 def can_answer(lab: SlurmLab) -> bool:
@@ -129,7 +140,7 @@ def play(
             break
         ask(lab, story, rng)
         time.sleep(rng.uniform(0, pause_s))
-        cause(lab, kind, rng)
+        story.absences.append(cause(lab, kind, rng))
         story.faults[kind] += 1
     lab.slurm.wait_for_nodes()
     for id_ in story.applications:
@@ -156,39 +167,76 @@ def faults_of(
             by_name[run.name].append(run)
     #: A gang that loses one begins anew, with those that had ended.
     anew = {run.name.split("/")[1] for run in records if run.state != "COMPLETED"}
+    good_ends: dict[str, list[int]] = defaultdict(list)
+    for run in records:
+        if run.state == "COMPLETED":
+            good_ends[run.name.split("/")[1]].append(run.ends_s)
     for name, runs in by_name.items():
         runs.sort(key=lambda run: (run.started_s, run.id))
         for before, after in pairwise(runs):
             if not before.ends_s or after.started_s < before.ends_s:
                 faults.append(f"{name} ran twice at once: jobs {before.id} and {after.id}")
-            if before.state == "COMPLETED" and name.split("/")[1] not in anew:
+            whole_s = max(
+                (end for end in good_ends[name.split("/")[1]] if end <= after.submitted_s),
+                default=0,
+            )
+            seen = after.submitted_s - whole_s > LOOK_S
+            if before.state == "COMPLETED" and name.split("/")[1] not in anew and seen:
                 faults.append(f"{name} ran again after it had completed: job {after.id}")
+    by_id = reservations_of(records)
     for id_, verdict in verdicts_of(story, records).items():
-        if verdict == "late":
-            faults.append(f"the promise of {id_} was not kept, and nothing had hit it")
+        if verdict in ("late", "untold"):
+            faults.append(f"the promise of {id_} is {verdict}: {tale_of(story, id_, by_id)}")
     return faults
 
 
 def verdicts_of(story: FaultStory, records: Sequence[SlurmJob]) -> dict[str, str]:
-    """Return what became of each promise: kept, hit (a fault ended its run; later), or late."""
+    """Return what became of each promise, by the rule of `fault_log`.
+
+    ``kept``; ``timeless``: faults left it no time, and its owner was told; ``untold``: he was not;
+    ``late``: it had the time.
+    """
     by_id = reservations_of(records)
     found: dict[str, str] = {}
-    for id_, deadline_s in story.deadlines_s.items():
+    for id_, window in story.windows.items():
         runs = by_id.get(id_, [])
-        verdict = promise_record(id_, runs, deadline_s, 2**40).verdict if runs else Verdict.LATE
-        is_hit = any(run.started_s and run.state != "COMPLETED" for run in runs)
-        kept = verdict is Verdict.KEPT
-        found[id_] = "kept" if kept else "hit" if is_hit else "late"
+        verdict = promise_record(id_, runs, window[1], 2**40).verdict if runs else Verdict.LATE
+        if verdict is Verdict.KEPT:
+            found[id_] = "kept"
+        elif longest_calm_s(window, story.absences, runs) >= LEASE_S + REACTION_S:
+            found[id_] = "late"
+        else:
+            is_told = story.told.get(id_, ("", []))[0] in ("failed", "degraded")
+            found[id_] = "timeless" if is_told else "untold"
     return found
 
 
-def words_of(lab: SlurmLab, story: FaultStory) -> Counter[str]:
-    """Return what the histories of the promises say, and of how many of them."""
-    found: Counter[str] = Counter()
-    for id_ in story.deadlines_s:
-        history = lab.call("GET", f"/v1/reservations/{id_}")["history"]
-        found.update({entry["what"] for entry in history})
-    return found
+def tale_of(story: FaultStory, id_: str, runs: Mapping[str, Sequence[SlurmJob]]) -> str:
+    """Return what there is to say of a promise, in s from when it was made."""
+    begin_s, end_s = story.windows[id_]
+    away = [
+        f"{one.what} {one.since_s - begin_s:.0f} to {one.until_s - begin_s:.0f}"
+        for one in story.absences
+        if one.until_s > begin_s and one.since_s < end_s
+    ]
+    ran = [
+        f"job {run.id} on {','.join(run.nodes) or '-'} asked {run.submitted_s - begin_s:.0f}, ran "
+        f"{run.started_s - begin_s:.0f} to {run.ends_s - begin_s:.0f}, {run.state}"
+        for run in runs.get(id_, [])
+    ]
+    told = story.told.get(id_, ("", []))
+    return f"deadline {end_s - begin_s:.0f}; away: {away}; runs: {ran}; told: {told}"
+
+
+def note_what_was_told(lab: SlurmLab, story: FaultStory) -> None:
+    """Note what became of the promises, as their owner sees it."""
+    for id_ in story.windows:
+        shown = lab.call("GET", f"/v1/reservations/{id_}")
+        words = [
+            f"{entry['what']} at {entry['at_at']}: {entry.get('detail', '')}"
+            for entry in shown["history"]
+        ]
+        story.told[id_] = str(shown["state"]), words
 
 
 def judged(
@@ -202,7 +250,10 @@ def judged(
         story = play(lab, kinds, seed, seconds, pause_s)
         states = {id_: str(lab.application(id_)["state"]) for id_ in story.applications}
         records = records_of(lab, story)
-        told = words_of(lab, story)
+        note_what_was_told(lab, story)
+    told = Counter(
+        word for _, words in story.told.values() for word in {one.split()[0] for one in words}
+    )
     verdicts = verdicts_of(story, records)
     print(
         f"\n{sum(story.faults.values())} faults {dict(story.faults)}; {len(states)} applications, "
@@ -210,7 +261,9 @@ def judged(
         f"{story.refused} refused; told of them {dict(told)}",
         flush=True,
     )
-    return faults_of(story, records, states)
+    faults = faults_of(story, records, states)
+    print("\n".join(faults), flush=True)
+    return faults
 
 
 @pytest.mark.slurm
@@ -250,7 +303,7 @@ def run_of(name: str, state: str, started_s: int, ends_s: int) -> SlurmJob:
         ([run_of("t/g0/w/0", "COMPLETED", 10, 20)], "failed", 1),
         ([run_of("t/g0/w/0", "COMPLETED", 110, 120)], "completed", 1),
         ([run_of("t/g0/w/0", "NODE_FAIL", 90, 99), run_of("t/g0/w/0", "COMPLETED", 110, 120)],
-         "completed", 0),
+         "completed", 1),
         ([run_of("t/g0/w/0", "NODE_FAIL", 10, 30), run_of("t/g0/w/0", "COMPLETED", 20, 40)],
          "completed", 1),
         ([run_of("t/g0/w/0", "COMPLETED", 10, 20), run_of("t/g0/w/0", "COMPLETED", 30, 40)],
@@ -264,5 +317,54 @@ def test_what_is_lost_twice_or_late_is_noticed(
     runs: list[SlurmJob], state: str, count: int
 ) -> None:
     """The judge of this file can find something."""
-    story = FaultStory(0, ["g0"], {"p0": 100})
+    story = FaultStory(0, ["g0"], {"p0": (0, 100)})
     assert len(faults_of(story, runs, {"g0": state})) == count
+
+
+SERVER, NODE = Absence("server", 30, 70), Absence("n1", 2, 6)
+LOST = run_of("t/g0/w/0", "NODE_FAIL", 0, 8)
+LATE = run_of("t/g0/w/0", "COMPLETED", 110, 120)
+
+
+@pytest.mark.parametrize(
+    ("absences", "runs", "calm_s"),
+    [
+        ([], [LATE], 100),
+        ([SERVER], [LATE], 30),
+        ([SERVER, Absence("slurmctld", 20, 25)], [LATE], 30),
+        ([SERVER, Absence("slurmctld", 5, 40)], [LATE], 30),
+        ([SERVER, NODE], [LATE], 30),  # nothing ran on it
+        ([SERVER, NODE], [LOST, LATE], 30),
+        ([SERVER, Absence("n2", 2, 6)], [LOST, LATE], 30),
+        ([Absence("server", 0, 70), NODE], [LOST], 30),
+        ([Absence("server", -20, 120)], [], 0),
+    ],
+)
+def test_calm_is_what_no_fault_has_taken(
+    absences: list[Absence], runs: list[SlurmJob], calm_s: float
+) -> None:
+    """Of a window of 100 s."""
+    assert longest_calm_s((0, 100), absences, runs) == calm_s
+
+
+def test_a_run_that_a_fault_of_its_node_ended_is_no_calm() -> None:
+    """One that ended badly of itself is."""
+    run = run_of("t/g0/w/0", "NODE_FAIL", 40, 60)
+    assert longest_calm_s((0, 100), [Absence("n1", 45, 50)], [run]) == 40
+    assert longest_calm_s((0, 100), [Absence("n2", 45, 50)], [run]) == 100
+
+
+@pytest.mark.parametrize(
+    ("told", "away", "verdict"),
+    [
+        ("failed", [SERVER], "timeless"),
+        ("completed", [SERVER], "untold"),
+        ("failed", [Absence("server", 10, 20)], "late"),
+    ],
+)
+def test_a_promise_is_broken_rightly_where_no_time_was_left_and_its_owner_told(
+    told: str, away: list[Absence], verdict: str
+) -> None:
+    """Both, and nothing else."""
+    story = FaultStory(0, [], {"p0": (0, 100)}, away, {"p0": (told, [])})
+    assert verdicts_of(story, [LATE]) == {"p0": verdict}

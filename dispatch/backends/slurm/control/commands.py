@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ _AWAY: Final = (
     "in standby mode",
     "Unable to establish",
 )
+
+#: After how long a question to a slurmd is given up, s: it waits while that is away.
+_ASK_NODE_S: Final = 2.0
 
 #: Flags of the reservations that Agenda makes: see docs/decisions/0023-slurm-reservations.md.
 _FLAGS: Final = "FLEX,IGNORE_JOBS,OVERLAP"
@@ -169,6 +172,22 @@ class SlurmCommands:
     def accounted_runs(self, since: str) -> list[SlurmJob]:
         """Return everybody's jobs since a time; a requeued one is there once for each run."""
         return self._accounted("--allusers", "--duplicates", f"--starttime={since}")
+
+    def jobs_with_processes(self, ids: Iterable[int]) -> set[int]:
+        """Return those of some jobs whose batch script has processes, by the word of slurmd.
+
+        Raises
+        ------
+        SlurmError
+            If it is not known: a slurmd does not answer.
+        """
+        steps = ",".join(f"{id_}.batch" for id_ in ids)
+        quick = replace(self, timeout_s=min(self.timeout_s, _ASK_NODE_S))
+        text = quick.run(
+            "sstat", "--noheader", "--parsable2", f"--jobs={steps}", "--format=JobID,Pids"
+        )
+        rows = (line.partition("|")[::2] for line in text.splitlines())
+        return {int(step.partition(".")[0]) for step, pids in rows if pids}
 
     def _accounted(self, *which: str) -> list[SlurmJob]:
         columns = (

@@ -102,7 +102,13 @@ class SlurmJob:
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """One node; `memory` is in MiB, `flags` are what Slurm adds to its state."""
+    """One node; `memory` is in MiB, `flags` are what Slurm adds to its state.
+
+    Attributes
+    ----------
+    begun_s
+        Since when its slurmd runs, Unix time; 0 where nobody says it.
+    """
 
     name: str
     cpus: int
@@ -113,6 +119,7 @@ class SlurmNode:
     partitions: tuple[str, ...]
     features: tuple[str, ...] = ()
     gres: tuple[tuple[str, int], ...] = ()
+    begun_s: int = 0
 
     @property
     def is_up(self) -> bool:
@@ -188,6 +195,7 @@ def node_of(entry: Mapping[str, Any]) -> SlurmNode:
         partitions=tuple(entry.get("partitions") or ()),
         features=_words(entry.get("features")),
         gres=_gres(entry.get("gres") or ""),
+        begun_s=number(entry.get("slurmd_start_time")),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -16,8 +17,11 @@ from dispatch.backends.slurm.control.settings import SlurmSettings
 
 logger = logging.getLogger("agenda.slurm")
 
-#: A look that took so long is followed by a pause of so many times that.
+#: Looks that take so long are followed by a pause of so many times that.
 _PAUSE_FACTOR: Final = 5
+
+#: Of how many looks the quickest counts: one that was slow of itself lets nobody wait.
+_LOOKS: Final = 3
 
 #: The longest pause between two looks, seconds.
 _LONGEST_S: Final = 10.0
@@ -56,8 +60,10 @@ class Slurm:
 class Lookout:
     """Looks at a Slurm, and not more often than it bears.
 
-    A look that fails or is slow lets the next one wait: five times as long as it took, 10 s at
-    most.
+    Slow looks let the next one wait: five times as long as the quickest of the last three took,
+    10 s at most. While Slurm does not answer the pauses double, from twice the least up to 10 s,
+    however long a look tried: so what comes back is seen after half the time that it was away, or
+    10 s.
 
     Parameters
     ----------
@@ -72,6 +78,12 @@ class Lookout:
         self._steady_s = steady_s
         self._next_s = 0.0
         self._failures = 0
+        self._took_s: deque[float] = deque(maxlen=_LOOKS)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether Slurm did not answer when it was asked last."""
+        return self._failures > 0
 
     def look(self) -> Look | None:
         """Return what there is, or None where it is too early, or Slurm does not answer."""
@@ -81,26 +93,35 @@ class Lookout:
         try:
             found = self._slurm.look()
         except SlurmError as error:
-            self._failures += 1
-            if self._failures == 1:
-                logger.warning("Slurm does not answer; what runs goes on: %s", error)
-            self._wait(began_s, self._slurm.settings.poll_s * 2 ** min(self._failures, 10))
+            self.note_silence(error)
             return None
         if self._failures:
             logger.warning("Slurm answers again")
         self._failures = 0
-        self._wait(began_s, self._slurm.settings.poll_s)
+        self._took_s.append(self._steady_s() - began_s)
+        self._pause(max(self._slurm.settings.poll_s, _PAUSE_FACTOR * min(self._took_s)))
         return found
 
-    def hurry(self) -> None:
-        """Look at the next call: something was changed."""
-        if not self._failures:
-            self._next_s = 0.0
+    def note_silence(self, error: SlurmError) -> None:
+        """Count something that Slurm did not answer as a look that failed."""
+        self._failures += 1
+        if self._failures == 1:
+            logger.warning("Slurm does not answer; what runs goes on: %s", error)
+        self._pause(self._slurm.settings.poll_s * 2 ** min(self._failures, 10))
 
-    def _wait(self, began_s: float, least_s: float) -> None:
-        now_s = self._steady_s()
-        pause_s = min(max(least_s, _PAUSE_FACTOR * (now_s - began_s)), _LONGEST_S)
-        self._next_s = now_s + pause_s
+    def hurry(self) -> None:
+        """Look at the next call: something was changed.
+
+        Where a look takes longer than the pause between two, after as long as it takes.
+        """
+        if self._failures:
+            return
+        took_s = min(self._took_s, default=0.0)
+        slow_s = took_s if took_s > self._slurm.settings.poll_s else 0.0
+        self._next_s = min(self._next_s, self._steady_s() + slow_s)
+
+    def _pause(self, pause_s: float) -> None:
+        self._next_s = self._steady_s() + min(pause_s, _LONGEST_S)
 
 
 def open_slurm(settings: SlurmSettings) -> Slurm:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
@@ -20,8 +22,27 @@ from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeepe
 
 logger = logging.getLogger("agenda.slurm")
 
+#: A reservation that began so long ago, s, has begun without a job that is still held.
+_LATE_S: Final = 5
+
 #: What a job was bound to last.
 _Binding = tuple[str, tuple[str, ...], int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJobs:
+    """The jobs for a reservation, where all that Slurm knows of them wait.
+
+    Attributes
+    ----------
+    submitted_s
+        Unix time at which the last of them came.
+    bound
+        Whether each has been bound to what stands in Slurm.
+    """
+
+    submitted_s: int
+    bound: bool
 
 
 class UserJobs:
@@ -31,6 +52,11 @@ class UserJobs:
     ----------
     settings, commands, keeper
         Of the Slurm.
+
+    Attributes
+    ----------
+    waiting
+        By the reservation's id, as of the last call of :meth:`follow`.
     """
 
     def __init__(
@@ -42,6 +68,8 @@ class UserJobs:
         self._bound: dict[int, _Binding] = {}
         self._said: set[int] = set()
         self._closed: set[str] = set()
+        self._late: set[int] = set()
+        self.waiting: dict[str, WaitingJobs] = {}
 
     def follow(
         self,
@@ -72,10 +100,12 @@ class UserJobs:
         going: set[str] = set()
         done: dict[str, None] = {}
         waiting: set[int] = set()
+        by_id: dict[str, list[SlurmJob]] = {}
         for job in jobs:
             id_ = self._reservation_of(job)
             if id_ is None or not self._is_owner(job, id_, tenants):
                 continue
+            by_id.setdefault(id_, []).append(job)
             if job.is_open:
                 going.add(id_)
             elif job.state == "COMPLETED" and words_of(job).get("close") == "yes":
@@ -87,8 +117,18 @@ class UserJobs:
                 else:
                     self._bind(job, id_, now_s)
         self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
+        self.waiting = self._waiting(by_id)
         found = [id_ for id_ in done if id_ not in going and id_ not in self._closed]
         self._closed.update(found)
+        return found
+
+    def _waiting(self, by_id: Mapping[str, Iterable[SlurmJob]]) -> dict[str, WaitingJobs]:
+        found: dict[str, WaitingJobs] = {}
+        for id_, some in by_id.items():
+            jobs = list(some)
+            if all(job.state == "PENDING" for job in jobs):
+                bound = all(job.id in self._bound or not job.is_held for job in jobs)
+                found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), bound)
         return found
 
     def named(self, jobs: Iterable[SlurmJob]) -> set[str]:
@@ -113,6 +153,17 @@ class UserJobs:
             )
         return tenant == job.user
 
+    def _is_just_late(self, job: SlurmJob, one: SlurmReservation, now_s: int) -> bool:
+        """Return whether a held job is seen for the first time after its slot began.
+
+        It is bound at the next call: by then what it missed is planned anew, or stays as it is.
+        """
+        begun = max(one.start_s, job.submitted_s) + _LATE_S <= now_s
+        if not (job.is_held and begun) or job.id in self._late:
+            return False
+        self._late.add(job.id)
+        return True
+
     def _let_run(self, job: SlurmJob) -> None:
         """Let a job whose promise names no machine run, ahead of all best effort."""
         if not job.is_held:
@@ -136,7 +187,7 @@ class UserJobs:
             return
         best = max(there, key=lambda one: (len(one.nodes), -one.start_s))
         binding = (best.name, best.nodes, best.start_s, best.end_s)
-        if self._bound.get(job.id) == binding:
+        if self._bound.get(job.id) == binding or self._is_just_late(job, best, now_s):
             return
         try:
             self._keeper.admit(best, job.user)

@@ -55,6 +55,38 @@ def test_a_slow_look_is_followed_by_a_longer_pause() -> None:
     assert 9 <= slurm.looks_in(60) <= 10
 
 
+def test_haste_is_no_reason_to_look_all_the_time() -> None:
+    """Where a look takes two seconds and all is changed all the time: half of it is spent so."""
+    slurm = SlowSlurm()
+    slurm.takes_s = 2.0
+    before = slurm.looks
+    while slurm.now_s < 60:
+        slurm.lookout.look()
+        slurm.lookout.hurry()
+        slurm.now_s += 0.1
+    assert 14 <= slurm.looks - before <= 16
+
+
+def test_one_slow_look_lets_nobody_wait() -> None:
+    """Two seconds after a restart, between quick ones: the next is as soon as ever."""
+    slurm = SlowSlurm()
+    slurm.looks_in(5)
+    slurm.takes_s = 2.0
+    assert slurm.looks_in(2) == 1
+    slurm.takes_s = 0.0
+    assert slurm.looks_in(5) >= 4
+
+
+def test_what_comes_back_is_seen_soon_however_long_looks_tried() -> None:
+    """Six seconds without an answer are followed by a pause of two, not of ten."""
+    slurm = SlowSlurm()
+    slurm.looks_in(3)
+    slurm.is_away, slurm.takes_s = True, 6.0
+    assert slurm.looks_in(6) == 1
+    slurm.is_away, slurm.takes_s = False, 0.0
+    assert slurm.looks_in(3) == 1
+
+
 def test_one_that_does_not_answer_is_asked_more_rarely() -> None:
     """Pauses of 2, 4, 8, and then 10 s; once it answers, the usual ones."""
     slurm = SlowSlurm()

@@ -1,0 +1,52 @@
+"""Processor time by program, of the whole machine, while something goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: Programs that are told apart; all others, and what ended meanwhile, are ``rest``.
+_TOLD = frozenset({"slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadbd"})
+
+
+@contextmanager
+def measured_cpu() -> Iterator[dict[str, float]]:
+    """Yield what holds, once the block is over, the seconds of processor time by program.
+
+    ``server`` are Python's processes; ``commands`` is what children of theirs had that have ended;
+    ``rest`` is everything else, and ``idle`` what nobody had.
+    """
+    found: dict[str, float] = {}
+    before = _now()
+    try:
+        yield found
+    finally:
+        after = _now()
+        spent = {name: (after[name] - before[name]) / os.sysconf("SC_CLK_TCK") for name in after}
+        whole = spent.pop("whole")
+        spent["rest"] = whole - sum(spent.values()) + spent["idle"]
+        found.update({name: round(one, 1) for name, one in sorted(spent.items())})
+
+
+def _now() -> Counter[str]:
+    found: Counter[str] = Counter(whole=0, idle=0, commands=0, server=0)
+    numbers = [int(one) for one in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    found["idle"] = numbers[3] + numbers[4]
+    found["whole"] = sum(numbers[:8]) - found["idle"]
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        with contextlib.suppress(OSError):
+            head, _, tail = (folder / "stat").read_text().rpartition(")")
+            name, fields = head.partition("(")[2], tail.split()
+            own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+            if name in _TOLD:
+                found[name] += own
+            elif name.startswith("python"):
+                found["server"] += own
+                found["commands"] += children
+    return found

@@ -1,0 +1,82 @@
+"""VanishedJobs: jobs that Slurm says run though nothing of them is left on their node.
+
+slurmctld starts a job by one message to slurmd. Where slurmd is killed before it has read that, or
+with its node and all that runs there, and is back before it counts as down, slurmctld goes on
+saying that the job runs, for minutes (22.05: until the node reports again). Who starts anew shows
+it in the time since which its slurmd runs; then slurmd itself is asked (``sstat``), once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.slurm import Look
+
+#: Pause between two questions, s: a job that is missing in two, and runs by the look, is gone.
+_PAUSE_S: Final = 2.0
+
+#: Most jobs that one question names.
+_MOST: Final = 200
+
+
+class StepReader(Protocol):
+    """Says which jobs have processes."""
+
+    def jobs_with_processes(self, ids: Iterable[int]) -> set[int]:
+        """Return those of some jobs whose batch script has processes on its node."""
+        ...
+
+
+class VanishedJobs:
+    """Finds jobs of which nothing is left, among those whose slurmd began after them.
+
+    Parameters
+    ----------
+    commands
+        Of the Slurm.
+    steady_s
+        A clock that nobody sets.
+    """
+
+    def __init__(self, commands: StepReader, steady_s: Callable[[], float]) -> None:
+        self._commands = commands
+        self._steady_s = steady_s
+        #: Since when the slurmd of each job's node ran when it was found to have processes.
+        self._sure: dict[int, int] = {}
+        self._missing: set[int] = set()
+        self._asked_s = -_PAUSE_S
+
+    def among(self, ids: Iterable[int], look: Look) -> set[int]:
+        """Return those of some jobs that have vanished; Slurm is asked where that is not sure."""
+        begun_s = {id_: _begun_s(id_, look) for id_ in ids}
+        self._sure = {id_: at_s for id_, at_s in self._sure.items() if id_ in begun_s}
+        self._missing &= set(begun_s)
+        open_ids = [
+            id_ for id_, at_s in begun_s.items() if at_s and self._sure.get(id_, 0) != at_s
+        ][:_MOST]
+        now_s = self._steady_s()
+        if not open_ids or now_s - self._asked_s < _PAUSE_S:
+            return set()
+        try:
+            found = self._commands.jobs_with_processes(open_ids)
+        except SlurmError:
+            return set()  # nobody says what is left
+        finally:
+            self._asked_s = self._steady_s()
+        self._sure |= {id_: begun_s[id_] for id_ in found if id_ in begun_s}
+        absent = {id_ for id_ in open_ids if id_ not in found}
+        gone, self._missing = absent & self._missing, absent - self._missing
+        return gone
+
+
+def _begun_s(id_: int, look: Look) -> int:
+    """Return since when the slurmd of a job's node runs, where that is after its start, else 0."""
+    job = look.jobs.get(id_)
+    if job is None or not job.is_up or len(job.nodes) != 1:
+        return 0
+    node = look.nodes.get(job.nodes[0])
+    if node is None or not node.is_up:
+        return 0
+    return node.begun_s if node.begun_s > job.started_s else 0

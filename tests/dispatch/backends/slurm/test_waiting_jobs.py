@@ -1,0 +1,72 @@
+"""Which reservations' jobs wait in Slurm, and that one who is late is judged before it is bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dispatch.backends.slurm.control.job_names import promise_comment
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmReservation
+from dispatch.backends.slurm.control.settings import SlurmSettings
+from dispatch.backends.slurm.reserved.user_jobs import UserJobs, WaitingJobs
+
+HELD = SlurmJob(
+    7, "job", "ann", promise_comment("p", 99, 9), "PENDING", "JobHeldUser", (), submitted_s=100
+)
+RELEASED = replace(HELD, reason="BeginTime")
+
+
+def _jobs(start_s: int) -> tuple[UserJobs, list[int]]:
+    """Return user jobs of a Slurm in which a reservation stands, and those that were released."""
+    released: list[int] = []
+    slurm = SimpleNamespace(update_job=lambda _id, **_changes: None, release=released.append)
+    one = SlurmReservation("a_p_1", start_s, start_s + 60, ("n0",), ("ann",), ())
+    keeper = SimpleNamespace(of=lambda _id: [one], admit=lambda _one, _user: None)
+    settings = SlurmSettings({"m-0": "n0"}, promised="agenda", best_effort="scavenge")
+    return UserJobs(settings, cast("Any", slurm), cast("Any", keeper)), released
+
+
+def test_a_job_is_bound_as_soon_as_its_reservation_stands() -> None:
+    """Before it begins, or just after: then it waits as one that may run."""
+    jobs, released = _jobs(start_s=98)
+    jobs.follow([HELD], {"p": "ann"}, 101)
+    assert released == [7]
+    assert jobs.waiting == {"p": WaitingJobs(100, bound=True)}
+
+
+def test_a_job_that_finds_its_slot_begun_is_judged_before_it_is_bound() -> None:
+    """It waits for one call as one that may not run."""
+    jobs, released = _jobs(start_s=100)
+    jobs.follow([HELD], {"p": "ann"}, 110)
+    assert released == []
+    assert jobs.waiting == {"p": WaitingJobs(100, bound=False)}
+    jobs.follow([HELD], {"p": "ann"}, 111)
+    assert released == [7]
+
+
+@pytest.mark.parametrize(
+    ("states", "waits"),
+    [
+        (["PENDING"], True),
+        (["PENDING", "PENDING"], True),
+        (["PENDING", "RUNNING"], False),
+        (["PENDING", "COMPLETED"], False),
+        (["CANCELLED"], False),
+    ],
+)
+def test_a_reservation_waits_while_all_its_jobs_do(states: list[str], waits: bool) -> None:
+    """One that has begun or ended had something of it."""
+    jobs, _ = _jobs(start_s=500)
+    some = [replace(RELEASED, id=number, state=state) for number, state in enumerate(states)]
+    jobs.follow(some, {"p": "ann"}, 101)
+    assert set(jobs.waiting) == ({"p"} if waits else set())
+
+
+def test_jobs_of_who_is_not_its_tenant_do_not_count() -> None:
+    """They are not bound either."""
+    jobs, _ = _jobs(start_s=100)
+    jobs.follow([HELD], {"p": "bob"}, 101)
+    assert jobs.waiting == {}
