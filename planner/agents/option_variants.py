@@ -65,6 +65,28 @@ def option_variants(request: Request, result: PlacementResult) -> Iterator[Reque
             yield replace(request, graph=_with_others_closed(graph, choices))
 
 
+def all_variants(request: Request) -> list[tuple[float, Request]]:
+    """Return the request once for each way to take its options, with the worth of that way.
+
+    Returns
+    -------
+    list of (float, Request)
+        The product of preferences, and the request with all other options closed; empty where
+        there are more than `MOST_WAYS` ways.
+    """
+    graph = request.graph
+    root = len(graph.vertices) - 1
+    if _count(graph, root) > MOST_WAYS:
+        return []
+    return [
+        (
+            worth_of(graph, choices.items()),
+            replace(request, graph=_with_others_closed(graph, choices)),
+        )
+        for choices in _all_ways(graph, root)
+    ]
+
+
 def _count(graph: WorkGraph, vertex: int) -> int:
     row = graph.vertices[vertex]
     if row[wg.KIND] == wg.ATOM:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -54,8 +55,12 @@ class WholeCp:
         One for each column of Rayon's model.
     """
 
-    def __init__(self, built: rayon.RayonModel) -> None:
+    def __init__(self, built: rayon.RayonModel, *, intervals: bool = False) -> None:
         from ortools.sat.python import cp_model
+
+        self._held: list[list[tuple[Any, int]]] = [[] for _ in built.view.free]
+        self._load: list[dict[int, list[tuple[Any, int]]]] = [{} for _ in built.view.free]
+        self._intervals = intervals
 
         self.built, self._arrays = built, built.model.assemble()
         self._sum = cp_model.LinearExpr.weighted_sum
@@ -65,6 +70,11 @@ class WholeCp:
         for atom in built.columns.atoms:
             if atom.change >= 0:
                 self._add_starts(atom)
+            elif intervals:
+                self._add_load(atom)
+        if intervals:
+            for row in range(len(self._held)):
+                self._add_cumulative(row)
         self._weights = self._objective_weights()
         worth = self.variables[self._arrays.blocks["worth"]]
         self.model.maximize(self._sum(worth, self._weights))
@@ -73,6 +83,11 @@ class WholeCp:
     def unit(self) -> float:
         """What one unit of the objective is in value of the requests."""
         return self._asked / (_VALUE * _WORTH)
+
+    @property
+    def worth_start(self) -> int:
+        """First column of the worths."""
+        return int(self._arrays.blocks["worth"].start)
 
     @property
     def _asked(self) -> float:
@@ -156,6 +171,58 @@ class WholeCp:
             running = starts[max(0, step - atom.lease + 1) : step + 1]
             held = self.variables[atom.x + step]
             self.model.add(held == atom.maximum * sum(running))
+
+        if self._intervals and starts:
+            self._add_intervals(atom, starts)
+
+    def _add_intervals(self, atom: AtomColumns, starts: list[Any]) -> None:
+        """Say once more that a block is one interval on each row that it takes."""
+        there = self.variables[atom.overflow].negated()
+        begin = self.model.new_int_var(atom.start, atom.end - atom.lease, "")
+        steps = list(range(atom.start, atom.start + len(starts)))
+        self.model.add(self._sum(starts, steps) == begin).only_enforce_if(there)
+        for shift in atom.shifts.tolist():
+            interval = self.model.new_optional_fixed_size_interval_var(
+                begin + shift, atom.lease, there, ""
+            )
+            for row, taken in zip(atom.demand.rows, atom.demand.amounts, strict=True):
+                self._held[row].append((interval, int(taken) * atom.multiple * atom.maximum))
+
+    def _add_load(self, atom: AtomColumns) -> None:
+        for row, taken in zip(atom.demand.rows, atom.demand.amounts, strict=True):
+            for shift in atom.shifts.tolist():
+                for step in range(atom.steps):
+                    at = self._load[row].setdefault(atom.start + shift + step, [])
+                    at.append((self.variables[atom.x + step], int(taken) * atom.multiple))
+
+    def _add_cumulative(self, row: int) -> None:
+        held = self._held[row]
+        if not held:
+            return
+        view = self.built.view
+        free = np.maximum(view.free[row], 0).astype(np.int64)
+        most = int(free.max())
+        amounts = [amount for _, amount in held]
+        amounts += [n for terms in self._load[row].values() for _, n in terms]
+        unit = math.gcd(*amounts)
+        intervals = [one for one, _ in held]
+        demands: list[Any] = [amount // unit for _, amount in held]
+        edges = [0, *(np.flatnonzero(np.diff(free)) + 1).tolist(), len(free)]
+        for a, b in pairwise(edges):
+            less = most // unit - int(free[a]) // unit
+            if less:
+                intervals.append(self.model.new_fixed_size_interval_var(a + view.first, b - a, ""))
+                demands.append(less)
+        for step, terms in self._load[row].items():
+            if not 0 <= step - view.first < len(free):
+                continue
+            load = self.model.new_int_var(0, int(free[step - view.first]) // unit, "")
+            self.model.add(
+                self._sum([one for one, _ in terms], [n // unit for _, n in terms]) == load
+            )
+            intervals.append(self.model.new_fixed_size_interval_var(step, 1, ""))
+            demands.append(load)
+        self.model.add_cumulative(intervals, demands, most // unit)
 
     def _objective_weights(self) -> list[int]:
         """Return the value of each unit of worth, rounded up."""
