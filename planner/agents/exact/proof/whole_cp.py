@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -20,10 +19,11 @@ from planner.agents.milp import rayon
 from planner.agents.milp.codec import encode
 from planner.agents.milp.columns import AtomColumns
 from planner.agents.milp.rows import Floats
+from planner.agents.milp.worth import preference_chain
 from planner.placement import PlacementResult
 
 #: Units of a worth of 1, and of a preference of 1 in the rows that share worth.
-_WORTH: Final = 10**8
+WORTH_UNITS: Final = 10**8
 _PREFERENCE: Final = 10**6
 
 #: Units of all value in the objective, over those of worth.
@@ -55,12 +55,8 @@ class WholeCp:
         One for each column of Rayon's model.
     """
 
-    def __init__(self, built: rayon.RayonModel, *, intervals: bool = False) -> None:
+    def __init__(self, built: rayon.RayonModel) -> None:
         from ortools.sat.python import cp_model
-
-        self._held: list[list[tuple[Any, int]]] = [[] for _ in built.view.free]
-        self._load: list[dict[int, list[tuple[Any, int]]]] = [{} for _ in built.view.free]
-        self._intervals = intervals
 
         self.built, self._arrays = built, built.model.assemble()
         self._sum = cp_model.LinearExpr.weighted_sum
@@ -70,11 +66,6 @@ class WholeCp:
         for atom in built.columns.atoms:
             if atom.change >= 0:
                 self._add_starts(atom)
-            elif intervals:
-                self._add_load(atom)
-        if intervals:
-            for row in range(len(self._held)):
-                self._add_cumulative(row)
         self._weights = self._objective_weights()
         worth = self.variables[self._arrays.blocks["worth"]]
         self.model.maximize(self._sum(worth, self._weights))
@@ -82,12 +73,7 @@ class WholeCp:
     @property
     def unit(self) -> float:
         """What one unit of the objective is in value of the requests."""
-        return self._asked / (_VALUE * _WORTH)
-
-    @property
-    def worth_start(self) -> int:
-        """First column of the worths."""
-        return int(self._arrays.blocks["worth"].start)
+        return self._asked / (_VALUE * WORTH_UNITS)
 
     @property
     def _asked(self) -> float:
@@ -97,9 +83,20 @@ class WholeCp:
         """Start from a plan, one result a request."""
         values = encode(results, self.built)
         own = self._arrays.blocks["worth"]
-        values[own] *= _WORTH
+        values[own] *= WORTH_UNITS
         for variable, value in zip(self.variables, np.rint(values).tolist(), strict=True):
             self.model.add_hint(variable, int(value))
+
+    def last_worths(self) -> list[int]:
+        """Return for each request the column of what its choices leave of its worth."""
+        at = int(self._arrays.blocks["worth"].start)
+        found = []
+        columns = self.built.columns
+        for own, request in zip(columns.vertices, columns.requests, strict=True):
+            at += sum(2 + len(kids) for _, kids in preference_chain(own, request.graph))
+            found.append(at)
+            at += 1
+        return found
 
     def values_of(self, value: Callable[[Any], int]) -> Floats:
         """Return the values of Rayon's variables, from a function that tells CP-SAT's."""
@@ -108,7 +105,7 @@ class WholeCp:
     def _new_variables(self) -> list[Any]:
         arrays = self._arrays
         upper = np.minimum(arrays.upper, _FAR)
-        upper[arrays.blocks["worth"]] = _WORTH
+        upper[arrays.blocks["worth"]] = WORTH_UNITS
         if "change" in arrays.blocks:
             upper[arrays.blocks["change"]] = 0.0  # starts say what changes would
         return [
@@ -156,10 +153,10 @@ class WholeCp:
         shares = any(factor not in (-1.0, 0.0, 1.0) for factor in factors.tolist())
         unit = _PREFERENCE if shares else 1
         whole = [
-            _above(factor * unit) * (1 if own.start <= one < own.stop else _WORTH)
+            _above(factor * unit) * (1 if own.start <= one < own.stop else WORTH_UNITS)
             for one, factor in zip(columns, factors.tolist(), strict=True)
         ]
-        side = round(high) * unit * _WORTH + (unit - 1)
+        side = round(high) * unit * WORTH_UNITS + (unit - 1)
         self.model.add(self._sum([self.variables[one] for one in columns], whole) <= side)
 
     def _add_starts(self, atom: AtomColumns) -> None:
@@ -171,58 +168,6 @@ class WholeCp:
             running = starts[max(0, step - atom.lease + 1) : step + 1]
             held = self.variables[atom.x + step]
             self.model.add(held == atom.maximum * sum(running))
-
-        if self._intervals and starts:
-            self._add_intervals(atom, starts)
-
-    def _add_intervals(self, atom: AtomColumns, starts: list[Any]) -> None:
-        """Say once more that a block is one interval on each row that it takes."""
-        there = self.variables[atom.overflow].negated()
-        begin = self.model.new_int_var(atom.start, atom.end - atom.lease, "")
-        steps = list(range(atom.start, atom.start + len(starts)))
-        self.model.add(self._sum(starts, steps) == begin).only_enforce_if(there)
-        for shift in atom.shifts.tolist():
-            interval = self.model.new_optional_fixed_size_interval_var(
-                begin + shift, atom.lease, there, ""
-            )
-            for row, taken in zip(atom.demand.rows, atom.demand.amounts, strict=True):
-                self._held[row].append((interval, int(taken) * atom.multiple * atom.maximum))
-
-    def _add_load(self, atom: AtomColumns) -> None:
-        for row, taken in zip(atom.demand.rows, atom.demand.amounts, strict=True):
-            for shift in atom.shifts.tolist():
-                for step in range(atom.steps):
-                    at = self._load[row].setdefault(atom.start + shift + step, [])
-                    at.append((self.variables[atom.x + step], int(taken) * atom.multiple))
-
-    def _add_cumulative(self, row: int) -> None:
-        held = self._held[row]
-        if not held:
-            return
-        view = self.built.view
-        free = np.maximum(view.free[row], 0).astype(np.int64)
-        most = int(free.max())
-        amounts = [amount for _, amount in held]
-        amounts += [n for terms in self._load[row].values() for _, n in terms]
-        unit = math.gcd(*amounts)
-        intervals = [one for one, _ in held]
-        demands: list[Any] = [amount // unit for _, amount in held]
-        edges = [0, *(np.flatnonzero(np.diff(free)) + 1).tolist(), len(free)]
-        for a, b in pairwise(edges):
-            less = most // unit - int(free[a]) // unit
-            if less:
-                intervals.append(self.model.new_fixed_size_interval_var(a + view.first, b - a, ""))
-                demands.append(less)
-        for step, terms in self._load[row].items():
-            if not 0 <= step - view.first < len(free):
-                continue
-            load = self.model.new_int_var(0, int(free[step - view.first]) // unit, "")
-            self.model.add(
-                self._sum([one for one, _ in terms], [n // unit for _, n in terms]) == load
-            )
-            intervals.append(self.model.new_fixed_size_interval_var(step, 1, ""))
-            demands.append(load)
-        self.model.add_cumulative(intervals, demands, most // unit)
 
     def _objective_weights(self) -> list[int]:
         """Return the value of each unit of worth, rounded up."""

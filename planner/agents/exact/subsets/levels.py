@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from planner.agents.option_variants import all_variants
+from planner.agents.option_variants import OptionVariant, all_variants
 from planner.request import Request
 from planner.value import value_asked
 from rdl.resources import Resources
@@ -50,30 +50,50 @@ class LevelBook:
     levels
         By request, the highest worth first.
     variants
-        The requests, once for each way to take their options, all other options closed.
-    owners
-        The index of the request of each variant.
+        Every way to take the options of each request, by request.
     """
 
     levels: tuple[WorthLevel, ...]
-    variants: tuple[Request, ...]
-    owners: tuple[int, ...]
+    variants: tuple[OptionVariant, ...]
+
+    def lowest(self, level: int) -> int:
+        """Return the lowest level of the same request."""
+        last = level
+        while last + 1 < len(self.levels) and self._same(last + 1, level):
+            last += 1
+        return last
+
+    def unreached(self, level: int) -> tuple[OptionVariant, ...]:
+        """Return the ways of the same request that are worth less than a level."""
+        every = self.levels[self.lowest(level)].variants
+        return tuple(self.variants[at] for at in every[len(self.levels[level].variants) :])
+
+    def value(self, subset: Sequence[int]) -> float:
+        """Return what the levels of a subset are worth at least."""
+        return sum(self.levels[level].value for level in subset)
+
+    def holds(self, subset: Sequence[int], core: Sequence[int]) -> bool:
+        """Return whether a subset has all levels of a core, or higher ones."""
+        own = {self.levels[level].request: level for level in subset}
+        last = len(self.levels)
+        return all(own.get(self.levels[level].request, last) <= level for level in core)
+
+    def _same(self, one: int, other: int) -> bool:
+        return self.levels[one].request == self.levels[other].request
 
 
 def level_book(requests: Sequence[Request], nominal: Resources) -> LevelBook | None:
     """Return the levels of all requests, or None where one has too many ways to list them."""
     levels: list[WorthLevel] = []
-    variants: list[Request] = []
-    owners: list[int] = []
+    variants: list[OptionVariant] = []
     for index, request in enumerate(requests):
-        ways = sorted(all_variants(request), key=lambda way: -way[0])
+        ways = sorted(all_variants(request), key=lambda way: -way.worth)
         if not ways:
             return None
         asked, first = value_asked(request, nominal), len(variants)
-        for at, (worth, variant) in enumerate(ways):
-            variants.append(variant)
-            owners.append(index)
-            if at + 1 == len(ways) or ways[at + 1][0] < worth - _SAME:
+        for at, way in enumerate(ways):
+            variants.append(way)
+            if at + 1 == len(ways) or ways[at + 1].worth < way.worth - _SAME:
                 reached = tuple(range(first, first + at + 1))
-                levels.append(WorthLevel(index, worth, asked * worth, reached))
-    return LevelBook(tuple(levels), tuple(variants), tuple(owners))
+                levels.append(WorthLevel(index, way.worth, asked * way.worth, reached))
+    return LevelBook(tuple(levels), tuple(variants))

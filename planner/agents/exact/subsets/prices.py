@@ -2,8 +2,8 @@
 
 At any prices at least 0, what each request of a plan costs at least adds up to no more than what is
 free is worth. So every price gives a row that all subsets must keep. For one subset the best prices
-are those of a linear programme that mixes placements of its requests with the least excess over
-what is free; a mixture without any excess says that no prices can refute the subset.
+are those of a linear programme that mixes placements of its requests so that the part taken of what
+is free is least; where that part is at most all, no prices can refute the subset.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ from planner.view import PlanView
 
 #: Least excess, as a part of what is free, that counts: less is lost when rows are made whole.
 LEAST_EXCESS: Final = 1e-4
-
-#: Excess of a mixture that is none.
-_NO_EXCESS: Final = 1e-7
 
 _MOST_ROUNDS: Final = 40
 _LEAST_SHARE: Final = 1e-9
@@ -63,20 +60,19 @@ class LevelPrices:
 
     Attributes
     ----------
-    rounds
-        Evaluations so far.
+    last
+        Row of the prices that were tried last.
     """
 
     book: LevelBook
     view: PlanView
-    rounds: int = 0
+    last: PriceRow = field(init=False)
     _problem: PlanningProblem = field(init=False)
     _placements: list[list[_Placement]] = field(init=False)
-    _alive: list[list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Lay out every variant as a request of its own, all to be kept."""
-        variants = self.book.variants
+        variants = [one.request for one in self.book.variants]
         self._problem = build_problem(variants, self.view, range(len(variants)))
         self._space = pricing_scratch(self._problem)
         self._placements = [[] for _ in variants]
@@ -93,7 +89,6 @@ class LevelPrices:
 
     def row(self, prices: F64) -> PriceRow:
         """Return the row of some prices; keep the placements that they find."""
-        self.rounds += 1
         problem, space = self._problem, self._space
         count = len(self.book.variants)
         use, worth = np.zeros((count, *prices.shape)), np.zeros(count)
@@ -104,7 +99,8 @@ class LevelPrices:
             self._keep(variant, use[variant].reshape(-1))
         free = float((prices * problem.room.capacity).sum())
         of_levels = np.array([costs[list(one.variants)].min() for one in self.book.levels])
-        return PriceRow(of_levels / free)
+        self.last = PriceRow(of_levels / free)
+        return self.last
 
     def _keep(self, variant: int, use: F64) -> None:
         cells = np.flatnonzero(use > _LEAST_SHARE)
@@ -123,7 +119,7 @@ class LevelPrices:
             Levels, one at most of each request.
         """
         for _ in range(_MOST_ROUNDS):
-            prices = self._prices_of_excess(subset)
+            prices = self._prices_of_load(subset)
             if prices is None:
                 return None
             row = self.row(prices)
@@ -131,8 +127,8 @@ class LevelPrices:
                 return row
         return None
 
-    def _prices_of_excess(self, subset: Sequence[int]) -> F64 | None:
-        """Return duals of the mixture with least excess, or None where it has none."""
+    def _prices_of_load(self, subset: Sequence[int]) -> F64 | None:
+        """Return duals of the mixture with the least load, or None where all of it is free."""
         owners, placements = [], []
         for place, level in enumerate(subset):
             for variant in self.book.levels[level].variants:
@@ -141,7 +137,7 @@ class LevelPrices:
                 owners += [place] * len(own)
         model = self._mixture(len(subset), owners, placements)
         answer = solve(model, SolveLimits(threads=1))
-        if answer.status is not SolveStatus.OPTIMAL or answer.objective <= _NO_EXCESS:
+        if answer.status is not SolveStatus.OPTIMAL or answer.objective <= 1.0:
             return None
         return np.abs(answer.duals("room")).reshape(self.shape)
 
@@ -151,14 +147,14 @@ class LevelPrices:
         room = self._problem.room.capacity.reshape(-1)
         model = LinearModel("mixture", Sense.MINIMISE)
         share = model.add_block("share", len(placements))
-        excess = model.add_block("excess", 1, cost=1.0)
+        load = model.add_block("load", 1, cost=1.0)
         once = Entries(np.array(owners), share.indices, np.ones(len(placements)))
         model.add_rows("once", requests, once, lower=1.0, upper=1.0)
         lengths = np.array([len(one.cells) for one in placements])
         cells = np.concatenate([*(one.cells for one in placements), np.arange(room.size)])
         columns = np.concatenate(
-            [np.repeat(share.indices, lengths), np.full(room.size, excess.start)]
+            [np.repeat(share.indices, lengths), np.full(room.size, load.start)]
         )
-        shares = np.concatenate([*(one.shares for one in placements), -np.ones(room.size)])
-        model.add_rows("room", room.size, Entries(cells, columns, shares), upper=room)
+        shares = np.concatenate([*(one.shares for one in placements), -room])
+        model.add_rows("room", room.size, Entries(cells, columns, shares), upper=0.0)
         return model

@@ -3,13 +3,12 @@
 A master programme chooses the subset of most value that nothing known rules out. Prices refute it
 if they can, and give a row that refutes many others. Else CP-SAT is asked whether it can be placed.
 If it can, it is the best plan; if not, a smaller subset that cannot either is ruled out with all
-that holds it. What CP-SAT leaves open in its time is set aside and asked again when nothing better
-is left: until then the bound is its value.
+that holds it, and what could be placed on the way is a plan. What CP-SAT leaves open in its time is
+set aside and asked again, for longer each time: until then the bound is its value.
 """
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,25 +18,37 @@ import numpy as np
 
 from planner.agent import is_proven
 from planner.agents.exact.budget import Budget, SolveInput
-from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.problem import F64
-from planner.agents.exact.subsets.check import SubsetCheck, Verdict
+from planner.agents.exact.subsets.check import SubsetAnswer, SubsetCheck, Verdict, check_of
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
-from planner.agents.milp.codec import decode
-from planner.agents.milp.rows import Floats
 
 _LOG = logging.getLogger(__name__)
 
 #: What its plans and bounds are called.
 SUBSETS: Final = "subsets"
 
-#: Deterministic seconds of CP-SAT for the first question, how many times more the next time, and
-#: for each question that makes a core smaller, as a multiple of what the refutation took.
-_FIRST_WORK: Final = 0.5
-_MORE: Final = 4.0
-_CORE_WORK: Final = 1.0
+#: Requests up to which it works.
+FEW_REQUESTS: Final = 20
+
+#: Seconds of the processor for the first question about a subset, and how many times more each time it is asked again.
+_FIRST_S: Final = 1.0
+_MORE: Final = 3.0
+
+#: Seconds of a question that makes a core smaller, as a multiple of what the refutation took, and
+#: beside it.
+_CORE_SHARE: Final = 1.5
+_CORE_S: Final = 0.2
+
+#: Requests that are taken out of a core in vain, one after the other, before it is left as it is.
+_PATIENCE: Final = 4
+
+#: Part of the last question in what is known of how much of the processor the thread has, and most
+#: seconds of the clock for one of the processor.
+_NEWEST: Final = 0.3
+_SLOWEST: Final = 8.0
 
 #: What is added to its bounds for rounding; less than `is_proven` forgives.
 _ROUNDING: Final = 2e-7
@@ -48,14 +59,12 @@ class _CheckError(Exception):
 
 
 @dataclass(slots=True)
-class SubsetCounts:
-    """How often what was done."""
+class _OpenSubset:
+    """A subset that CP-SAT has left open."""
 
-    rows: int = 0
-    placed: int = 0
-    cores: int = 0
-    open: int = 0
-    core_sizes: list[int] = field(default_factory=list)
+    subset: list[int]
+    value: float
+    asked_s: float
 
 
 @dataclass(slots=True)
@@ -66,114 +75,163 @@ class SubsetProof:
     ----------
     incumbent
         Takes every better plan and bound.
+    prices
+        float64[row, column] of the problem to begin with, if any.
+    refusal
+        Why it proved nothing, where it could not work.
+    rows, cores, placed
+        How many rows and cores were found, and subsets placed.
     """
 
     incumbent: Incumbent
     solve_input: SolveInput
     budget: Budget
-    counts: SubsetCounts = field(default_factory=SubsetCounts)
-    _open: list[tuple[float, float, list[int]]] = field(default_factory=list)
+    prices: F64 | None = None
+    refusal: str = ""
+    rows: int = 0
+    cores: list[list[int]] = field(default_factory=list)
+    placed: list[list[int]] = field(default_factory=list)
+    open: list[_OpenSubset] = field(default_factory=list)
+    _slowness: float = 1.0
+    _again_s: float = 0.0
+    _new_s: float = 0.0
+    _kept: frozenset[int] = field(init=False)
     _book: LevelBook = field(init=False)
     _master: SubsetMaster = field(init=False)
     _prices: LevelPrices = field(init=False)
     _check: SubsetCheck = field(init=False)
 
-    def prove(self, prices: F64 | None, stop: Callable[[], bool]) -> None:
-        """Work until it is proven, the time is over, or `stop` says so.
-
-        Parameters
-        ----------
-        prices
-            float64[row, column] of the problem to begin with.
-        """
-        requests = self.solve_input.problem.requests
-        book = level_book(requests, self.incumbent.view.nominal)
+    def prove(self, stop: Callable[[], bool]) -> None:
+        """Work until it is proven, the time is over, or `stop` says so."""
+        problem, view = self.solve_input.problem, self.incumbent.view
+        book = level_book(problem.requests, view.nominal)
         if book is None:
+            self.refusal = "a request has too many ways to take its options"
             return
         self._book = book
-        kept = set(np.flatnonzero(self.solve_input.problem.forest.keep > 0).tolist())
-        self._master = SubsetMaster(book, kept, self.solve_input.seed)
-        self._prices = LevelPrices(book, self.incumbent.view)
-        self._check = SubsetCheck(requests, self.incumbent.view, book, self.solve_input.seed)
-        flat = np.ones(self._prices.shape)
-        self._master.add_row(self._prices.row(flat))
-        if prices is not None and prices.shape == self._prices.shape and prices.any():
-            self._master.add_row(self._prices.row(prices))
+        self._kept = frozenset(np.flatnonzero(problem.forest.keep > 0).tolist())
+        self._master = SubsetMaster(book, self._kept, self.solve_input.seed)
+        self._prices = LevelPrices(book, view)
+        self._check = check_of(problem, view, book, self.solve_input.seed)
+        for prices in (np.ones(self._prices.shape), self.prices):
+            if prices is not None and prices.shape == self._prices.shape and prices.any():
+                self._master.add_row(self._prices.row(prices))
         try:
             while not stop() and self._step():
                 pass
         except TimeoutError:
             return
         except _CheckError:
-            _LOG.warning("the proof by subsets ends: its model and the check differ", exc_info=True)
+            self.refusal = "the model of a subset and the check differ"
+            _LOG.warning(self.refusal, exc_info=True)
+
+    @property
+    def _above(self) -> float:
+        """Value above which a subset counts."""
+        incumbent = self.incumbent
+        return incumbent.value * (1 + _ROUNDING / 2) if incumbent.whole else -1.0
 
     def _step(self) -> bool:
         """Look at the best subset left; return whether anything is left to do."""
-        incumbent = self.incumbent
-        above = incumbent.value if incumbent.whole else -1.0
-        best = self._master.best(above * (1 + _ROUNDING / 2), self.budget.left_s)
-        asked_again = max((-value for value, _, _ in self._open), default=-np.inf)
-        if best is None:
-            if asked_again <= above:
-                self._lower(above if incumbent.whole else -np.inf)
-                return False
-            value, work, subset = heapq.heappop(self._open)
-            self._ask(subset, -value, _MORE * work)
+        self.open = [one for one in self.open if one.value > self._above]
+        best = self._master.best(self._above, self.budget.left_s)
+        left = max((one.value for one in self.open), default=-np.inf)
+        if best is None and not self.open:
+            self._lower(self._above if self.incumbent.whole else -np.inf)
+            return False
+        self._lower(left if best is None else max(best[1], left))
+        if best is None or (self.open and self._again_s < self._new_s):
+            again = max(self.open, key=lambda one: one.value)
+            self.open.remove(again)
+            self._again_s += self._ask(again.subset, again.value, _MORE * again.asked_s)
             return True
-        subset, value = best
-        self._lower(max(value, asked_again))
-        row = self._prices.refute(subset)
+        row = self._prices.refute(best[0])
         if row is not None:
-            self.counts.rows += 1
+            self.rows += 1
             self._master.add_row(row)
             return True
-        self._ask(subset, value, _FIRST_WORK)
+        self._new_s += self._ask(*best, _FIRST_S)
         return True
 
-    def _ask(self, subset: list[int], value: float, work: float) -> None:
-        """Ask CP-SAT about a subset; learn from the answer."""
-        verdict, values = self._check.place(subset, work, self.budget.left_s)
-        if verdict is Verdict.PLACED:
-            assert values is not None
-            self.counts.placed += 1
-            self._offer(values)
-            if self.incumbent.value < value * (1 - _ROUNDING):
-                raise _CheckError(f"a plan of {value!r} did not pass the check")
-            self._master.add_core(subset)  # nothing that holds it is worth more
-        elif verdict is Verdict.IMPOSSIBLE:
-            core = self._smaller(subset, _CORE_WORK * self._check.spent + 0.01)
-            self.counts.cores += 1
-            self.counts.core_sizes.append(len(core))
+    def _ask(self, subset: list[int], value: float, time_s: float) -> float:
+        """Ask CP-SAT about a subset and learn from the answer; return the seconds it took."""
+        began = self.budget.clock()
+        answer = self._place(subset, time_s)
+        if answer.verdict is Verdict.IMPOSSIBLE:
+            core = self._smaller(subset, _CORE_SHARE * answer.spent_s + _CORE_S)
+            self.cores.append(core)
             self._master.add_core(core)
+            self.open = [one for one in self.open if not self._book.holds(one.subset, core)]
         else:
-            self.counts.open += 1
-            heapq.heappush(self._open, (-value, work, subset))
-            self._master.add_core(subset)
+            self._master.add_core(subset)  # what holds it is worth more, and was looked at before
+            if answer.verdict is Verdict.OPEN:
+                self.open.append(_OpenSubset(subset, value, time_s))
+        return self.budget.clock() - began
 
-    def _smaller(self, subset: list[int], work: float) -> list[int]:
+    def _place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
+        """Ask CP-SAT about a subset; a plan that it finds is offered.
+
+        Raises
+        ------
+        TimeoutError
+            If no time is left.
+        _CheckError
+            If its plan does not pass the check.
+        """
+        left_s = self.budget.left_s
+        if left_s <= 0 or self.budget.is_over(self.incumbent):
+            raise TimeoutError
+        began = self.budget.clock()
+        answer = self._check.place(subset, min(time_s * self._slowness, left_s))
+        if answer.spent_s > 0:
+            slowness = (self.budget.clock() - began) / answer.spent_s
+            self._slowness += _NEWEST * (min(_SLOWEST, max(1.0, slowness)) - self._slowness)
+        if answer.verdict is Verdict.PLACED:
+            self.placed.append(list(subset))
+            self._take(subset, answer)
+        return answer
+
+    def _take(self, subset: Sequence[int], answer: SubsetAnswer) -> None:
+        """Offer the plan of a subset that is placed, where it is worth more."""
+        value = self._book.value(subset)
+        held = {self._book.levels[level].request for level in subset}
+        if value <= self._above or not held >= self._kept:
+            return
+        self._offer(answer)
+        if self.incumbent.value < value * (1 - _ROUNDING):
+            raise _CheckError(f"a plan of {value!r} did not pass the check")
+
+    def _smaller(self, subset: list[int], time_s: float) -> list[int]:
         """Return a part of a subset that cannot be placed either, at lower levels if possible."""
-        core = list(subset)
-        for level in sorted(subset, key=lambda one: self._book.levels[one].value):
+        core = [self._book.lowest(level) for level in subset]
+        if core != subset and not self._is_impossible(core, time_s):
+            core = self._lowered(subset, time_s)
+        weights, failures = self._prices.last.costs, 0
+        for level in sorted(core, key=lambda one: float(weights[one])):
             without = [one for one in core if one != level]
-            if without and self._is_impossible(without, work):
-                core = without
+            better = self._book.value(without) > self._above  # placed, it is a better plan
+            if not without or (failures >= _PATIENCE and not better):
+                continue
+            if self._is_impossible(without, time_s):
+                core, failures = without, 0
+            else:
+                failures += 1
+        return core
+
+    def _lowered(self, core: list[int], time_s: float) -> list[int]:
+        """Return the same requests at the lowest levels, one by one, at which they cannot be placed."""
         for place, level in enumerate(core):
-            last = self._lowest(level)
+            last = self._book.lowest(level)
             lower = [*core[:place], last, *core[place + 1 :]]
-            if last != level and self._is_impossible(lower, work):
+            if last != level and self._is_impossible(lower, time_s):
                 core = lower
         return core
 
-    def _is_impossible(self, subset: Sequence[int], work: float) -> bool:
-        verdict, _ = self._check.place(subset, work, self.budget.left_s)
-        return verdict is Verdict.IMPOSSIBLE
-
-    def _lowest(self, level: int) -> int:
-        """Return the lowest level of the same request."""
-        levels, last = self._book.levels, level
-        while last + 1 < len(levels) and levels[last + 1].request == levels[level].request:
-            last += 1
-        return last
+    def _is_impossible(self, subset: Sequence[int], time_s: float) -> bool:
+        """Return whether it is proven within some seconds that a subset cannot be placed."""
+        if any(self._book.holds(placed, subset) for placed in self.placed):
+            return False
+        return self._place(subset, time_s).verdict is Verdict.IMPOSSIBLE
 
     def _lower(self, bound: float) -> None:
         """Take a bound over; one below a checked plan is a fault and proves nothing."""
@@ -185,9 +243,9 @@ class SubsetProof:
             return
         self.incumbent.lower(bound, SUBSETS)
 
-    def _offer(self, values: Floats) -> None:
+    def _offer(self, answer: SubsetAnswer) -> None:
+        assert answer.results is not None
         results = list(self.incumbent.results)
-        found = decode(values, self._check.built)
-        for position, result in zip(self.solve_input.positions, found, strict=True):
-            results[position] = result
+        for position, result in zip(self.solve_input.positions, answer.results, strict=True):
+            results[position] = result or LEFT_OUT
         self.incumbent.offer(results, SUBSETS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.agents.exact.incumbent import Incumbent
-from planner.agents.exact.subsets.check import SubsetCheck, Verdict
+from planner.agents.exact.subsets.check import BlockCheck, Verdict, WholeCheck
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
@@ -18,7 +18,14 @@ from planner.request import Request
 from planner.view import PlanView
 from tests.planner.agents.exact.proof.whole_sets import AGES, whole_of
 from tests.planner.brute_force_plan import best_value
-from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, gangs, tiny_requests
+from tests.planner.tiny_requests import (
+    CAPACITY,
+    CLUSTER,
+    HORIZON,
+    gangs,
+    nested_blocks,
+    tiny_requests,
+)
 
 
 def _view() -> PlanView:
@@ -34,7 +41,7 @@ def _book(requests: list[Request]) -> LevelBook:
 def _proven(requests: list[Request], keep: frozenset[int] = frozenset()) -> Incumbent:
     """Return what subsets alone come to, from no plan."""
     incumbent, other = whole_of(requests, _view(), keep)
-    SubsetProof(incumbent, other.solve_input, other.budget).prove(None, lambda: False)
+    SubsetProof(incumbent, other.solve_input, other.budget).prove(lambda: False)
     return incumbent
 
 
@@ -114,13 +121,25 @@ def test_the_check_says_what_enumeration_says(seed: int) -> None:
     """A subset is placed or impossible exactly as enumeration has it, levels and all."""
     requests = tiny_requests(seed)
     book = _book(requests)
-    check = SubsetCheck(requests, _view(), book)
+    check = WholeCheck(requests, _view(), book)
     rng = np.random.default_rng(seed)
     for _ in range(3):
         subset = _random_subset(book, rng)
-        verdict, _ = check.place(subset, AGES, AGES)
         expected = Verdict.PLACED if _can_be_placed(requests, book, subset) else Verdict.IMPOSSIBLE
-        assert verdict is expected
+        assert check.place(subset, AGES).verdict is expected
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_the_check_of_blocks_says_what_enumeration_says(seed: int) -> None:
+    """Intervals place a subset exactly where enumeration does: gaps, options, recurrences."""
+    requests = nested_blocks(seed)
+    book = _book(requests)
+    check = BlockCheck(requests, _view(), book)
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        subset = _random_subset(book, rng)
+        expected = Verdict.PLACED if _can_be_placed(requests, book, subset) else Verdict.IMPOSSIBLE
+        assert check.place(subset, AGES).verdict is expected
 
 
 def test_a_core_rules_out_higher_levels_and_leaves_lower_ones() -> None:
@@ -139,5 +158,5 @@ def test_a_core_rules_out_higher_levels_and_leaves_lower_ones() -> None:
 def test_a_stop_ends_it() -> None:
     """Whatever is known by then stands."""
     incumbent, other = whole_of(tiny_requests(1), _view())
-    SubsetProof(incumbent, other.solve_input, other.budget).prove(None, lambda: True)
+    SubsetProof(incumbent, other.solve_input, other.budget).prove(lambda: True)
     assert incumbent.bound >= incumbent.value
