@@ -10,6 +10,7 @@ set aside and asked again, for longer each time: until then the bound is its val
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,21 +20,25 @@ import numpy as np
 from planner.agent import is_proven
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
-from planner.agents.exact.problem import F64
+from planner.agents.exact.problem import F64, V_END, V_KIND, V_START
 from planner.agents.exact.subsets.check import SubsetAnswer, SubsetCheck, Verdict, check_of
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
+from planner.view import PlanView
+from rdl.work_graph import ATOM
 
 _LOG = logging.getLogger(__name__)
 
 #: What its plans and bounds are called.
 SUBSETS: Final = "subsets"
 
-#: Requests up to which it works.
+#: Requests up to which it works, and variables x_jt: its model takes half a second to build.
 FEW_REQUESTS: Final = 20
+MOST_ATOM_STEPS: Final = 10_000
 
-#: Seconds of the processor for the first question about a subset, and how many times more each time it is asked again.
+#: Seconds of the processor for the first question about a subset, and how many times more each
+#: time it is asked again.
 _FIRST_S: Final = 1.0
 _MORE: Final = 3.0
 
@@ -67,6 +72,16 @@ class _OpenSubset:
     asked_s: float
 
 
+def book_of(solve_input: SolveInput, view: PlanView) -> LevelBook | None:
+    """Return the levels of a set that the proof by subsets is for, or None."""
+    problem = solve_input.problem
+    rows = problem.forest.vertices[problem.forest.vertices[:, V_KIND] == ATOM]
+    steps = int((rows[:, V_END] - rows[:, V_START]).clip(0).sum())
+    if len(problem.requests) > FEW_REQUESTS or steps > MOST_ATOM_STEPS:
+        return None
+    return level_book(problem.requests, view.nominal)
+
+
 @dataclass(slots=True)
 class SubsetProof:
     """One set of requests whose best subset is to be found.
@@ -75,19 +90,21 @@ class SubsetProof:
     ----------
     incumbent
         Takes every better plan and bound.
+    book
+        Levels of the requests (`book_of`).
     prices
         float64[row, column] of the problem to begin with, if any.
-    refusal
-        Why it proved nothing, where it could not work.
-    rows, cores, placed
-        How many rows and cores were found, and subsets placed.
+    rows
+        How many rows were found.
+    cores, placed, open
+        Subsets that cannot be placed, that can, and that nobody knows of yet.
     """
 
     incumbent: Incumbent
     solve_input: SolveInput
     budget: Budget
+    book: LevelBook
     prices: F64 | None = None
-    refusal: str = ""
     rows: int = 0
     cores: list[list[int]] = field(default_factory=list)
     placed: list[list[int]] = field(default_factory=list)
@@ -96,7 +113,6 @@ class SubsetProof:
     _again_s: float = 0.0
     _new_s: float = 0.0
     _kept: frozenset[int] = field(init=False)
-    _book: LevelBook = field(init=False)
     _master: SubsetMaster = field(init=False)
     _prices: LevelPrices = field(init=False)
     _check: SubsetCheck = field(init=False)
@@ -104,11 +120,7 @@ class SubsetProof:
     def prove(self, stop: Callable[[], bool]) -> None:
         """Work until it is proven, the time is over, or `stop` says so."""
         problem, view = self.solve_input.problem, self.incumbent.view
-        book = level_book(problem.requests, view.nominal)
-        if book is None:
-            self.refusal = "a request has too many ways to take its options"
-            return
-        self._book = book
+        book = self.book
         self._kept = frozenset(np.flatnonzero(problem.forest.keep > 0).tolist())
         self._master = SubsetMaster(book, self._kept, self.solve_input.seed)
         self._prices = LevelPrices(book, view)
@@ -122,8 +134,7 @@ class SubsetProof:
         except TimeoutError:
             return
         except _CheckError:
-            self.refusal = "the model of a subset and the check differ"
-            _LOG.warning(self.refusal, exc_info=True)
+            _LOG.warning("the proof by subsets ends: its model and the check differ", exc_info=True)
 
     @property
     def _above(self) -> float:
@@ -161,7 +172,7 @@ class SubsetProof:
             core = self._smaller(subset, _CORE_SHARE * answer.spent_s + _CORE_S)
             self.cores.append(core)
             self._master.add_core(core)
-            self.open = [one for one in self.open if not self._book.holds(one.subset, core)]
+            self.open = [one for one in self.open if not self.book.holds(one.subset, core)]
         else:
             self._master.add_core(subset)  # what holds it is worth more, and was looked at before
             if answer.verdict is Verdict.OPEN:
@@ -181,10 +192,10 @@ class SubsetProof:
         left_s = self.budget.left_s
         if left_s <= 0 or self.budget.is_over(self.incumbent):
             raise TimeoutError
-        began = self.budget.clock()
+        began = time.monotonic()
         answer = self._check.place(subset, min(time_s * self._slowness, left_s))
         if answer.spent_s > 0:
-            slowness = (self.budget.clock() - began) / answer.spent_s
+            slowness = (time.monotonic() - began) / answer.spent_s
             self._slowness += _NEWEST * (min(_SLOWEST, max(1.0, slowness)) - self._slowness)
         if answer.verdict is Verdict.PLACED:
             self.placed.append(list(subset))
@@ -193,8 +204,8 @@ class SubsetProof:
 
     def _take(self, subset: Sequence[int], answer: SubsetAnswer) -> None:
         """Offer the plan of a subset that is placed, where it is worth more."""
-        value = self._book.value(subset)
-        held = {self._book.levels[level].request for level in subset}
+        value = self.book.value(subset)
+        held = {self.book.levels[level].request for level in subset}
         if value <= self._above or not held >= self._kept:
             return
         self._offer(answer)
@@ -203,13 +214,13 @@ class SubsetProof:
 
     def _smaller(self, subset: list[int], time_s: float) -> list[int]:
         """Return a part of a subset that cannot be placed either, at lower levels if possible."""
-        core = [self._book.lowest(level) for level in subset]
+        core = [self.book.lowest(level) for level in subset]
         if core != subset and not self._is_impossible(core, time_s):
             core = self._lowered(subset, time_s)
         weights, failures = self._prices.last.costs, 0
         for level in sorted(core, key=lambda one: float(weights[one])):
             without = [one for one in core if one != level]
-            better = self._book.value(without) > self._above  # placed, it is a better plan
+            better = self.book.value(without) > self._above  # placed, it is a better plan
             if not without or (failures >= _PATIENCE and not better):
                 continue
             if self._is_impossible(without, time_s):
@@ -219,9 +230,9 @@ class SubsetProof:
         return core
 
     def _lowered(self, core: list[int], time_s: float) -> list[int]:
-        """Return the same requests at the lowest levels, one by one, at which they cannot be placed."""
+        """Return the same requests, each at its lowest level if they cannot be placed so either."""
         for place, level in enumerate(core):
-            last = self._book.lowest(level)
+            last = self.book.lowest(level)
             lower = [*core[:place], last, *core[place + 1 :]]
             if last != level and self._is_impossible(lower, time_s):
                 core = lower
@@ -229,7 +240,7 @@ class SubsetProof:
 
     def _is_impossible(self, subset: Sequence[int], time_s: float) -> bool:
         """Return whether it is proven within some seconds that a subset cannot be placed."""
-        if any(self._book.holds(placed, subset) for placed in self.placed):
+        if any(self.book.holds(placed, subset) for placed in self.placed):
             return False
         return self._place(subset, time_s).verdict is Verdict.IMPOSSIBLE
 

@@ -41,7 +41,7 @@ def _book(requests: list[Request]) -> LevelBook:
 def _proven(requests: list[Request], keep: frozenset[int] = frozenset()) -> Incumbent:
     """Return what subsets alone come to, from no plan."""
     incumbent, other = whole_of(requests, _view(), keep)
-    SubsetProof(incumbent, other.solve_input, other.budget).prove(lambda: False)
+    SubsetProof(incumbent, other.solve_input, other.budget, _book(requests)).prove(lambda: False)
     return incumbent
 
 
@@ -157,6 +157,7 @@ def test_a_core_rules_out_higher_levels_and_leaves_lower_ones() -> None:
 
 def test_a_stop_ends_it() -> None:
     """Whatever is known by then stands."""
-    incumbent, other = whole_of(tiny_requests(1), _view())
-    SubsetProof(incumbent, other.solve_input, other.budget).prove(lambda: True)
+    requests = tiny_requests(1)
+    incumbent, other = whole_of(requests, _view())
+    SubsetProof(incumbent, other.solve_input, other.budget, _book(requests)).prove(lambda: True)
     assert incumbent.bound >= incumbent.value
