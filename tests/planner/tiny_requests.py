@@ -92,6 +92,31 @@ def rigid(seed: int) -> list[Request]:
     return found
 
 
+def nested_blocks(seed: int) -> list[Request]:
+    """Draw requests whose groups of blocks nest, with largest gaps and preferences inside."""
+    rng = np.random.default_rng(seed)
+
+    def gang() -> str:
+        height, length = int(rng.integers(1, 4)), int(rng.integers(1, 3))
+        return f"atom(<1 cpu>, {height}, {height}, 0.00{length}, 0.{height * length:03d})"
+
+    forms = (
+        lambda: f"order(any({gang()}, {gang()}, prefer=[1, 0.6]), {gang()}, gap=0..0)",
+        lambda: f"order(all({gang()}, {gang()}), {gang()}, gap=0..0.001)",
+        lambda: f"order({gang()}, all({gang()}, {gang()}), gap=0..0)",
+        lambda: f"all(any({gang()}, {gang()}, prefer=[1, 0.5]), {gang()})",
+        lambda: f"any(order({gang()}, {gang()}), any({gang()}, {gang()}, prefer=[1, 0.7]))",
+        lambda: f"order(every(0.002, {gang()}, times=2), {gang()}, gap=0..0.001)",
+    )
+    found: list[Request] = []
+    while len(found) < 3:
+        text = forms[int(rng.integers(len(forms)))]()
+        drawn = a_request(f"r{len(found)}", text).weight(float(rng.integers(1, 4)))
+        with suppress(ValueError):  # what no plan can satisfy is drawn again
+            found.append(drawn.on(CLUSTER))
+    return found
+
+
 def gangs(count: int) -> list[Request]:
     """Draw gangs of 2 to 4 of the 4 machines with few starts each."""
     rng = np.random.default_rng(count)

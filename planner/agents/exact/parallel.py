@@ -3,9 +3,10 @@
 The compiled loops of both release the interpreter. Where CP-SAT can prove more than prices
 (`planner.agents.exact.router`) it has a thread too, and once its bound is the better, the
 Lagrangian bound ends. Elsewhere a second search takes the core that the Lagrangian bound leaves
-when it has settled. Where requests are few a MILP of the whole set, and CP-SAT where they are fewer
-still, work beside both searches, which soon have nothing more to find. With a work limit all take
-turns in one thread, so that equal calls give equal answers.
+when it has settled. Where requests are few a MILP of the whole set works beside both searches,
+which soon have nothing more to find. Where they are fewer still, the proof by subsets has the time
+of the searches after a first look: it finds better plans too. With a work limit all take turns in
+one thread, so that equal calls give equal answers.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from planner.agents.exact.problem import F64
 from planner.agents.exact.proof.cp_sat import CpLimits
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.proof.partial_cp import PartialProof
-from planner.agents.exact.proof.whole_cp_proof import FEW_REQUESTS, MOST_ENTRIES, WholeCpProof
 from planner.agents.exact.proof.whole_milp import WholeMilp
+from planner.agents.exact.subsets.proof import SubsetProof, book_of
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_PER_EVALUATION = 40
+_FIRST_LOOK = 0.05  # part of the time of the first search where requests are few
 _MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
 
 
@@ -52,19 +54,23 @@ def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Bud
     stop = threading.Event()
     with ThreadPoolExecutor(4, thread_name_prefix="bound") as pool:
         bound = pool.submit(workers.lower_bound, stop)
+        proofs, models, again = [bound], [], []
         if solve_input.prove:
-            proofs = others = [bound, pool.submit(workers.prove_by_cp_sat, stop)]
+            proofs.append(pool.submit(workers.prove_by_cp_sat, stop))
         else:
-            model = pool.submit(workers.prove_by_milp, bound, stop)
-            again = pool.submit(workers.search_again, bound, stop)
-            whole = pool.submit(workers.prove_by_whole_cp, bound, stop)
-            proofs, others = [bound], [bound, model, whole, again]
+            models.append(pool.submit(workers.prove_by_milp, bound, stop))
+        if workers.by_subsets:
+            models.append(pool.submit(workers.prove_by_subsets, bound, stop))
+        elif not solve_input.prove:
+            again.append(pool.submit(workers.search_again, bound, stop))
         try:
+            if workers.by_subsets:
+                workers.search_first([*proofs, *models])
             workers.search_plans(lambda: all(one.done() for one in proofs))
-            workers.wait_for_proof(others[1:3])
+            workers.wait_for_proof([*proofs[1:], *models])
         finally:
             stop.set()
-        for one in others:
+        for one in (*proofs, *models, *again):
             one.result()
     return "" if budget.is_over(incumbent) or not workers.is_exhausted else workers.end_of_proof
 
@@ -76,8 +82,15 @@ class _Workers:
         self._incumbent, self._input, self._budget = incumbent, solve_input, budget
         self._problem, self._positions = solve_input.problem, solve_input.positions
         self._annealer = Annealer(incumbent, solve_input, budget)
+        self._prices: F64 | None = None
+        self._book = book_of(solve_input, incumbent.view)
         self._whole_milp = WholeMilp(incumbent, solve_input, budget)
         self.end_of_proof = "every way to prove more has ended"
+
+    @property
+    def by_subsets(self) -> bool:
+        """Whether requests are so few that the proof by subsets works."""
+        return self._book is not None
 
     @property
     def is_exhausted(self) -> bool:
@@ -105,16 +118,28 @@ class _Workers:
         if not self._whole_milp.refusal:
             self._whole_milp.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
 
-    def prove_by_whole_cp(self, bound: Future[None], stop: threading.Event) -> None:
-        """Prove by CP-SAT on the whole of a set of few requests once prices have ended."""
-        wait([bound])
-        milp = self._whole_milp
-        if stop.is_set() or len(self._positions) > FEW_REQUESTS or milp.refusal:
-            return
-        if milp.size.entries > MOST_ENTRIES:
-            return
-        proof = WholeCpProof(self._incumbent, self._input, self._budget)
-        proof.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
+    def search_first(self, provers: Sequence[Future[None]]) -> None:
+        """Look for plans for a part of the time, then leave the cores to provers until they end.
+
+        Of so few requests a search soon finds nothing more, and provers find better plans.
+        """
+        budget = self._budget
+        budget_of_look = replace(budget)
+        if budget.until is not None:
+            budget_of_look.until = budget.clock() + _FIRST_LOOK * budget.left_s
+        Annealer(self._incumbent, self._input, budget_of_look).search_plans(lambda: False)
+        while not budget.is_over(self._incumbent) and not all(one.done() for one in provers):
+            budget.report_progress()
+            wait(provers, timeout=SLICE_S)
+
+    def prove_by_subsets(self, bound: Future[None], stop: threading.Event) -> None:
+        """Prove a set of few requests by its subsets, from the prices if they end by themselves."""
+        if not self._input.prove:
+            wait([bound])
+        if not stop.is_set() and self._book is not None:
+            inputs = self._incumbent, self._input, self._budget
+            proof = SubsetProof(*inputs, self._book, self._prices)
+            proof.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
 
     def search_again(self, bound: Future[None], stop: threading.Event) -> None:
         """Look for plans with other random numbers once the Lagrangian bound has ended.
@@ -147,6 +172,7 @@ class _Workers:
             self._incumbent.lower(prices.bound, prices.proof)
             seconds[size] = budget.clock() - before
             rounds = min(_MOST_ROUNDS, fill_slice(rounds, seconds[size]))
+        self._prices = prices.best
         if by_dominance and prices.best is not None:
             self.prove_by_dominance(prices.best, stop)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -52,6 +52,7 @@ class RigidModel:
         self._intervals: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
         owners = problem.forest.vertices[:, pb.V_REQUEST].tolist()
         vertices = [vertex for vertex in range(count) if owners[vertex] not in self.aside]
+        self._tight = self._groups_with_largest_gaps()
         for vertex in reversed(vertices):
             self._add_literal(vertex)
         for vertex in vertices:
@@ -95,6 +96,45 @@ class RigidModel:
             here = self._present[kid]
             self.model.add(self._start[vertex] <= self._start[kid]).only_enforce_if(here)
             self.model.add(self._end[vertex] >= self._end[kid] + last).only_enforce_if(here)
+        if vertex in self._tight:
+            self._tighten(vertex, [kid for kid in kids if self._start[kid] is not None], last)
+
+    def _groups_with_largest_gaps(self) -> set[int]:
+        """Return groups whose start and end must be exact: largest gaps are measured from them."""
+        forest = self.problem.forest
+        found: set[int] = set()
+        pending = [v for edge in forest.preds.tolist() if edge[2] >= 0 for v in (edge[0], edge[3])]
+        while pending:
+            vertex = pending.pop()
+            row = forest.vertices[vertex]
+            if row[pb.V_KIND] == ATOM or vertex in found:
+                continue
+            found.add(vertex)
+            first = int(row[pb.V_CHILD])
+            pending += forest.children[first : first + int(row[pb.V_CHILDREN])].tolist()
+        return found
+
+    def _tighten(self, vertex: int, kids: Sequence[int], last: int) -> None:
+        """Say that a group begins with one of its children, and ends with one."""
+        begins = [self.model.new_bool_var("") for _ in kids]
+        ends = [self.model.new_bool_var("") for _ in kids]
+        for kid, begin, end in zip(kids, begins, ends, strict=True):
+            self.model.add_implication(begin, self._present[kid])
+            self.model.add_implication(end, self._present[kid])
+            self.model.add(self._start[vertex] >= self._start[kid]).only_enforce_if(begin)
+            self.model.add(self._end[vertex] <= self._end[kid] + last).only_enforce_if(end)
+        self.model.add_bool_or(begins).only_enforce_if(self._present[vertex])
+        self.model.add_bool_or(ends).only_enforce_if(self._present[vertex])
+
+    def rule_out(self, request: int, choices: Mapping[int, int]) -> None:
+        """Rule out a way to take the options of a request: vertices and options of its graph."""
+        forest = self.problem.forest
+        offset = int(forest.first[request])
+        taken = []
+        for vertex, option in choices.items():
+            first = int(forest.vertices[offset + vertex, pb.V_CHILD])
+            taken.append(self._present[int(forest.children[first + option])])
+        self.model.add_bool_or([one.negated() for one in taken])
 
     def _add_atom(self, vertex: int, row: Any) -> None:
         forest, room = self.problem.forest, self.problem.room

@@ -10,23 +10,18 @@ where the MILP divides its relaxation; each proves sets that the other does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from planner.agents.milp import rayon
-from planner.agents.milp.codec import encode
 from planner.agents.milp.columns import AtomColumns
 from planner.agents.milp.rows import Floats
-from planner.placement import PlacementResult
+from planner.agents.milp.worth import preference_chain
 
 #: Units of a worth of 1, and of a preference of 1 in the rows that share worth.
-_WORTH: Final = 10**8
+WORTH_UNITS: Final = 10**8
 _PREFERENCE: Final = 10**6
-
-#: Units of all value in the objective, over those of worth.
-_VALUE: Final = 10**9
 
 #: The most that a whole variable without an upper bound may reach.
 _FAR: Final = 2**40
@@ -49,7 +44,7 @@ class WholeCp:
     built
         The model given.
     model
-        CP-SAT's model; its objective is in units of worth.
+        CP-SAT's model, without an objective.
     variables
         One for each column of Rayon's model.
     """
@@ -65,35 +60,22 @@ class WholeCp:
         for atom in built.columns.atoms:
             if atom.change >= 0:
                 self._add_starts(atom)
-        self._weights = self._objective_weights()
-        worth = self.variables[self._arrays.blocks["worth"]]
-        self.model.maximize(self._sum(worth, self._weights))
 
-    @property
-    def unit(self) -> float:
-        """What one unit of the objective is in value of the requests."""
-        return self._asked / (_VALUE * _WORTH)
-
-    @property
-    def _asked(self) -> float:
-        return float(self._arrays.cost.sum()) / self.built.scale
-
-    def add_hint(self, results: Sequence[PlacementResult]) -> None:
-        """Start from a plan, one result a request."""
-        values = encode(results, self.built)
-        own = self._arrays.blocks["worth"]
-        values[own] *= _WORTH
-        for variable, value in zip(self.variables, np.rint(values).tolist(), strict=True):
-            self.model.add_hint(variable, int(value))
-
-    def values_of(self, value: Callable[[Any], int]) -> Floats:
-        """Return the values of Rayon's variables, from a function that tells CP-SAT's."""
-        return np.array([value(one) for one in self.variables], dtype=np.float64)
+    def last_worths(self) -> list[int]:
+        """Return for each request the column of what its choices leave of its worth."""
+        at = int(self._arrays.blocks["worth"].start)
+        found = []
+        columns = self.built.columns
+        for own, request in zip(columns.vertices, columns.requests, strict=True):
+            at += sum(2 + len(kids) for _, kids in preference_chain(own, request.graph))
+            found.append(at)
+            at += 1
+        return found
 
     def _new_variables(self) -> list[Any]:
         arrays = self._arrays
         upper = np.minimum(arrays.upper, _FAR)
-        upper[arrays.blocks["worth"]] = _WORTH
+        upper[arrays.blocks["worth"]] = WORTH_UNITS
         if "change" in arrays.blocks:
             upper[arrays.blocks["change"]] = 0.0  # starts say what changes would
         return [
@@ -141,10 +123,10 @@ class WholeCp:
         shares = any(factor not in (-1.0, 0.0, 1.0) for factor in factors.tolist())
         unit = _PREFERENCE if shares else 1
         whole = [
-            _above(factor * unit) * (1 if own.start <= one < own.stop else _WORTH)
+            _above(factor * unit) * (1 if own.start <= one < own.stop else WORTH_UNITS)
             for one, factor in zip(columns, factors.tolist(), strict=True)
         ]
-        side = round(high) * unit * _WORTH + (unit - 1)
+        side = round(high) * unit * WORTH_UNITS + (unit - 1)
         self.model.add(self._sum([self.variables[one] for one in columns], whole) <= side)
 
     def _add_starts(self, atom: AtomColumns) -> None:
@@ -156,12 +138,6 @@ class WholeCp:
             running = starts[max(0, step - atom.lease + 1) : step + 1]
             held = self.variables[atom.x + step]
             self.model.add(held == atom.maximum * sum(running))
-
-    def _objective_weights(self) -> list[int]:
-        """Return the value of each unit of worth, rounded up."""
-        cost = self._arrays.cost[self._arrays.blocks["worth"]]
-        parts = cost * (_VALUE / float(self._arrays.cost.sum()))
-        return [math.ceil(part * (1 - 1e-12)) for part in parts.tolist()]
 
 
 def _above(number: float) -> int:

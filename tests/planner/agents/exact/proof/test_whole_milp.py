@@ -14,6 +14,7 @@ from planner.agent import Ending, Limits, SolveProgress, SolverReport
 from planner.agents.exact import router
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.proof import whole_milp as whole
+from planner.agents.exact.subsets import proof as subsets
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
@@ -70,7 +71,7 @@ def test_a_gap_that_prices_leave_is_closed(kind: str, seed: int) -> None:
     told: list[SolveProgress] = []
     report = EXACT.solve(requests, view, Limits(time_s=AGES, gap=0.0, news=told.append))[1]
     assert (report.status, report.ending, report.detail) == ("optimal", Ending.PROVEN, "")
-    assert {"milp", "cp-sat"} & {one.proof for one in told}
+    assert {"milp", "subsets"} & {one.proof for one in told}
 
 
 def ended(kind: str, seed: int, limits: Limits) -> SolverReport:
@@ -79,7 +80,13 @@ def ended(kind: str, seed: int, limits: Limits) -> SolverReport:
     return EXACT.solve(requests, view, limits)[1]
 
 
-@pytest.mark.usefixtures("prices_alone")
+@pytest.fixture
+def no_subsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the proof by subsets refuse every set."""
+    monkeypatch.setattr(subsets, "FEW_REQUESTS", 0)
+
+
+@pytest.mark.usefixtures("prices_alone", "no_subsets")
 @pytest.mark.parametrize(
     ("cap", "why"),
     [

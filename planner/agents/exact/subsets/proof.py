@@ -1,0 +1,262 @@
+"""Prove a set of few requests by its subsets: the best one that can be placed is the optimum.
+
+A master programme chooses the subset of most value that nothing known rules out. Prices refute it
+if they can, and give a row that refutes many others. Else CP-SAT is asked whether it can be placed.
+If it can, it is the best plan; if not, a smaller subset that cannot either is ruled out with all
+that holds it, and what could be placed on the way is a plan. What CP-SAT leaves open in its time is
+set aside and asked again, for longer each time: until then the bound is its value.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from planner.agent import is_proven
+from planner.agents.exact.budget import Budget, SolveInput
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
+from planner.agents.exact.problem import F64, V_END, V_KIND, V_START
+from planner.agents.exact.subsets.check import SubsetAnswer, SubsetCheck, Verdict, check_of
+from planner.agents.exact.subsets.levels import LevelBook, level_book
+from planner.agents.exact.subsets.master import SubsetMaster
+from planner.agents.exact.subsets.prices import LevelPrices
+from planner.view import PlanView
+from rdl.work_graph import ATOM
+
+_LOG = logging.getLogger(__name__)
+
+#: What its plans and bounds are called.
+SUBSETS: Final = "subsets"
+
+#: Requests up to which it works, and variables x_jt: its model takes half a second to build.
+FEW_REQUESTS: Final = 20
+MOST_ATOM_STEPS: Final = 10_000
+
+#: Seconds of the processor for the first question about a subset, and how many times more each
+#: time it is asked again.
+_FIRST_S: Final = 1.0
+_MORE: Final = 3.0
+
+#: Seconds of a question that makes a core smaller, as a multiple of what the refutation took, and
+#: beside it.
+_CORE_SHARE: Final = 1.5
+_CORE_S: Final = 0.2
+
+#: Requests that are taken out of a core in vain, one after the other, before it is left as it is.
+_PATIENCE: Final = 4
+
+#: Part of the last question in what is known of how much of the processor the thread has, and most
+#: seconds of the clock for one of the processor.
+_NEWEST: Final = 0.3
+_SLOWEST: Final = 8.0
+
+#: What is added to its bounds for rounding; less than `is_proven` forgives.
+_ROUNDING: Final = 2e-7
+
+
+class _CheckError(Exception):
+    """A plan of CP-SAT did not pass the check, so its model cannot be trusted."""
+
+
+@dataclass(slots=True)
+class _OpenSubset:
+    """A subset that CP-SAT has left open."""
+
+    subset: list[int]
+    value: float
+    asked_s: float
+
+
+def book_of(solve_input: SolveInput, view: PlanView) -> LevelBook | None:
+    """Return the levels of a set that the proof by subsets is for, or None."""
+    problem = solve_input.problem
+    rows = problem.forest.vertices[problem.forest.vertices[:, V_KIND] == ATOM]
+    steps = int((rows[:, V_END] - rows[:, V_START]).clip(0).sum())
+    if len(problem.requests) > FEW_REQUESTS or steps > MOST_ATOM_STEPS:
+        return None
+    return level_book(problem.requests, view.nominal)
+
+
+@dataclass(slots=True)
+class SubsetProof:
+    """One set of requests whose best subset is to be found.
+
+    Attributes
+    ----------
+    incumbent
+        Takes every better plan and bound.
+    book
+        Levels of the requests (`book_of`).
+    prices
+        float64[row, column] of the problem to begin with, if any.
+    rows
+        How many rows were found.
+    cores, placed, open
+        Subsets that cannot be placed, that can, and that nobody knows of yet.
+    """
+
+    incumbent: Incumbent
+    solve_input: SolveInput
+    budget: Budget
+    book: LevelBook
+    prices: F64 | None = None
+    rows: int = 0
+    cores: list[list[int]] = field(default_factory=list)
+    placed: list[list[int]] = field(default_factory=list)
+    open: list[_OpenSubset] = field(default_factory=list)
+    _slowness: float = 1.0
+    _again_s: float = 0.0
+    _new_s: float = 0.0
+    _kept: frozenset[int] = field(init=False)
+    _master: SubsetMaster = field(init=False)
+    _prices: LevelPrices = field(init=False)
+    _check: SubsetCheck = field(init=False)
+
+    def prove(self, stop: Callable[[], bool]) -> None:
+        """Work until it is proven, the time is over, or `stop` says so."""
+        problem, view = self.solve_input.problem, self.incumbent.view
+        book = self.book
+        self._kept = frozenset(np.flatnonzero(problem.forest.keep > 0).tolist())
+        self._master = SubsetMaster(book, self._kept, self.solve_input.seed)
+        self._prices = LevelPrices(book, view)
+        self._check = check_of(problem, view, book, self.solve_input.seed)
+        for prices in (np.ones(self._prices.shape), self.prices):
+            if prices is not None and prices.shape == self._prices.shape and prices.any():
+                self._master.add_row(self._prices.row(prices))
+        try:
+            while not stop() and self._step():
+                pass
+        except TimeoutError:
+            return
+        except _CheckError:
+            _LOG.warning("the proof by subsets ends: its model and the check differ", exc_info=True)
+
+    @property
+    def _above(self) -> float:
+        """Value above which a subset counts."""
+        incumbent = self.incumbent
+        return incumbent.value * (1 + _ROUNDING / 2) if incumbent.whole else -1.0
+
+    def _step(self) -> bool:
+        """Look at the best subset left; return whether anything is left to do."""
+        self.open = [one for one in self.open if one.value > self._above]
+        best = self._master.best(self._above, self.budget.left_s)
+        left = max((one.value for one in self.open), default=-np.inf)
+        if best is None and not self.open:
+            self._lower(self._above if self.incumbent.whole else -np.inf)
+            return False
+        self._lower(left if best is None else max(best[1], left))
+        if best is None or (self.open and self._again_s < self._new_s):
+            again = max(self.open, key=lambda one: one.value)
+            self.open.remove(again)
+            self._again_s += self._ask(again.subset, again.value, _MORE * again.asked_s)
+            return True
+        row = self._prices.refute(best[0])
+        if row is not None:
+            self.rows += 1
+            self._master.add_row(row)
+            return True
+        self._new_s += self._ask(*best, _FIRST_S)
+        return True
+
+    def _ask(self, subset: list[int], value: float, time_s: float) -> float:
+        """Ask CP-SAT about a subset and learn from the answer; return the seconds it took."""
+        began = self.budget.clock()
+        answer = self._place(subset, time_s)
+        if answer.verdict is Verdict.IMPOSSIBLE:
+            core = self._smaller(subset, _CORE_SHARE * answer.spent_s + _CORE_S)
+            self.cores.append(core)
+            self._master.add_core(core)
+            self.open = [one for one in self.open if not self.book.holds(one.subset, core)]
+        else:
+            self._master.add_core(subset)  # what holds it is worth more, and was looked at before
+            if answer.verdict is Verdict.OPEN:
+                self.open.append(_OpenSubset(subset, value, time_s))
+        return self.budget.clock() - began
+
+    def _place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
+        """Ask CP-SAT about a subset; a plan that it finds is offered.
+
+        Raises
+        ------
+        TimeoutError
+            If no time is left.
+        _CheckError
+            If its plan does not pass the check.
+        """
+        left_s = self.budget.left_s
+        if left_s <= 0 or self.budget.is_over(self.incumbent):
+            raise TimeoutError
+        began = time.monotonic()
+        answer = self._check.place(subset, min(time_s * self._slowness, left_s))
+        if answer.spent_s > 0:
+            slowness = (time.monotonic() - began) / answer.spent_s
+            self._slowness += _NEWEST * (min(_SLOWEST, max(1.0, slowness)) - self._slowness)
+        if answer.verdict is Verdict.PLACED:
+            self.placed.append(list(subset))
+            self._take(subset, answer)
+        return answer
+
+    def _take(self, subset: Sequence[int], answer: SubsetAnswer) -> None:
+        """Offer the plan of a subset that is placed, where it is worth more."""
+        value = self.book.value(subset)
+        held = {self.book.levels[level].request for level in subset}
+        if value <= self._above or not held >= self._kept:
+            return
+        self._offer(answer)
+        if self.incumbent.value < value * (1 - _ROUNDING):
+            raise _CheckError(f"a plan of {value!r} did not pass the check")
+
+    def _smaller(self, subset: list[int], time_s: float) -> list[int]:
+        """Return a part of a subset that cannot be placed either, at lower levels if possible."""
+        core = [self.book.lowest(level) for level in subset]
+        if core != subset and not self._is_impossible(core, time_s):
+            core = self._lowered(subset, time_s)
+        weights, failures = self._prices.last.costs, 0
+        for level in sorted(core, key=lambda one: float(weights[one])):
+            without = [one for one in core if one != level]
+            better = self.book.value(without) > self._above  # placed, it is a better plan
+            if not without or (failures >= _PATIENCE and not better):
+                continue
+            if self._is_impossible(without, time_s):
+                core, failures = without, 0
+            else:
+                failures += 1
+        return core
+
+    def _lowered(self, core: list[int], time_s: float) -> list[int]:
+        """Return the same requests, each at its lowest level if they cannot be placed so either."""
+        for place, level in enumerate(core):
+            last = self.book.lowest(level)
+            lower = [*core[:place], last, *core[place + 1 :]]
+            if last != level and self._is_impossible(lower, time_s):
+                core = lower
+        return core
+
+    def _is_impossible(self, subset: Sequence[int], time_s: float) -> bool:
+        """Return whether it is proven within some seconds that a subset cannot be placed."""
+        if any(self.book.holds(placed, subset) for placed in self.placed):
+            return False
+        return self._place(subset, time_s).verdict is Verdict.IMPOSSIBLE
+
+    def _lower(self, bound: float) -> None:
+        """Take a bound over; one below a checked plan is a fault and proves nothing."""
+        bound += _ROUNDING * abs(bound)
+        if self.incumbent.whole and not is_proven(
+            bound, self.incumbent.value, self.incumbent.requested_value
+        ):
+            _LOG.warning("a bound of subsets, %r, lies below a checked plan: left out", bound)
+            return
+        self.incumbent.lower(bound, SUBSETS)
+
+    def _offer(self, answer: SubsetAnswer) -> None:
+        assert answer.results is not None
+        results = list(self.incumbent.results)
+        for position, result in zip(self.solve_input.positions, answer.results, strict=True):
+            results[position] = result or LEFT_OUT
+        self.incumbent.offer(results, SUBSETS)
