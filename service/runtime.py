@@ -292,6 +292,15 @@ class Runtime:
         """Hold the Plan with everything in it that was answered by any process."""
         return self._replica.newest()
 
+    def allows_start(self) -> bool:
+        """Return whether requests are to be longer by what work of their size waits to start.
+
+        As this process knows the policy; a request that another one has changed it for meanwhile
+        is told so when it is screened.
+        """
+        with self._replica.locked() as plan:
+            return plan.cluster.dispatch.allow_start
+
     def compile(self, expression: Expression, submitted_ms: int, source: str | None) -> WorkGraph:
         """Return an expression, read from the text `source` if it was text, compiled on the Plan.
 

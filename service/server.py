@@ -181,17 +181,22 @@ def _application(config: ServiceConfig) -> Any:
     from gunicorn.app.base import BaseApplication
 
     from service.access.rate_limit import RateLimit
+    from service.connections.client_share import ClientShare
     from service.planning.shared_counts import SharedCounts
 
     # Made here: workers are forked from this one. A reload has old and new ones for a while.
     given, rates = config, RateLimit(config.rate)
     waiting = SharedCounts(2 * config.workers + 1)
+    clients = ClientShare(config.workers)
 
     class Application(BaseApplication):  # type: ignore[misc]
         """Gunicorn's view of the service: settings, and an application a worker."""
 
         #: For the worker, which reads requests before there is an application.
         config = given
+
+        #: For all workers: how many clients each has.
+        share = clients
 
         def load_config(self) -> None:
             """Hand the settings over."""

@@ -147,7 +147,6 @@ class _DisplacementChanges:
         self._draft = draft
         self._commitments = sorted(displaced, key=lambda one: order_of(plan, one), reverse=True)
         self._moves = CommitmentMoves(plan, shortage_of(draft.ledger))
-        self._reason = f"displaced by {ask.request.id}, of higher priority"
 
     def displacement(self) -> Displacement:
         """Return the whole answer."""
@@ -158,10 +157,9 @@ class _DisplacementChanges:
         affected: list[Affected] = []
         for helped, (one, kept) in enumerate(cut):
             offers = self._offers(search, one) if search and helped < _MOST_HELPED else ()
-            changes.append(Degrade(one.id, one.revision, kept, self._reason, offers))
-            affected.append(
-                Affected(one.id, one.tenant, Effect.DEGRADED, one.value, 0.0, self._reason)
-            )
+            reason = self._reason_for(one)
+            changes.append(Degrade(one.id, one.revision, kept, reason, offers))
+            affected.append(Affected(one.id, one.tenant, Effect.DEGRADED, one.value, 0.0, reason))
         for one in self._commitments:
             if one.number in self._draft.moved:
                 changes.append(self._update(one))
@@ -169,6 +167,15 @@ class _DisplacementChanges:
         changes.append(self._admit(affected))
         result = self._draft.moved[_REQUEST_NUMBER][1]
         return Displacement(tuple(changes), tuple(affected), result, self._plan.version)
+
+    def _reason_for(self, one: Commitment) -> str:
+        """Return what the owner of a displaced reservation is told.
+
+        It sees its own tenant's things alone: a request of another one has no name there.
+        """
+        request = self._ask.request
+        who = request.id if one.tenant == request.tenant else "a request of another tenant"
+        return f"displaced by {who}, of higher priority"
 
     def _replace(self, one: Commitment) -> bool:
         """Plan a displaced reservation again, as near to where it was as may be."""
@@ -185,14 +192,13 @@ class _DisplacementChanges:
         assert one.request is not None
         slots = slots_in(self._draft, one.number)
         agent = self._plan.table.read(one.number).agent
-        return Update(
-            one.id, one.revision, one.request, result, agent, MOVED, slots, None, self._reason
-        )
+        reason = self._reason_for(one)
+        return Update(one.id, one.revision, one.request, result, agent, MOVED, slots, None, reason)
 
     def _moved(self, one: Commitment) -> Affected:
         plan, after = self._plan, self._draft.moved[one.number][2]
         work = work_moved(one.before, after, plan.now, plan.cluster.nominal)
-        return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason)
+        return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason_for(one))
 
     def _admit(self, affected: Sequence[Affected]) -> Admit:
         ask, (_, result, _) = self._ask, self._draft.moved[_REQUEST_NUMBER]

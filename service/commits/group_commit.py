@@ -60,6 +60,7 @@ from service.commits.churn import CommitChurn, churn_of
 from service.commits.displacer import Displacer, PendingDisplacements, pending_displacements
 from service.commits.group import Group, spoil
 from service.commits.oracle_check import first_violation
+from service.commits.precedence import TurnPrecedence
 from service.commits.screening.placing import place, refuse_for_machines, screen_changes
 from service.config import ServiceConfig
 from service.metrics import Telemetry
@@ -98,6 +99,8 @@ class GroupCommit:
     ----------
     attempts
         How often it has begun to make a record durable.
+    precedence
+        Held in its turn to append.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class GroupCommit:
         self._telemetry = telemetry
         self._displacer = Displacer(replica, clock, self._note_commit)
         self.attempts = 0
+        self.precedence = TurnPrecedence()
 
     def run(
         self, jobs: list[QueuedChange], join: Callable[[list[QueuedChange]], None] | None = None
@@ -134,6 +138,7 @@ class GroupCommit:
             in_turn = join is not None and _are_few(jobs)
             if join is not None and in_turn:
                 turn.enter_context(self._replica.store.turn())
+                turn.enter_context(self.precedence.held())
                 join(jobs)
             started = time.perf_counter()
             for job in jobs:
@@ -276,16 +281,16 @@ class GroupCommit:
         # In a turn that has been held since the Plan was looked at, it has not changed.
         look = self._replica.locked if in_turn else self._replica.newest
         while True:
-            with self._replica.store.turn():
-                search = self._append_once(group, based_on, look, last=last)
-            look = self._replica.newest
+            if not in_turn:
+                turn.enter_context(self._replica.store.turn())
+            search = self._append_once(group, based_on, look, turn, last=last)
+            turn.close()
+            look, in_turn = self._replica.newest, False
             if search is True:
                 return
             if isinstance(search, PendingDisplacements):
-                turn.close()
                 self._displacer.run(group, search)
             if isinstance(search, OfferSearch):
-                turn.close()
                 add_offers(group.open(), search)
             for job in group.jobs_with_keys():
                 if self._answer_again(job):
@@ -296,12 +301,14 @@ class GroupCommit:
         group: Group,
         based_on: int,
         look: Callable[[], AbstractContextManager[Plan]],
+        turn: ExitStack,
         *,
         last: bool,
     ) -> bool | OfferSearch | PendingDisplacements:
         """Prepare on the version that `look` holds, hold it against the oracle, append.
 
-        False: try again.
+        False: try again. The turn is given back once the record is on disk: other processes go on
+        while this one applies it.
 
         Where refused requests may displace others, nothing is appended and they are returned;
         where refusals still lack offers, their search is.
@@ -334,7 +341,7 @@ class GroupCommit:
             id_, violation = broken
             self._reject(group, asked, id_, violation, grid)
             return False
-        return self._commit(group, prepared, answers, churn, audited)
+        return self._commit(group, prepared, answers, churn, audited, turn.close)
 
     @staticmethod
     def _reject(
@@ -369,6 +376,7 @@ class GroupCommit:
         answers: list[tuple[PendingChange, Answer]],
         churn: CommitChurn | None,
         audited: Sequence[AuditRow],
+        durable: Callable[[], None],
     ) -> bool:
         """Append the record with the answers to remember, apply it, and answer its drafts."""
         record = prepared.record
@@ -382,7 +390,9 @@ class GroupCommit:
         ]
         self.attempts += 1
         began = time.perf_counter()
-        if not self._replica.commit(record, clock_ms, kept, prepared.takings, group.tenure):
+        if not self._replica.commit(
+            record, clock_ms, kept, prepared.takings, group.tenure, durable
+        ):
             self._telemetry.lost_races.inc()
             return False
         self._telemetry.commit.observe(time.perf_counter() - began)

@@ -46,6 +46,9 @@ _MOST_PARTING: Final = 64
 #: Seconds in which the rest of a request must come once the worker is told to stop.
 _STOPPING_S: Final = 2.0
 
+#: Seconds for which a process that has more clients than the others leaves a new one to them.
+_GIVING_WAY_S: Final = 0.002
+
 
 class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     """Gives a thread to each whole request, and a problem to what never becomes one.
@@ -58,6 +61,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._config = self.app.config
+        self._share = self.app.share
         self._limits = ConnectionLimits(self._config.connections, self._config.per_address)
         # One who is one too many is told so; gunicorn would let it wait unanswered.
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
@@ -88,10 +92,12 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
         self.wsgi.wsgi_app = with_place
 
-    # What the event loop does. Nothing here may wait.
+    # What the event loop does. Nothing here may wait, but a moment for others at a new client.
 
     def accept(self, listener: Any) -> None:
         """Take a new client, or tell it that it is one too many."""
+        if self._share.is_ahead(self.nr_conns):
+            time.sleep(_GIVING_WAY_S)  # whoever has fewer is as awake as we are, and takes it
         try:
             client, peer = listener.accept()
         except OSError as error:
@@ -103,6 +109,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         config, accepted = self._config, (client, peer, listener.getsockname())
         conn = ClientSocket(self.cfg, accepted, config.max_body, config.answer_s)
         self.nr_conns += 1
+        self._share.tell(self.nr_conns)
         if document is None:
             conn.left = self._limits.enter(address)
             self._read(conn)
@@ -133,6 +140,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
                 break
             self._end(conn)
         self._streams.expire(now)
+        self._share.tell(self.nr_conns)
 
     def finish_request(self, conn: ClientSocket, fs: Any) -> None:
         """Keep a connection for its next request, or part from its client."""
