@@ -22,6 +22,7 @@ from service.temporary_folders import passing_folder
 if TYPE_CHECKING:
     from flask import Flask
 
+    from service.commits.precedence import TurnPrecedence
     from service.store import Store
 
 #: Files that a process opens besides its clients: the database's, its listeners, its pipes.
@@ -198,6 +199,9 @@ def _application(config: ServiceConfig) -> Any:
         #: For all workers: how many clients each has.
         share = clients
 
+        #: Of a worker that is loaded: held in its planner's turns.
+        precedence: TurnPrecedence
+
         def load_config(self) -> None:
             """Hand the settings over."""
             for name, value in _settings(config).items():
@@ -214,7 +218,9 @@ def _application(config: ServiceConfig) -> Any:
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
             clock = _given_clock(config)
-            return create_app(config, open_runtime(config, clock, settle_memory, waiting), rates)
+            runtime = open_runtime(config, clock, settle_memory, waiting)
+            self.precedence = runtime.planner.precedence
+            return create_app(config, runtime, rates)
 
     return Application()
 

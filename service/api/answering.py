@@ -63,8 +63,6 @@ class Answering:
                 if not self.route.live:
                     # Another worker of this port may have said that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)
-                if self.route.method == "POST":
-                    self._runtime.planner.precedence.give_way()
                 call = read(self.route)
                 if actor.user is not LOCAL_USER:
                     call = replace(call, user=actor.user)
