@@ -22,6 +22,7 @@ from service.temporary_folders import passing_folder
 if TYPE_CHECKING:
     from flask import Flask
 
+    from service.commits.precedence import TurnPrecedence
     from service.store import Store
 
 #: Files that a process opens besides its clients: the database's, its listeners, its pipes.
@@ -181,17 +182,25 @@ def _application(config: ServiceConfig) -> Any:
     from gunicorn.app.base import BaseApplication
 
     from service.access.rate_limit import RateLimit
+    from service.connections.client_share import ClientShare
     from service.planning.shared_counts import SharedCounts
 
     # Made here: workers are forked from this one. A reload has old and new ones for a while.
     given, rates = config, RateLimit(config.rate)
     waiting = SharedCounts(2 * config.workers + 1)
+    clients = ClientShare(config.workers)
 
     class Application(BaseApplication):  # type: ignore[misc]
         """Gunicorn's view of the service: settings, and an application a worker."""
 
         #: For the worker, which reads requests before there is an application.
         config = given
+
+        #: For all workers: how many clients each has.
+        share = clients
+
+        #: Of a worker that is loaded: held in its planner's turns.
+        precedence: TurnPrecedence
 
         def load_config(self) -> None:
             """Hand the settings over."""
@@ -209,7 +218,9 @@ def _application(config: ServiceConfig) -> Any:
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
             clock = _given_clock(config)
-            return create_app(config, open_runtime(config, clock, settle_memory, waiting), rates)
+            runtime = open_runtime(config, clock, settle_memory, waiting)
+            self.precedence = runtime.planner.precedence
+            return create_app(config, runtime, rates)
 
     return Application()
 

@@ -112,7 +112,6 @@ class _DisplacementChanges:
         self._draft = draft
         self._commitments = sorted(displaced, key=lambda one: order_of(plan, one), reverse=True)
         self._moves = CommitmentMoves(plan, shortage_of(draft.ledger))
-        self._reason = f"displaced by {_names(wanted)}, of higher priority"
 
     def displacement(self) -> Displacement:
         """Return the whole answer."""
@@ -123,10 +122,9 @@ class _DisplacementChanges:
         affected: list[Affected] = []
         for helped, (one, kept) in enumerate(cut):
             offers = self._offers(search, one) if search and helped < _MOST_HELPED else ()
-            changes.append(Degrade(one.id, one.revision, kept, self._reason, offers))
-            affected.append(
-                Affected(one.id, one.tenant, Effect.DEGRADED, one.value, 0.0, self._reason)
-            )
+            reason = self._reason_for(one)
+            changes.append(Degrade(one.id, one.revision, kept, reason, offers))
+            affected.append(Affected(one.id, one.tenant, Effect.DEGRADED, one.value, 0.0, reason))
         for one in self._commitments:
             if one.number in self._draft.moved:
                 changes.append(self._update(one))
@@ -137,6 +135,13 @@ class _DisplacementChanges:
         for new in self._wanted:
             changes.append(new.change(self._draft, slots_in(self._draft, new.number), told))
         return Displacement(tuple(changes), tuple(affected), self._plan.version)
+
+    def _reason_for(self, one: Commitment) -> str:
+        """Return what the owner of a displaced reservation is told.
+
+        It sees its own tenant's things alone: a request of another one has no name there.
+        """
+        return f"displaced by {_names(self._wanted, one.tenant)}, of higher priority"
 
     def _replace(self, one: Commitment) -> bool:
         """Plan a displaced reservation again, as near to where it was as may be."""
@@ -153,14 +158,13 @@ class _DisplacementChanges:
         assert one.request is not None
         slots = slots_in(self._draft, one.number)
         agent = self._plan.table.read(one.number).agent
-        return Update(
-            one.id, one.revision, one.request, result, agent, MOVED, slots, None, self._reason
-        )
+        reason = self._reason_for(one)
+        return Update(one.id, one.revision, one.request, result, agent, MOVED, slots, None, reason)
 
     def _moved(self, one: Commitment) -> Affected:
         plan, after = self._plan, self._draft.moved[one.number][2]
         work = work_moved(one.before, after, plan.now, plan.cluster.nominal)
-        return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason)
+        return Affected(one.id, one.tenant, Effect.MOVED, one.value, work, self._reason_for(one))
 
     def _told(self, count: int) -> str:
         """Return what the history of all that comes in says of those who make way."""
@@ -187,7 +191,11 @@ class _DisplacementChanges:
         return search.offers(one.request, one.request.graph.expression, agent, _OFFERS)
 
 
-def _names(wanted: Sequence[WantedPlace]) -> str:
-    """Return the ids of what comes in; of several the first, and how many more."""
-    ids = [one.ask.request.id for one in wanted]
-    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more of its batch"
+def _names(wanted: Sequence[WantedPlace], tenant: str) -> str:
+    """Return the ids of what comes in, as a tenant may read them; of several the first of its own.
+
+    The others of a batch are counted.
+    """
+    own = [one.ask.request.id for one in wanted if one.ask.request.tenant == tenant]
+    first = own[0] if own else "a request of another tenant"
+    return first if len(wanted) == 1 else f"{first} and {len(wanted) - 1} more of its batch"

@@ -65,6 +65,7 @@ from service.commits.displacement_cases import (
 from service.commits.displacer import Displacer
 from service.commits.group import Group, spoil
 from service.commits.oracle_check import first_violation
+from service.commits.precedence import TurnPrecedence
 from service.commits.screening.placing import place, refuse_for_machines, screen_changes
 from service.config import ServiceConfig
 from service.metrics import Telemetry
@@ -105,6 +106,8 @@ class GroupCommit:
     ----------
     attempts
         How often it has begun to make a record durable.
+    precedence
+        Held in its turn to append.
     """
 
     def __init__(
@@ -125,6 +128,7 @@ class GroupCommit:
         self._displacer = Displacer(replica, clock, self._note_commit)
         self._displacements = displacements
         self.attempts = 0
+        self.precedence = TurnPrecedence()
 
     def run(
         self, jobs: list[QueuedChange], join: Callable[[list[QueuedChange]], None] | None = None
@@ -143,6 +147,7 @@ class GroupCommit:
             in_turn = join is not None and _are_few(jobs)
             if join is not None and in_turn:
                 turn.enter_context(self._replica.store.turn())
+                turn.enter_context(self.precedence.held())
                 join(jobs)
             started = time.perf_counter()
             for job in jobs:
@@ -299,16 +304,16 @@ class GroupCommit:
         # In a turn that has been held since the Plan was looked at, it has not changed.
         look = self._replica.locked if in_turn else self._replica.newest
         while True:
-            with self._replica.store.turn():
-                search = self._append_once(group, based_on, look, last=last)
-            look = self._replica.newest
+            if not in_turn:
+                turn.enter_context(self._replica.store.turn())
+            search = self._append_once(group, based_on, look, turn, last=last)
+            turn.close()
+            look, in_turn = self._replica.newest, False
             if search is True:
                 return
             if isinstance(search, PendingDisplacements):
-                turn.close()
                 self._displace(group, search)
             if isinstance(search, OfferSearch):
-                turn.close()
                 add_offers(group.open(), search)
             for job in group.jobs_with_keys():
                 if self._answer_again(job):
@@ -327,12 +332,14 @@ class GroupCommit:
         group: Group,
         based_on: int,
         look: Callable[[], AbstractContextManager[Plan]],
+        turn: ExitStack,
         *,
         last: bool,
     ) -> bool | OfferSearch | PendingDisplacements:
         """Prepare on the version that `look` holds, hold it against the oracle, append.
 
-        False: try again.
+        False: try again. The turn is given back once the record is on disk: other processes go on
+        while this one applies it.
 
         Where refused requests may displace others, nothing is appended and they are returned;
         where refusals still lack offers, their search is.
@@ -365,7 +372,7 @@ class GroupCommit:
             id_, violation = broken
             self._reject(group, asked, id_, violation, grid)
             return False
-        return self._commit(group, prepared, answers, churn, audited)
+        return self._commit(group, prepared, answers, churn, audited, turn.close)
 
     @staticmethod
     def _reject(
@@ -400,6 +407,7 @@ class GroupCommit:
         answers: list[tuple[PendingChange, Answer]],
         churn: CommitChurn | None,
         audited: Sequence[AuditRow],
+        durable: Callable[[], None],
     ) -> bool:
         """Append the record with the answers to remember, apply it, and answer its drafts."""
         record = prepared.record
@@ -413,7 +421,9 @@ class GroupCommit:
         ]
         self.attempts += 1
         began = time.perf_counter()
-        if not self._replica.commit(record, clock_ms, kept, prepared.takings, group.tenure):
+        if not self._replica.commit(
+            record, clock_ms, kept, prepared.takings, group.tenure, durable
+        ):
             self._telemetry.lost_races.inc()
             return False
         self._telemetry.commit.observe(time.perf_counter() - began)

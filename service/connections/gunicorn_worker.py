@@ -25,6 +25,7 @@ from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from planner.placement import Code
+from service.commits.precedence import TurnPrecedence
 from service.connections.client_socket import ClientSocket
 from service.connections.connection_limits import ConnectionLimits
 from service.connections.parked_streams import ParkedStreams
@@ -46,6 +47,9 @@ _MOST_PARTING: Final = 64
 #: Seconds in which the rest of a request must come once the worker is told to stop.
 _STOPPING_S: Final = 2.0
 
+#: Seconds for which a process that has more clients than the others leaves a new one to them.
+_GIVING_WAY_S: Final = 0.002
+
 
 class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     """Gives a thread to each whole request, and a problem to what never becomes one.
@@ -58,12 +62,14 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._config = self.app.config
+        self._share = self.app.share
         self._limits = ConnectionLimits(self._config.connections, self._config.per_address)
         # One who is one too many is told so; gunicorn would let it wait unanswered.
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._held = 0
         self._here = threading.local()
+        self._precedence: TurnPrecedence
         self._streams: ParkedStreams
         # In the order in which they began.
         self._arriving: dict[ClientSocket, None] = {}
@@ -72,6 +78,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def load_wsgi(self) -> None:
         """Load the application, and let it hand over streams."""
         super().load_wsgi()
+        self._precedence = self.app.precedence
         fix_settings(self.cfg)
         self._streams = ParkedStreams(self.poller, self.method_queue.defer, self._config.answer_s)
         application = self.wsgi.wsgi_app
@@ -88,10 +95,12 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
         self.wsgi.wsgi_app = with_place
 
-    # What the event loop does. Nothing here may wait.
+    # What the event loop does. Nothing here may wait, but a moment for others at a new client.
 
     def accept(self, listener: Any) -> None:
         """Take a new client, or tell it that it is one too many."""
+        if self._share.is_ahead(self.nr_conns):
+            time.sleep(_GIVING_WAY_S)  # whoever has fewer is as awake as we are, and takes it
         try:
             client, peer = listener.accept()
         except OSError as error:
@@ -103,6 +112,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         config, accepted = self._config, (client, peer, listener.getsockname())
         conn = ClientSocket(self.cfg, accepted, config.max_body, config.answer_s)
         self.nr_conns += 1
+        self._share.tell(self.nr_conns)
         if document is None:
             conn.left = self._limits.enter(address)
             self._read(conn)
@@ -133,6 +143,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
                 break
             self._end(conn)
         self._streams.expire(now)
+        self._share.tell(self.nr_conns)
 
     def finish_request(self, conn: ClientSocket, fs: Any) -> None:
         """Keep a connection for its next request, or part from its client."""
@@ -259,6 +270,8 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     def _serve(self, conn: ClientSocket) -> bool:
         """Read and answer the next request of a connection; return whether it may be kept."""
+        if conn.buffer.is_post:
+            self._precedence.give_way()
         request = None
         try:
             request = next(conn.parser)

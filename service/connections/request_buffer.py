@@ -82,6 +82,11 @@ class RequestBuffer:
     def __len__(self) -> int:
         return len(self._bytes)
 
+    @property
+    def is_post(self) -> bool:
+        """Whether what is there begins as a POST does."""
+        return self._bytes.startswith(b"POST ")
+
     def feed(self, data: bytes) -> None:
         """Add what has arrived."""
         self._bytes += data

@@ -72,6 +72,8 @@ class Planner:
     ----------
     solvers
         The lane of commands that ask slow agents.
+    precedence
+        Held by the planner's thread in its turn to append.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Planner:
         self._committer = GroupCommit(
             config, replica, clock, telemetry, displacements=self._displacements
         )
+        self.precedence = self._committer.precedence
         self._queue = ChangeQueue(config.group)
         self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
         self._archivist = Archivist(config, replica, clock)

@@ -96,11 +96,18 @@ class Replica:
         remembered: Sequence[CommitRow] = (),
         takings: Sequence[Taking] | None = None,
         tenure: int | None = None,
+        durable: Callable[[], None] | None = None,
     ) -> bool:
         """Make a record durable, then true; False when another process was first.
 
-        `takings` are those that `Plan.prepare` found with the record; `tenure` is that of the
-        leader whose change it is.
+        Parameters
+        ----------
+        takings
+            Those that `Plan.prepare` found with the record.
+        tenure
+            Of the leader whose change it is.
+        durable
+            Called when the record is on disk, before the Plan has it.
 
         Raises
         ------
@@ -113,7 +120,13 @@ class Replica:
             False: nothing was written; the Plan has caught up with the other process.
         """
         entry = LogEntry(record.version, at_ms, msgspec.json.encode(record.to_json()))
-        return self._append(record, lambda: self.store.append([entry], remembered, tenure), takings)
+
+        def append() -> None:
+            self.store.append([entry], remembered, tenure)
+            if durable is not None:
+                durable()
+
+        return self._append(record, append, takings)
 
     def archive(self, record: CommitRecord, at_ms: int, left: Sequence[ArchivedRow]) -> bool:
         """Make a record durable by which rows leave for the archive; as `commit`."""

@@ -54,8 +54,16 @@ def row_columns(table: ReservationTable, numbers: NDArray[np.int64]) -> RowColum
     if not parts:
         return RowColumns(number, kind, rows, bundles)
     number, kind, rows = (np.concatenate([part[place] for part in parts]) for place in range(3))
-    order = np.lexsort((rows[:, 0], number))
-    return RowColumns(number[order], kind[order], rows[order], bundles)
+    if not _are_in_order(number, rows):
+        order = np.lexsort((rows[:, 0], number))
+        number, kind, rows = number[order], kind[order], rows[order]
+    return RowColumns(number, kind, rows, bundles)
+
+
+def _are_in_order(number: NDArray[np.int64], rows: NDArray[np.int64]) -> bool:
+    """Return whether rows come by reservation, then by time: all do that have one atom."""
+    later, start = np.diff(number), np.diff(rows[:, 0])
+    return bool(np.all((later > 0) | ((later == 0) & (start >= 0))))
 
 
 def _occurrences_of(

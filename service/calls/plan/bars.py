@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -109,13 +110,13 @@ def steps_of_bars(plan: Plan, span: BarSpan) -> tuple[int, int]:
 
 
 def _columns(plan: Plan, span: BarSpan, numbers: _Ints) -> dict[str, Any]:
-    grid, meta = plan.grid, plan.table.meta[numbers]
+    grid, meta = plan.grid, plan.table.meta
+    state, begin, end_step = (meta[name][numbers] for name in ("state", "begin", "finish"))
     start, end = steps_of_bars(plan, span)
     tenants = scope_column(plan.table, numbers, "tenant")
     shown = np.unique(tenants.place)
     place = np.zeros(len(tenants.words) + 1, dtype=np.int64)
     place[shown] = np.arange(len(shown))
-    finish = np.minimum(meta["finish"], grid.horizon)
     return {
         "version": plan.version,
         "from": grid.seconds(start),
@@ -128,10 +129,10 @@ def _columns(plan: Plan, span: BarSpan, numbers: _Ints) -> dict[str, Any]:
         "states": [state.value for state in NUMBERED_STATES],
         "id": ids_of(plan.table, numbers),
         "tenant": place[tenants.place].tolist(),
-        "state": meta["state"].tolist(),
-        "begin": _seconds(meta["begin"], grid),
-        "finish": _seconds(finish, grid),
-        "endless": np.flatnonzero(meta["finish"] == NEVER).tolist(),
+        "state": state.tolist(),
+        "begin": _seconds(begin, grid),
+        "finish": _seconds(np.minimum(end_step, grid.horizon), grid),
+        "endless": np.flatnonzero(end_step == NEVER).tolist(),
     }
 
 
@@ -155,12 +156,14 @@ def _row_columns(plan: Plan, numbers: _Ints) -> dict[str, Any]:
 def _window_columns(
     windows: list[Window | None], grid: TimeGrid
 ) -> tuple[list[int | float | None], list[int | float | None]]:
-    known = np.array([window or (0, 0) for window in windows], dtype=np.int64).reshape(-1, 2)
+    steps = chain.from_iterable(window or (0, 0) for window in windows)
+    known = np.fromiter(steps, np.int64, 2 * len(windows)).reshape(-1, 2)
     first: list[int | float | None] = [*_seconds(known[:, 0], grid)]
     last: list[int | float | None] = [*_seconds(known[:, 1], grid)]
-    for place, window in enumerate(windows):
-        if window is None:
-            first[place] = last[place] = None
+    if None in windows:
+        for place, window in enumerate(windows):
+            if window is None:
+                first[place] = last[place] = None
     return first, last
 
 

@@ -7,6 +7,7 @@ cluster's policy says so (`allow_start`); the answer says in its notes what was 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dispatch.entitlements.start_delay import StartDelayTable, enlarge
 from rdl.expressions import Atom, Expression, children_of
@@ -15,7 +16,25 @@ from service.dispatching.delay_record import read_delays
 from service.runtime import Runtime
 
 
-def with_allowance(runtime: Runtime, asked: Expression) -> tuple[Expression, tuple[str, ...]]:
+class AllowedRequest(NamedTuple):
+    """What is to be planned for a request.
+
+    Attributes
+    ----------
+    expression
+        As submitted, or longer.
+    notes
+        What it is longer by.
+    allowed
+        Whether the policy allows for a start delay at all.
+    """
+
+    expression: Expression
+    notes: tuple[str, ...]
+    allowed: bool
+
+
+def with_allowance(runtime: Runtime, asked: Expression) -> AllowedRequest:
     """Return what is to be planned for a request, and notes of what it is longer by.
 
     Parameters
@@ -23,13 +42,12 @@ def with_allowance(runtime: Runtime, asked: Expression) -> tuple[Expression, tup
     asked
         As submitted; it stays as it is where the policy allows for no start delay.
     """
-    with runtime.reading() as plan:
-        allows = plan.cluster.dispatch.allow_start
-    if not allows:
-        return asked, ()
+    if not runtime.allows_start():
+        return AllowedRequest(asked, (), allowed=False)
     table = read_delays(runtime.dispatcher.store)
     longer = enlarge(asked, table)
-    return longer, () if longer == asked else tuple(dict.fromkeys(_notes(asked, table)))
+    notes = () if longer == asked else tuple(dict.fromkeys(_notes(asked, table)))
+    return AllowedRequest(longer, notes, allowed=True)
 
 
 def _notes(expression: Expression, table: StartDelayTable) -> Iterator[str]:

@@ -44,6 +44,9 @@ class Ask:
         Most offers that a refusal of it carries.
     notes
         What its answer is to say besides what compiling it says.
+    allowed
+        Whether the policy allowed for start delays when it was read; None where that is nothing to
+        it.
     """
 
     expression: Expression
@@ -53,6 +56,7 @@ class Ask:
     pointer: str
     offers: int = 0
     notes: tuple[str, ...] = ()
+    allowed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
@@ -51,6 +52,10 @@ from service.commits.screening.revision_check import (
     stale_cluster_problem,
 )
 from service.problems import problem_of_rdl
+
+_ALLOWED_ANEW: Final = (
+    "whether requests are longer by their start delay (allow_start) has just changed; ask again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +146,14 @@ def _screen_request(plan: Plan, draft: PendingChange) -> PlacementResult | None:
 
 
 def renew(draft: PendingChange, plan: Plan) -> bool:
-    """Compile a request again when the Plan's grid has moved on since it arrived."""
+    """Compile a request again when the Plan's grid has moved on since it arrived.
+
+    Return whether it can go on: not where the policy by which it was enlarged has changed.
+    """
     assert draft.ask is not None
+    if draft.ask.allowed not in (None, plan.cluster.dispatch.allow_start):
+        draft.answer = refused_problem(Code.CONFLICT, _ALLOWED_ANEW, draft.ask.pointer)
+        return False
     if draft.request.graph.grid == plan.grid:
         return True
     try:

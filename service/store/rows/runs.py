@@ -70,7 +70,10 @@ class RunRows:
             known = {row.id: row for row in _executors(connection, lock=True)}
             old = known.get(id_)
             if old is not None and old.state is not ExecutorState.LOST and old.instance != instance:
-                raise ExecutorTakenError(f"another process reports as {id_!r} and is not lost yet")
+                raise ExecutorTakenError(
+                    f"another process reports as {id_!r} and is not lost yet; wait for its lease, "
+                    "or register under another name (agenda executor --id)"
+                )
             for other in known.values():
                 both = sorted(set(other.machines) & set(machines))
                 if other.id == id_ or not both:

@@ -138,6 +138,20 @@ def test_a_policy_of_a_queue_lets_only_its_requests_displace() -> None:
     assert fates(found_for(plan, asked.queue("urgent").on(cluster))) == {"low": "degraded"}
 
 
+def test_another_tenants_request_has_no_name_in_the_reason() -> None:
+    """The reason has the id of a request of the same tenant, and of no other."""
+    plan = _plan(
+        a_request("own", gang(2, 4, 2, 24)).tenant("a"),
+        a_request("other", gang(2, 4, 2, 24)).tenant("b"),
+    )
+    displace_now(plan, _urgent(plan, gang(4, 18, 6, 24)).tenant("a").on(plan.cluster))
+    told = {one.id: one.history[-1].detail for one in plan.reservations() if one.id != "urgent"}
+    assert told == {
+        "own": "displaced by urgent, of higher priority",
+        "other": "displaced by a request of another tenant, of higher priority",
+    }
+
+
 def test_a_quota_of_a_tenant_is_room_too() -> None:
     """Under a quota a tenant's request displaces that tenant's own reservation, no other's."""
     builder = a_cluster().horizon(HORIZON).machines("m", 4, cpu=1).policy("displacement")

@@ -79,3 +79,14 @@ def test_what_the_leader_learnt_is_allowed_for_by_every_process(open_service: Op
     keep_delays(first.runtime.dispatcher.store, table)
     found = read_delays(second.runtime.dispatcher.store)
     assert found.delays_ms == {("cpu", 10): 2000, ("memory", 3): 0}
+
+
+def test_a_request_that_was_read_before_the_policy_changed_is_told_so(open_service: Open) -> None:
+    """Another process has changed it: the request is not planned by the old one, and then is."""
+    one, two = open_service(tick_s=0), open_service(tick_s=0)
+    _learn(one, 120)
+    _allow(one)
+    refused = two.ask("r", _ASKED)
+    assert (refused.status_code, refused.get_json()["code"]) == (409, "conflict")
+    assert "ask again" in refused.get_json()["detail"]
+    assert _lease_s(two.reserve("r", _ASKED)) == 720

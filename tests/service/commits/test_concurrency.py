@@ -11,11 +11,14 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, QUICK_AGENTS, agent_named
+from planner.capacity.overlay import Taking
 from planner.placement import PlacementResult
+from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
 from planner.view import PlanView
 from service.commits.changes.commands import Admission, Key, QueuedChange
 from service.planning.change_queue import ChangeQueue
+from service.store import Store
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
 
@@ -54,6 +57,31 @@ class TestProcesses:
 
         assert len(set(versions)) == 1
         assert len(versions) == 5
+
+    def test_go_on_while_one_applies(
+        self, open_service: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The turn is free as soon as a record is on disk, before its own process applies it."""
+        one = open_service()
+        other, replaying = Store(one.runtime.config.database), one.runtime._replica._replaying
+        apply, found = replaying.apply, list[bool]()
+
+        def applied(record: CommitRecord, takings: Sequence[Taking] | None = None) -> None:
+            entered = threading.Event()
+
+            def enter() -> None:
+                with other.turn():
+                    entered.set()
+
+            threading.Thread(target=enter).start()
+            found.append(entered.wait(60))
+            apply(record, takings)
+
+        monkeypatch.setattr(replaying, "apply", applied)
+        one.reserve("a", ONE)
+
+        assert found == [True]
+        other.close()
 
     def test_wait_only_for_agents_that_there_are(self) -> None:
         """Whoever is waited for is an agent, and no solver or portfolio is."""

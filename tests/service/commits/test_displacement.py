@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from planner.plan.records.changes import Cancel
 from planner.validation.validate import validate
 from service.cli.client.server import Server
 from service.cli.main import main
+from tests.service.access.walking import guarded
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import CLUSTER, Open, Service
 
@@ -81,6 +83,30 @@ def test_one_moves_one_loses_and_both_are_told(displacing: Service) -> None:
     assert sorted(told) == [
         ("accepted", "urgent", ""), ("degraded", "stiff", reason), ("moved", "roomy", reason),
     ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("unasked")
+def test_a_user_is_told_nothing_of_another_tenants_request(
+    open_service: Open, cluster_file: Path
+) -> None:
+    """Neither who displaces nor who is displaced learns an id or the tenant of the other."""
+    cluster_file.write_text(CLUSTER + POLICY)
+    server = guarded(open_service, agent="earliest", tick_s=0)
+    asked = {"id": "displaced-id", "rdl": STIFF}
+    assert server.call("other", "POST", "/v1/reservations", asked).status_code == 201
+
+    asked = {"id": "urgent-id", "rdl": STIFF, "priority": 5}
+    made = server.call("user", "POST", "/v1/reservations", asked)
+
+    assert [one["fate"] for one in made.get_json()["displaced"]] == ["degraded"]
+    assert not {"displaced-id", "web"} & set(re.findall(r"[\w-]+", made.get_data(as_text=True)))
+    for path in (
+        "/v1/reservations/displaced-id", "/v1/reservations", "/v1/plan/changes?since=0",
+        "/v1/events?wait=1s&after=0",
+    ):  # fmt: skip
+        text = server.call("other", "GET", path).get_data(as_text=True)
+        assert "displaced by a request of another tenant" in text, path
+        assert not {"urgent-id", "ads"} & set(re.findall(r"[\w-]+", text)), path
 
 
 def test_equal_priority_is_refused_as_before(displacing: Service) -> None:
