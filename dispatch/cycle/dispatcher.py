@@ -146,7 +146,7 @@ def _take_changes(
             uncovered.withdraw(scratch, execution)
         if execution.is_over:
             for part in execution.parts:
-                part.covered = part.granted = part.grown = 0
+                part.covered = part.granted = part.growth = 0
             table.finish_stop(execution, now_ms)
             uncovered.candidates.discard(execution)
         elif uncovered.line.tier_of(execution) is not None:

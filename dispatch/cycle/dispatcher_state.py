@@ -71,7 +71,7 @@ class DispatcherState:
         """Return the state before a first cycle: nothing is covered or granted yet."""
         for execution in table:
             for part in execution.parts:
-                part.covered = part.granted = part.grown = 0
+                part.covered = part.granted = part.growth = 0
                 part.allowed, part.quota = UNLIMITED, ""
         book = CoverBook(table, machines)
         uncovered = Uncovered(table, machines, book, options)

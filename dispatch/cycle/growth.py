@@ -71,7 +71,7 @@ class GrowthBook:
         """
         scratch.changed.clear()
         for _, part in self._groups():
-            part.grown = min(part.grown, max(0, len(part.held) - part.covered - part.granted))
+            part.growth = min(part.growth, max(0, len(part.held) - part.covered - part.granted))
         if waits:
             for execution, part in self._groups():
                 self._lower_to(scratch, execution, part, 0)
@@ -87,7 +87,7 @@ class GrowthBook:
             for execution, part in self._groups()
             if self._grows(execution)
             and part.is_whole
-            and part.grown < self.options.most(part.component)
+            and part.growth < self.options.most(part.component)
         ]
         left_over = _MOST_A_CYCLE
         while asking and left_over > 0:
@@ -102,9 +102,9 @@ class GrowthBook:
         fits = all(need <= have for need, have in zip(part.amounts, room, strict=True) if need)
         if not fits or not moves.grow_above(execution, part):
             return False
-        part.grown += 1
+        part.growth += 1
         _add(room, part, -1)
-        return part.grown < self.options.most(part.component)
+        return part.growth < self.options.most(part.component)
 
     def _groups(self) -> list[tuple[Execution, ComponentGroup]]:
         """Return the groups that may grow, by submission."""
@@ -122,24 +122,24 @@ class GrowthBook:
             for amount, there in zip(part.amounts, room, strict=True):
                 if amount and there < 0:
                     count = max(count, -(there // amount))
-            count = min(count, part.grown)
+            count = min(count, part.growth)
             if count:
-                self._lower_to(scratch, execution, part, part.grown - count)
+                self._lower_to(scratch, execution, part, part.growth - count)
                 _add(room, part, count)
 
     @staticmethod
     def _lower_to(
         scratch: CycleScratch, execution: Execution, part: ComponentGroup, most: int
     ) -> None:
-        if part.grown > most:
-            part.grown = most
+        if part.growth > most:
+            part.growth = most
             scratch.changed.add(execution)
 
     def _beside(self, left: list[int]) -> list[int]:
         """Return what is left of `left` beside what is grown."""
         room = list(left)
         for _, part in self._groups():
-            _add(room, part, -part.grown)
+            _add(room, part, -part.growth)
         return room
 
     def _idle(self, placer: Placer, left: list[int]) -> list[int]:
@@ -151,7 +151,7 @@ class GrowthBook:
         most = [int(self.options.below * amount) for amount in self.pool.total()]
         grown = [0] * len(room)
         for _, part in self._groups():
-            _add(grown, part, part.grown)
+            _add(grown, part, part.growth)
         # What others hold beyond the cap is not grown: no more than all of it can be given back.
         below = [max(top - use, -mine) for top, use, mine in zip(most, held, grown, strict=True)]
         return [min(one, other) for one, other in zip(room, below, strict=True)]

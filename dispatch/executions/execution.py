@@ -64,7 +64,7 @@ class ComponentGroup:
     allowed, quota
         How many elastic ones quotas let run without cover, and what says so where it is fewer than
         wanted; the dispatcher writes them.
-    grown
+    growth
         How many elastic ones run above what was asked for; the dispatcher writes it.
     uncovered
         Why slots of its reservation cannot cover any of them; empty where they could.
@@ -83,7 +83,7 @@ class ComponentGroup:
     held: list[HeldComponent] = field(default_factory=list)
     covered: int = 0
     granted: int = 0
-    grown: int = 0
+    growth: int = 0
     allowed: int = UNLIMITED
     quota: str = ""
     uncovered: str = ""
@@ -126,7 +126,7 @@ class ComponentGroup:
     @property
     def target(self) -> int:
         """How many may be held."""
-        return self.covered + self.granted + self.grown
+        return self.covered + self.granted + self.growth
 
     @property
     def is_whole(self) -> bool:

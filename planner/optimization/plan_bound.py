@@ -54,12 +54,12 @@ class PlanBound:
     value
         Of the reservations that hold something: weight x size x preferences of the options taken.
         Degraded ones count as holding nothing.
-    asked
+    total
         Value of all that is held, and of all that was refused and could still come in.
     bound
         No plan holds more; None where there are more requests than `MOST_REQUESTS`, and of these
-        value and asked are not told either.
-    held, waiting
+        value and total are not told either.
+    holders, candidates
         How many reservations hold something, and how many requests were refused and could still
         come in.
     proof
@@ -68,10 +68,10 @@ class PlanBound:
 
     version: int
     value: float | None
-    asked: float | None
+    total: float | None
     bound: float | None
-    held: int
-    waiting: int
+    holders: int
+    candidates: int
     proof: str
 
     def to_json(self) -> dict[str, Any]:
@@ -83,12 +83,12 @@ class PlanBound:
         return {
             "version": self.version,
             "value": _rounded(self.value),
-            "asked": _rounded(self.asked),
+            "asked": _rounded(self.total),
             "bound": _rounded(self.bound),
             "gap": gap,
             "better": better,
-            "held": self.held,
-            "waiting": self.waiting,
+            "held": self.holders,
+            "waiting": self.candidates,
             "proof": self.proof,
         }
 

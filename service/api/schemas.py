@@ -174,7 +174,7 @@ _RESERVATION: Final = _object(
         "displaced": {
             "type": "array",
             "items": _DISPLACED,
-            "description": "In the answer to a request that displaced others: what became of them.",
+            "description": "In an answer to what displaced others: what became of them.",
         },
         "plan_bound": _PLAN_BOUND,
     },

@@ -68,11 +68,13 @@ _NONE: Final = PendingDisplacements()
 
 
 def _cases(drafts: Sequence[PendingChange]) -> list[DisplacementCase]:
-    """Return what comes in together; an all-or-nothing batch is a group by itself."""
+    """Return what comes in together; an all-or-nothing batch is a group by itself.
+
+    One of which a part was granted before is none: that part stands, and might be displaced.
+    """
     if drafts and isinstance(drafts[0].command, Admission) and drafts[0].command.atomic:
-        # A request that was granted before needs no place.
-        waiting = [one for one in drafts if not isinstance(one.answer, ReservationAnswer)]
-        return [tuple(waiting)]
+        known = any(isinstance(one.answer, ReservationAnswer) for one in drafts)
+        return [] if known else [tuple(drafts)]
     return [(one,) for one in drafts if _is_refused(one)]
 
 

@@ -97,7 +97,7 @@ def status_of(execution: Execution) -> dict[str, Any]:
                 "name": part.component.name,
                 "core": part.component.core,
                 "wanted": part.wanted,
-                "grown": part.grown,
+                "grown": part.growth,
                 "reason": part.limit or part.quota or part.uncovered,
                 "assigned": len(part.held),
                 "running": sum(piece.up for piece in part.held),

@@ -11,7 +11,7 @@ from planner.plan.state import PlanState
 from planner.plan.table.column_reading import row_columns
 from planner.reservations.reservation import Holding
 from planner.reservations.state import LIVE, STATE_NUMBERS
-from rdl.resources import format_amount
+from rdl.resources import Resources, format_amount
 
 #: int64[steps from the first of the profile]: how much of a resource is held.
 _Use = NDArray[np.int64]
@@ -60,6 +60,20 @@ class AgentUse:
         for resource, change in self._change(agent, holding, number).items():
             held[resource] = held.get(resource, self._nothing()) + change
 
+    def bundles_left(self, agent: str, bundle: Resources) -> _Use:
+        """Return int64[steps]: how many bundles an agent may hold besides what it holds."""
+        left = np.full(len(self._nothing()), np.iinfo(np.int64).max, dtype=np.int64)
+        nominal, amounts = dict(self._plan.cluster.nominal.items()), dict(bundle.items())
+        for policy in self._limits:
+            if policy.agent not in (EACH, agent):
+                continue
+            for resource, most in policy.amounts(nominal).items():
+                amount = amounts.get(resource, 0)
+                if amount:
+                    used = self._use_of(agent).get(resource, self._nothing())
+                    left = np.minimum(left, np.maximum(most - used, 0) // amount)
+        return left
+
     def _count_refusal(
         self, policy: AgentLimit, agent: str, number: int | None
     ) -> PlacementResult | None:
@@ -85,11 +99,11 @@ class AgentUse:
         limits = policy.amounts(dict(self._plan.cluster.nominal.items()))
         change = self._change(agent, holding, number)
         for resource, most in sorted(limits.items()):
-            grown = change.get(resource)
-            if grown is None:
+            more = change.get(resource)
+            if more is None:
                 continue
-            used = self._use_of(agent).get(resource, self._nothing()) + grown
-            over = np.where(grown > 0, used - most, 0)
+            used = self._use_of(agent).get(resource, self._nothing()) + more
+            over = np.where(more > 0, used - most, 0)
             at = int(over.argmax())
             if over[at] > 0:
                 return self._exceeds(policy, agent, resource, (at, int(used[at]), most))

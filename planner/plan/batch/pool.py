@@ -47,6 +47,11 @@ class BatchPool:
         """Return what the admission at a place would hold, and what that takes."""
         return self._foreseen.get(index) or self._holding_with_takings(change)
 
+    def forget(self, index: int) -> None:
+        """Forget what was foreseen of the admission at a place: it is placed anew."""
+        self.doubt()
+        self._foreseen.pop(index, None)
+
     def _holding_with_takings(self, change: Admit) -> tuple[Holding, list[Taking]]:
         request = change.request
         holding = holding_of(request, change.result)

@@ -6,6 +6,7 @@ Pure: the Plan is read, never written. Each change sees the changes of the batch
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from planner.capacity.overlay import Taking, takings_of
 from planner.placement import Code, PlacementResult
@@ -15,6 +16,7 @@ from planner.plan.batch.admission import (
     raised_priority_refusal,
 )
 from planner.plan.batch.agent_limits import AgentUse
+from planner.plan.batch.agent_search import place_beside_limits
 from planner.plan.batch.joint_commit import (
     conflict_for,
     degrade_conflict,
@@ -81,7 +83,7 @@ def prepare(
     """Return the record and one outcome a change; see `Plan.prepare`."""
     if len(changes) > 1:
         _require_own_commit(changes)
-    batch = _Batch(plan, at_ms)
+    batch = _Batch(plan, at_ms, joint=joint)
     if joint:
         short = joint_shortage(plan, changes)
         if short is not None:
@@ -118,7 +120,7 @@ def prepare(
 
 def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
     """Return the conflicts that changes have on a Plan however much room there is."""
-    batch = _Batch(plan)
+    batch = _Batch(plan, joint=True)
     batch.pool.assume_room()
     batch.machines.assume_machines()
     try:
@@ -138,8 +140,9 @@ def _require_own_commit(changes: Sequence[Change]) -> None:
 class _Batch:
     """The changes of one batch so far."""
 
-    def __init__(self, plan: PlanState, at_ms: int = 0) -> None:
+    def __init__(self, plan: PlanState, at_ms: int = 0, *, joint: bool = False) -> None:
         self.plan = plan
+        self.joint = joint
         self._at_ms = at_ms
         self.pool = BatchPool(plan)
         self.machines = BatchMachines(plan, self.pool)
@@ -147,6 +150,8 @@ class _Batch:
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
         self.added: dict[tuple[str, str], int] = {}
+        #: Admissions whose agent was asked again, for its limits leave no room where it was.
+        self._placed_again: set[int] = set()
         #: What an advance leaves without room for its next occurrence.
         self.degraded: tuple[Degraded, ...] = ()
         #: What each admission so far takes.
@@ -205,7 +210,7 @@ class _Batch:
             return conflict_for(index, request.id, short, request)
         bounded = self.agents.refusal(change.agent, holding)
         if bounded is not None:
-            return _refusal_conflict(index, request.id, bounded)
+            return self._admit_elsewhere(index, change, bounded)
         level = request.promise or self.plan.cluster.promise
         found = self.machines.place(change, holding, level)
         if isinstance(found, MachineShortage):
@@ -238,6 +243,24 @@ class _Batch:
             change.note,
             change.hold,
         )
+
+    def _admit_elsewhere(self, index: int, change: Admit, bounded: PlacementResult) -> _Answer:
+        """Admit a request where the limits of its agent leave room; or say why it is refused."""
+        request, planner = change.request, change.planner
+        refused = _refusal_conflict(index, request.id, bounded)
+        of_amounts = bounded.binding is not None and bounded.binding.resource is not None
+        if planner is None or self.joint or not of_amounts or index in self._placed_again:
+            return refused
+        self._placed_again.add(index)
+        self.pool.forget(index)
+        result = place_beside_limits(request, change.agent, planner, self.agents, self.pool.view())
+        if not result.placed:
+            return refused
+        found = self._admit(index, replace(change, result=result, slots=None))
+        if isinstance(found, Conflict):
+            return refused
+        self.results.setdefault(index, result)
+        return found
 
     def _accept_hold(self, index: int, change: AcceptHold) -> _Answer:
         blocked = self._not_held(index, change.id)

@@ -221,11 +221,10 @@ class CappedView:
         self._caps: list[MachineShortage] = []
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
 
-    def cap(self, missed: MachineShortage) -> None:
+    def cap(self, *missed: MachineShortage) -> None:
         """Let machines hold no more of a bundle than were found, where some were missed."""
-        self._caps.append(missed)
-        marks = [np.array([one.start, one.end]) for one in self._caps]
-        inner = np.concatenate(marks)
+        self._caps.extend(missed)
+        inner = np.array([(one.start, one.end) for one in self._caps], dtype=np.int64).ravel()
         base = self._view.segments
         inner = inner[(inner > base[0]) & (inner < base[-1])]
         self._segments = np.unique(np.concatenate([base, inner])).astype(np.int64)

@@ -41,7 +41,7 @@ def test_what_is_grown_is_gone_in_the_tick_in_which_another_comes() -> None:
     world.tick(1)
     assert world.held("b") == [2, 3]
     assert world.held("a") == [1, 4]
-    assert world.table.get("a").parts[1].grown == 2  # type: ignore[union-attr]
+    assert world.table.get("a").parts[1].growth == 2  # type: ignore[union-attr]
 
 
 def test_while_an_execution_waits_nothing_is_grown() -> None:

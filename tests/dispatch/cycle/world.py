@@ -140,9 +140,9 @@ class World:
         if execution.is_over:
             assert not execution.holds, "what is over holds nothing"
         for part in execution.parts:
-            assert len(part.held) <= part.wanted + part.grown, "grants stay within demand"
+            assert len(part.held) <= part.wanted + part.growth, "grants stay within demand"
             most = 0 if part.component.core else part.component.grow
-            assert 0 <= part.grown <= most, "none grows above its own word"
+            assert 0 <= part.growth <= most, "none grows above its own word"
             assert part.covered + part.granted <= part.wanted, "grants stay within demand"
         cores = [part for part in execution.parts if part.component.core]
         whole = all(len(part.held) == part.component.count for part in cores)

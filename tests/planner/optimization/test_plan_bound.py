@@ -48,10 +48,10 @@ def test_no_plan_of_full_enumeration_is_worth_more(seed: int) -> None:
     found = _bound(_asked(seed))
     assert found.bound is not None
     assert found.value is not None
-    assert found.asked is not None
+    assert found.total is not None
     best = best_value(tiny_requests(seed), CAPACITY, HORIZON)
     assert found.value - _ROUNDING <= best <= found.bound + _ROUNDING
-    assert found.bound <= found.asked + _ROUNDING
+    assert found.bound <= found.total + _ROUNDING
 
 
 @_SLOW
@@ -97,7 +97,7 @@ def test_too_many_are_told_without_a_bound(monkeypatch: pytest.MonkeyPatch) -> N
     whole = _bound(plan)
     monkeypatch.setattr(plan_bound, "MOST_REQUESTS", 1)
     told = _bound(plan).to_json()
-    assert (told["held"], told["proof"]) == (whole.held, "none")
+    assert (told["held"], told["proof"]) == (whole.holders, "none")
     assert {told[name] for name in ("value", "bound", "gap", "better")} == {None}
 
 

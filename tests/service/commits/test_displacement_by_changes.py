@@ -124,6 +124,15 @@ def test_a_batch_that_lacks_more_than_room_displaces_nobody(displacing: Service)
     assert _state(displacing, "low")["state"] == "accepted"
 
 
+def test_a_batch_of_which_a_part_was_granted_before_displaces_nobody(displacing: Service) -> None:
+    """Else what stands of it might make way for the rest."""
+    displacing.reserve("one", _gang(5), priority=5)
+    displacing.reserve("low", _gang(5), priority=1)
+    answer = _batch(displacing, ("one", _gang(5), 5), ("two", _gang(5), 9))
+    assert answer.status_code == 409
+    assert [_state(displacing, id_)["state"] for id_ in ("one", "low")] == ["accepted"] * 2
+
+
 def test_a_hold_displaces_nobody_and_says_what_would(displacing: Service) -> None:
     """It is refused for room, with the way round it; without anybody below it says no more."""
     displacing.reserve("low", _gang(10), priority=1)
