@@ -142,3 +142,14 @@ def test_a_body_cut_short_is_read_to_its_end() -> None:
 
     assert parsed(buffer)[1] == ("POST", "/a", b"hel")
     assert buffer.short
+
+
+def test_a_post_is_known_by_its_first_bytes() -> None:
+    """Before the request is read."""
+    buffer = RequestBuffer(MOST)
+    assert not buffer.is_post
+    buffer.feed(PLAIN)
+    assert buffer.is_post
+    buffer.clear()
+    buffer.feed(WHOLE[0])
+    assert not buffer.is_post
