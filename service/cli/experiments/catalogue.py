@@ -117,7 +117,7 @@ _ALL: Final = (
     _cell("omega-loads", "more batch jobs on shared state (Omega figure 8)",
           "waits and conflicts rise with the load until it saturates", _HOLDS),
     _cell("omega-balance", "more batch jobs dealt to 1 to 32 schedulers (Omega figure 9)",
-          "more schedulers bear more batch jobs, at little more conflict", ""),
+          "more schedulers bear more batch jobs, at little more conflict", _HOLDS),
     _cell("omega-schedulers", "slower and slower batch schedulers, 1 to 32 (Omega figure 13)",
           "three batch schedulers bear decisions three times as long", _HOLDS),
     _cell("omega-decisions", "busyness by both decision times (Omega figure 10)",
