@@ -15,7 +15,7 @@ from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.slurm import Look
 
 #: Pause between two questions, s: a job that is missing in two, and runs by the look, is gone.
-_PAUSE_S: Final = 2.0
+_PAUSE_S: Final = 1.0
 
 #: Most jobs that one question names.
 _MOST: Final = 200
