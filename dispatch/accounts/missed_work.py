@@ -86,7 +86,9 @@ class MissedWork:
             if execution.is_over:
                 self.note_ended(name, execution.application.atom)
                 self._spans.pop(execution.id, None)
-            elif execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
+                continue
+            self._cut_runs(execution)
+            if execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
                 self._note_run(execution, execution.started_ms, now_ms)
 
     def note_ended(self, reservation: str, atom: str | None) -> None:
@@ -103,6 +105,18 @@ class MissedWork:
             if placed_ms >= self._since_ms:
                 start_ms = min(max(_cores_up_ms(execution, now_ms), placed_ms), now_ms)
             known[:] = [*known[1 - _MOST_SPANS :], _RunSpan(placed_ms, start_ms, now_ms)]
+
+    def _cut_runs(self, execution: Execution) -> None:
+        """Let what ran before an execution was lost end with that, though it was seen later."""
+        lost_ms = execution.lost_ms
+        known = self._spans.get(execution.id)
+        if lost_ms is not None and known:
+            known[:] = [
+                one._replace(until_ms=min(one.until_ms, lost_ms))
+                if one.placed_ms < lost_ms
+                else one
+                for one in known
+            ]
 
     def _runs_since(self, execution: Execution) -> int | None:
         """Return since when the cores of an execution run; None while one of them does not."""

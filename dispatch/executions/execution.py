@@ -205,6 +205,8 @@ class Execution:
         Since when its cores have machines; None while it waits.
     uncovered_ms
         Since when no entitlement covers it; None while one does. The dispatcher writes it.
+    lost_ms
+        When it was last sent back into the line: its work was done up to then. None: never.
     reason
         Why it is in a final state, or what it waits for.
     """
@@ -224,6 +226,7 @@ class Execution:
     reason: str = ""
     queue: str = "default"
     uncovered_ms: int | None = None
+    lost_ms: int | None = None
 
     def __hash__(self) -> int:
         """Return the number: sets of executions come in the same order in every run."""

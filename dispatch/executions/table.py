@@ -247,6 +247,7 @@ class ExecutionTable:
     def requeue(self, execution: Execution, at_ms: int, reason: str) -> None:
         """Send an execution that held its cores back into the line."""
         if execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING):
+            execution.lost_ms = at_ms
             self._move(execution, ExecutionEvent.REQUEUE, at_ms, reason)
 
     def reject(self, execution: Execution, at_ms: int, reason: str) -> None:

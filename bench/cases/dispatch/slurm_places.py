@@ -28,11 +28,11 @@ NAME = "slurm_places"
 JOBS: Final = 90
 WAYS: Final = ("slurm", "best fit", "agenda")
 
-#: CPUs and seconds of the jobs, in turn, and the pause between two of them, s: load 0.7 on six
+#: CPUs and seconds of the jobs, in turn, and the pause between two of them, s: load 0.95 on six
 #: nodes of four CPUs, a second of Slurm's own for each counted in.
 _CPUS_OF: Final = (1, 1, 2, 1, 4, 1, 3, 1, 2, 4)
 _RUN_S: Final = (2, 7, 3, 11, 4, 2, 5)
-_PAUSE_S: Final = 0.75
+_PAUSE_S: Final = 0.5
 
 _SLURM: Final = "AGENDA_SLURM"
 _SUBMITTERS: Final = 8

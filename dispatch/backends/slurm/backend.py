@@ -124,7 +124,8 @@ class SlurmBackend:
         #: When it was first seen, or last asked for, of each job whose node cleans up after it.
         self._cleaning_s: dict[int, float] = {}
         self._vanished = VanishedJobs(slurm.commands, steady_s)
-        self._gone: set[int] = set()
+        #: Jobs of which nothing is left, and since when, Unix time.
+        self._gone: dict[int, int] = {}
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
         self._found = self._left_behind()
@@ -335,7 +336,9 @@ class SlurmBackend:
         why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
-            self._end(key, one, EventKind.LOST, at_ms, why)
+            gone_ms = self._plan_ms(self._gone[one.job]) if one.job in self._gone else at_ms
+            lost_ms = min(max(gone_ms, one.since_ms), at_ms)
+            self._end(key, one, EventKind.LOST, lost_ms, why)
             return
         if not one.up and (job.is_up or job.state == "COMPLETED"):
             started_ms = max(one.since_ms, min(self._plan_ms(job.started_s), at_ms))

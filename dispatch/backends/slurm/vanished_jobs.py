@@ -15,7 +15,7 @@ from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.slurm import Look
 
 #: Pause between two questions, s: a job that is missing in two, and runs by the look, is gone.
-_PAUSE_S: Final = 2.0
+_PAUSE_S: Final = 1.0
 
 #: Most jobs that one question names.
 _MOST: Final = 200
@@ -48,8 +48,11 @@ class VanishedJobs:
         self._missing: set[int] = set()
         self._asked_s = -_PAUSE_S
 
-    def among(self, ids: Iterable[int], look: Look) -> set[int]:
-        """Return those of some jobs that have vanished; Slurm is asked where that is not sure."""
+    def among(self, ids: Iterable[int], look: Look) -> dict[int, int]:
+        """Return those of some jobs that have vanished; Slurm is asked where that is not sure.
+
+        Each with the Unix time at which nothing of it was left: since then its slurmd runs.
+        """
         begun_s = {id_: _begun_s(id_, look) for id_ in ids}
         self._sure = {id_: at_s for id_, at_s in self._sure.items() if id_ in begun_s}
         self._missing &= set(begun_s)
@@ -58,17 +61,17 @@ class VanishedJobs:
         ][:_MOST]
         now_s = self._steady_s()
         if not open_ids or now_s - self._asked_s < _PAUSE_S:
-            return set()
+            return {}
         try:
             found = self._commands.jobs_with_processes(open_ids)
         except SlurmError:
-            return set()  # nobody says what is left
+            return {}  # nobody says what is left
         finally:
             self._asked_s = self._steady_s()
         self._sure |= {id_: begun_s[id_] for id_ in found if id_ in begun_s}
         absent = {id_ for id_ in open_ids if id_ not in found}
         gone, self._missing = absent & self._missing, absent - self._missing
-        return gone
+        return {id_: begun_s[id_] for id_ in gone}
 
 
 def _begun_s(id_: int, look: Look) -> int:

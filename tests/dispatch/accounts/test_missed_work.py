@@ -156,6 +156,19 @@ def test_work_of_which_nobody_heard_ran_from_when_it_began() -> None:
     assert seen.at(25) == []
 
 
+@pytest.mark.parametrize(("lost_s", "owed"), [(5, True), (21, False)])
+def test_work_that_is_found_lost_later_ran_until_it_was_lost(lost_s: int, owed: bool) -> None:
+    """Heard of at 22 s: what was lost in its slot is owed that; after it, it had its time."""
+    seen = _Observation(placed=True)
+    seen.join()
+    for at_s in (0, 10, 19, 21):
+        assert seen.at(at_s) == []
+    execution = seen.world.table.get("a")
+    assert execution is not None
+    seen.world.table.requeue(execution, lost_s * 1000, "nothing of it was left")
+    assert bool(seen.at(22)) is owed
+
+
 def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
     """Eight seconds late in forty, leases of five: two of them are owed, the others stay."""
     seen = _Observation("window(atom(<1 cpu>, 1, 1, 5, 40), 0, 100)")

@@ -17,7 +17,7 @@ from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
 from dispatch.executions.assignment import Delta, Op
-from dispatch.executions.events import EventKind
+from dispatch.executions.events import BackendEvent, EventKind
 from rdl.resources import Resources
 
 _START = Delta(Op.START, "x", "w", 0, "m-0")
@@ -77,10 +77,14 @@ def _kinds(backend: SlurmBackend, at_s: int) -> list[EventKind]:
 
 def _told_in(slurm: _Slurm, backend: SlurmBackend, seconds: int) -> list[EventKind]:
     """Return what is told while it is looked at ten times a second."""
-    told: list[EventKind] = []
+    return [event.kind for event in _events_in(slurm, backend, seconds)]
+
+
+def _events_in(slurm: _Slurm, backend: SlurmBackend, seconds: int) -> list[BackendEvent]:
+    told: list[BackendEvent] = []
     for _ in range(seconds * 10):
         slurm.now_s += 0.1
-        told += _kinds(backend, 110)
+        told += backend.events(110_000)
     return told
 
 
@@ -94,11 +98,13 @@ def test_a_slurmd_that_was_there_before_a_job_is_not_asked(begun_s: int) -> None
 
 
 def test_a_job_of_which_nothing_is_left_begins_anew() -> None:
-    """Its slurmd began after it and has nothing of it, when asked and two seconds later."""
+    """Its slurmd began after it, at 103, and has nothing of it: asked twice, with a second between."""
     slurm, backend = _started()
     slurm.node = replace(slurm.node, begun_s=103)
     assert _told_in(slurm, backend, 1) == []
-    assert _told_in(slurm, backend, 2) == [EventKind.LOST]
+    assert [(one.kind, one.at_ms) for one in _events_in(slurm, backend, 2)] == [
+        (EventKind.LOST, 103_000)
+    ]
     assert slurm.cancelled[:1] == [1]
 
 
@@ -113,12 +119,12 @@ def test_a_job_that_outlived_its_slurmd_is_asked_for_once() -> None:
 
 
 def test_where_nobody_says_what_is_left_nothing_is_lost() -> None:
-    """It is asked again every two seconds."""
+    """It is asked again every second."""
     slurm, backend = _started()
     slurm.steps = None
     slurm.node = replace(slurm.node, begun_s=103)
     assert _told_in(slurm, backend, 10) == []
-    assert 4 <= len(slurm.asked) <= 6
+    assert 8 <= len(slurm.asked) <= 11
 
 
 def test_a_job_that_ends_between_two_questions_has_ended() -> None:
