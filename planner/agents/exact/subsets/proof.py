@@ -126,6 +126,7 @@ class SubsetProof:
     open: list[_OpenSubset] = field(default_factory=list)
     _slowness: float = 1.0
     _is_over: bool = False
+    _is_idle: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _again_s: float = 0.0
     _new_s: float = 0.0
@@ -148,15 +149,18 @@ class SubsetProof:
     def prove(self, stop: Callable[[], bool]) -> None:
         """Work until it is proven, the time is over, or `stop` says so; threads may share it."""
         try:
-            while not (stop() or self._is_over):
+            while not (stop() or self._is_over or self.budget.is_over(self.incumbent)):
                 one = self._next()
                 if one is not None:
                     self._ask(one)
+                elif self._is_idle:
+                    time.sleep(_IDLE_S)
         except TimeoutError:
             return
         except _CheckError:
-            self._is_over = True
             _LOG.warning("the proof by subsets ends: its model and the check differ", exc_info=True)
+        finally:
+            self._is_over = True  # for the other threads too: they would wait for what it leaves
 
     @property
     def _above(self) -> float:
@@ -167,6 +171,7 @@ class SubsetProof:
     def _next(self) -> _OpenSubset | None:
         """Return the subset to ask about next, or None where there is none now."""
         with self._lock:
+            self._is_idle = False
             self.open = [one for one in self.open if one.busy or one.value > self._above]
             waiting = [one for one in self.open if not one.busy]
             if waiting and self._again_s < self._new_s:
@@ -192,9 +197,9 @@ class SubsetProof:
             return one
 
     def _taken(self, waiting: list[_OpenSubset]) -> _OpenSubset | None:
-        """Return the most valuable of those that wait, for this thread; or None after a moment."""
+        """Return the most valuable of those that wait, for this thread; None where others ask."""
         if not waiting:
-            time.sleep(_IDLE_S)
+            self._is_idle = True
             return None
         one = max(waiting, key=lambda each: each.value)
         one.busy = True
