@@ -4,9 +4,9 @@ The compiled loops of both release the interpreter. Where CP-SAT can prove more 
 (`planner.agents.exact.router`) it has a thread too, and once its bound is the better, the
 Lagrangian bound ends. Elsewhere a second search takes the core that the Lagrangian bound leaves
 when it has settled. Where requests are few a MILP of the whole set works beside both searches,
-which soon have nothing more to find. Where they are fewer still, the proof by subsets has the time
-of the searches after a first look: it finds better plans too. With a work limit all take turns in
-one thread, so that equal calls give equal answers.
+which soon have nothing more to find. Where they are fewer still, the proof by subsets has both
+cores after a first look of the search: it finds better plans too. With a work limit all take turns
+in one thread, so that equal calls give equal answers.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from planner.agents.exact.subsets.proof import SubsetProof, book_of
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_PER_EVALUATION = 40
 _FIRST_LOOK = 0.05  # part of the time of the first search where requests are few
+_SUBSET_THREADS = 2  # of the proof by subsets where CP-SAT does not prove all of the set
 _MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
 
 
@@ -57,12 +58,11 @@ def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Bud
         proofs, models, again = [bound], [], []
         if solve_input.prove:
             proofs.append(pool.submit(workers.prove_by_cp_sat, stop))
-        else:
+        elif not workers.by_subsets:
             models.append(pool.submit(workers.prove_by_milp, bound, stop))
+            again.append(pool.submit(workers.search_again, bound, stop))
         if workers.by_subsets:
             models.append(pool.submit(workers.prove_by_subsets, bound, stop))
-        elif not solve_input.prove:
-            again.append(pool.submit(workers.search_again, bound, stop))
         try:
             if workers.by_subsets:
                 workers.search_first([*proofs, *models])
@@ -136,10 +136,17 @@ class _Workers:
         """Prove a set of few requests by its subsets, from the prices if they end by themselves."""
         if not self._input.prove:
             wait([bound])
-        if not stop.is_set() and self._book is not None:
-            inputs = self._incumbent, self._input, self._budget
-            proof = SubsetProof(*inputs, self._book, self._prices)
+        if stop.is_set() or self._book is None:
+            return
+        inputs = self._incumbent, self._input, self._budget
+        proof = SubsetProof(*inputs, self._book, self._prices)
+        threads = 1 if self._input.prove else _SUBSET_THREADS
+
+        def prove(_: int) -> None:
             proof.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
+
+        with ThreadPoolExecutor(threads, thread_name_prefix="subsets") as pool:
+            list(pool.map(prove, range(threads)))
 
     def search_again(self, bound: Future[None], stop: threading.Event) -> None:
         """Look for plans with other random numbers once the Lagrangian bound has ended.

@@ -131,7 +131,6 @@ class WholeCheck:
         """Build the model once."""
         self._built = rayon.build(list(self.requests), self.view)
         self._whole = WholeCp(self._built)
-        self._whole.model.clear_objective()
         self._worths = self._whole.last_worths()
 
     def place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:

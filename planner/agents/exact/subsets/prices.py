@@ -22,12 +22,16 @@ from lp.solver import solve
 from planner.agents.exact.bound.subgradient import pricing_scratch
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import bound as kernels
+from planner.agents.exact.kernels.pricing_space import Space
 from planner.agents.exact.problem import F64, I64, PlanningProblem
 from planner.agents.exact.subsets.levels import LevelBook
 from planner.view import PlanView
 
 #: Least excess, as a part of what is free, that counts: less is lost when rows are made whole.
 LEAST_EXCESS: Final = 1e-4
+
+#: Worth of what is free that is none.
+_NOTHING: Final = 1e-300
 
 _MOST_ROUNDS: Final = 40
 _LEAST_SHARE: Final = 1e-9
@@ -68,7 +72,9 @@ class LevelPrices:
     view: PlanView
     last: PriceRow = field(init=False)
     _problem: PlanningProblem = field(init=False)
+    _space: Space = field(init=False)
     _placements: list[list[_Placement]] = field(init=False)
+    _known: list[set[bytes]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Lay out every variant as a request of its own, all to be kept."""
@@ -76,10 +82,7 @@ class LevelPrices:
         self._problem = build_problem(variants, self.view, range(len(variants)))
         self._space = pricing_scratch(self._problem)
         self._placements = [[] for _ in variants]
-        self._known: list[set[bytes]] = [set() for _ in variants]
-
-    _space: kernels.Space = field(init=False)
-    _known: list[set[bytes]] = field(init=False)
+        self._known = [set() for _ in variants]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,7 +102,7 @@ class LevelPrices:
             self._keep(variant, use[variant].reshape(-1))
         free = float((prices * problem.room.capacity).sum())
         of_levels = np.array([costs[list(one.variants)].min() for one in self.book.levels])
-        self.last = PriceRow(of_levels / free)
+        self.last = PriceRow(of_levels / max(free, _NOTHING))
         return self.last
 
     def _keep(self, variant: int, use: F64) -> None:

@@ -4,12 +4,14 @@ A master programme chooses the subset of most value that nothing known rules out
 if they can, and give a row that refutes many others. Else CP-SAT is asked whether it can be placed.
 If it can, it is the best plan; if not, a smaller subset that cannot either is ruled out with all
 that holds it, and what could be placed on the way is a plan. What CP-SAT leaves open in its time is
-set aside and asked again, for longer each time: until then the bound is its value.
+set aside and asked again, for longer each time: until then the bound is its value. Several threads
+can work on one proof: each asks about a subset of its own.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -59,17 +61,30 @@ _SLOWEST: Final = 8.0
 _ROUNDING: Final = 2e-7
 
 
+#: Seconds that a thread waits while others ask about all that is left.
+_IDLE_S: Final = 0.02
+
+
 class _CheckError(Exception):
     """A plan of CP-SAT did not pass the check, so its model cannot be trusted."""
 
 
 @dataclass(slots=True)
 class _OpenSubset:
-    """A subset that CP-SAT has left open."""
+    """A subset that nobody knows of yet.
+
+    Attributes
+    ----------
+    asked_s
+        Seconds of the last question; 0 before the first.
+    busy
+        Whether a thread asks about it now.
+    """
 
     subset: list[int]
     value: float
-    asked_s: float
+    asked_s: float = 0.0
+    busy: bool = False
 
 
 def book_of(solve_input: SolveInput, view: PlanView) -> LevelBook | None:
@@ -110,6 +125,9 @@ class SubsetProof:
     placed: list[list[int]] = field(default_factory=list)
     open: list[_OpenSubset] = field(default_factory=list)
     _slowness: float = 1.0
+    _is_over: bool = False
+    _is_idle: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _again_s: float = 0.0
     _new_s: float = 0.0
     _kept: frozenset[int] = field(init=False)
@@ -117,24 +135,32 @@ class SubsetProof:
     _prices: LevelPrices = field(init=False)
     _check: SubsetCheck = field(init=False)
 
-    def prove(self, stop: Callable[[], bool]) -> None:
-        """Work until it is proven, the time is over, or `stop` says so."""
+    def __post_init__(self) -> None:
+        """Lay out the master, with the rows of a flat price and of the prices given."""
         problem, view = self.solve_input.problem, self.incumbent.view
-        book = self.book
         self._kept = frozenset(np.flatnonzero(problem.forest.keep > 0).tolist())
-        self._master = SubsetMaster(book, self._kept, self.solve_input.seed)
-        self._prices = LevelPrices(book, view)
-        self._check = check_of(problem, view, book, self.solve_input.seed)
+        self._master = SubsetMaster(self.book, self._kept, self.solve_input.seed)
+        self._prices = LevelPrices(self.book, view)
+        self._check = check_of(problem, view, self.book, self.solve_input.seed)
         for prices in (np.ones(self._prices.shape), self.prices):
             if prices is not None and prices.shape == self._prices.shape and prices.any():
                 self._master.add_row(self._prices.row(prices))
+
+    def prove(self, stop: Callable[[], bool]) -> None:
+        """Work until it is proven, the time is over, or `stop` says so; threads may share it."""
         try:
-            while not stop() and self._step():
-                pass
+            while not (stop() or self._is_over or self.budget.is_over(self.incumbent)):
+                one = self._next()
+                if one is not None:
+                    self._ask(one)
+                elif self._is_idle:
+                    time.sleep(_IDLE_S)
         except TimeoutError:
             return
         except _CheckError:
             _LOG.warning("the proof by subsets ends: its model and the check differ", exc_info=True)
+        finally:
+            self._is_over = True  # for the other threads too: they would wait for what it leaves
 
     @property
     def _above(self) -> float:
@@ -142,42 +168,64 @@ class SubsetProof:
         incumbent = self.incumbent
         return incumbent.value * (1 + _ROUNDING / 2) if incumbent.whole else -1.0
 
-    def _step(self) -> bool:
-        """Look at the best subset left; return whether anything is left to do."""
-        self.open = [one for one in self.open if one.value > self._above]
-        best = self._master.best(self._above, self.budget.left_s)
-        left = max((one.value for one in self.open), default=-np.inf)
-        if best is None and not self.open:
-            self._lower(self._above if self.incumbent.whole else -np.inf)
-            return False
-        self._lower(left if best is None else max(best[1], left))
-        if best is None or (self.open and self._again_s < self._new_s):
-            again = max(self.open, key=lambda one: one.value)
-            self.open.remove(again)
-            self._again_s += self._ask(again.subset, again.value, _MORE * again.asked_s)
-            return True
-        row = self._prices.refute(best[0])
-        if row is not None:
-            self.rows += 1
-            self._master.add_row(row)
-            return True
-        self._new_s += self._ask(*best, _FIRST_S)
-        return True
+    def _next(self) -> _OpenSubset | None:
+        """Return the subset to ask about next, or None where there is none now."""
+        with self._lock:
+            self._is_idle = False
+            self.open = [one for one in self.open if one.busy or one.value > self._above]
+            waiting = [one for one in self.open if not one.busy]
+            if waiting and self._again_s < self._new_s:
+                return self._taken(waiting)
+            best = self._master.best(self._above, self.budget.left_s)
+            values = [one.value for one in self.open] + ([] if best is None else [best[1]])
+            if values:
+                self._lower(max(self._above, *values))
+            else:
+                self._lower(self._above if self.incumbent.whole else -np.inf)
+                self._is_over = True
+                return None
+            if best is None:
+                return self._taken(waiting)
+            row = self._prices.refute(best[0])
+            if row is not None:
+                self.rows += 1
+                self._master.add_row(row)
+                return None
+            self._master.add_core(best[0])  # what holds it is worth more, and was looked at before
+            one = _OpenSubset(*best, busy=True)
+            self.open.append(one)
+            return one
 
-    def _ask(self, subset: list[int], value: float, time_s: float) -> float:
-        """Ask CP-SAT about a subset and learn from the answer; return the seconds it took."""
-        began = self.budget.clock()
-        answer = self._place(subset, time_s)
+    def _taken(self, waiting: list[_OpenSubset]) -> _OpenSubset | None:
+        """Return the most valuable of those that wait, for this thread; None where others ask."""
+        if not waiting:
+            self._is_idle = True
+            return None
+        one = max(waiting, key=lambda each: each.value)
+        one.busy = True
+        return one
+
+    def _ask(self, one: _OpenSubset) -> None:
+        """Ask CP-SAT about a subset and learn from the answer."""
+        began, again = time.thread_time(), one.asked_s > 0
+        one.asked_s = _MORE * one.asked_s or _FIRST_S
+        answer = self._place(one.subset, one.asked_s)
+        core: list[int] = []
         if answer.verdict is Verdict.IMPOSSIBLE:
-            core = self._smaller(subset, _CORE_SHARE * answer.spent_s + _CORE_S)
-            self.cores.append(core)
-            self._master.add_core(core)
-            self.open = [one for one in self.open if not self.book.holds(one.subset, core)]
-        else:
-            self._master.add_core(subset)  # what holds it is worth more, and was looked at before
-            if answer.verdict is Verdict.OPEN:
-                self.open.append(_OpenSubset(subset, value, time_s))
-        return self.budget.clock() - began
+            core = self._smaller(one.subset, _CORE_SHARE * answer.spent_s + _CORE_S)
+        with self._lock:
+            one.busy = False
+            if answer.verdict is Verdict.PLACED:
+                self.open.remove(one)
+            elif core:
+                self.cores.append(core)
+                self._master.add_core(core)
+                holds = self.book.holds
+                self.open = [o for o in self.open if o.busy or not holds(o.subset, core)]
+            if again:
+                self._again_s += time.thread_time() - began
+            else:
+                self._new_s += time.thread_time() - began
 
     def _place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
         """Ask CP-SAT about a subset; a plan that it finds is offered.
@@ -198,8 +246,9 @@ class SubsetProof:
             slowness = (time.monotonic() - began) / answer.spent_s
             self._slowness += _NEWEST * (min(_SLOWEST, max(1.0, slowness)) - self._slowness)
         if answer.verdict is Verdict.PLACED:
-            self.placed.append(list(subset))
-            self._take(subset, answer)
+            with self._lock:
+                self.placed.append(list(subset))
+                self._take(subset, answer)
         return answer
 
     def _take(self, subset: Sequence[int], answer: SubsetAnswer) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from planner.agents.exact.incumbent import Incumbent
-from planner.agents.exact.subsets.check import BlockCheck, Verdict, WholeCheck
+from planner.agents.exact.subsets import proof as proof_module
+from planner.agents.exact.subsets.check import BlockCheck, SubsetAnswer, Verdict, WholeCheck
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
@@ -153,6 +156,56 @@ def test_a_core_rules_out_higher_levels_and_leaves_lower_ones() -> None:
     master.add_core([1])
     best = master.best(-1.0, AGES)
     assert best is None or 1 not in best[0]
+
+
+class _FixedCheck:
+    """Gives every subset the same answer, so many times, and then ends the time."""
+
+    def __init__(self, answer: SubsetAnswer, times: int) -> None:
+        self._answer, self._left = answer, times
+
+    def place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
+        if self._left == 0:
+            raise TimeoutError
+        self._left -= 1
+        return self._answer
+
+
+def _answered(answer: SubsetAnswer, monkeypatch: pytest.MonkeyPatch) -> tuple[Incumbent, float]:
+    """Return what comes of one answer to five questions, and the value of the best plan."""
+    requests = gangs(7)
+    incumbent, other = whole_of(requests, _view())
+    monkeypatch.setattr(proof_module, "check_of", lambda *_: _FixedCheck(answer, 5))
+    SubsetProof(incumbent, other.solve_input, other.budget, _book(requests)).prove(lambda: False)
+    return incumbent, best_value(requests, CAPACITY, HORIZON)
+
+
+def test_what_is_open_keeps_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the best subset is open the bound is its value, whatever is asked after it."""
+    incumbent, best = _answered(SubsetAnswer(Verdict.OPEN, 0.1), monkeypatch)
+    assert incumbent.bound > best * (1 + 1e-6)
+    assert incumbent.value == 0.0
+    assert not incumbent.is_proven
+
+
+def test_a_plan_that_fails_the_check_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subset that is said to be placed, without a plan that passes, ends the proof."""
+    none = SubsetAnswer(Verdict.PLACED, 0.1, [None] * 7)
+    incumbent, best = _answered(none, monkeypatch)
+    assert incumbent.bound >= best
+    assert not incumbent.is_proven
+
+
+@pytest.mark.parametrize("count", [6, 8])
+def test_threads_share_a_proof(count: int) -> None:
+    """Two threads on one proof come to what enumeration finds."""
+    requests = gangs(count)
+    incumbent, other = whole_of(requests, _view())
+    proof = SubsetProof(incumbent, other.solve_input, other.budget, _book(requests))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(proof.prove, [lambda: False] * 2))
+    assert incumbent.value == pytest.approx(best_value(requests, CAPACITY, HORIZON))
+    assert incumbent.is_proven
 
 
 def test_a_stop_ends_it() -> None:
