@@ -56,7 +56,7 @@ _CELL = 8
 #: Bytes of one slot of a row in three plans.
 _SLOT = 72
 #: Arrays as large as the profile that the bound's two starts and the search keep.
-_COPIES = 12
+_COPIES = 13
 
 #: Part of the time, and seconds at least, that the greedy start may take: thousands of requests
 #: need half a minute for all of its runs, most small sets some milliseconds.

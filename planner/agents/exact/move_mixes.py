@@ -24,10 +24,10 @@ def plain_mix(most: int) -> MoveMix:
     return MoveMix(most, 2 * most, 0.4, 0.3, 0.0, 0.0)
 
 
-#: Moves for single atoms, many small pieces, and few large ones (docs/decisions/0014 and 0027).
+#: Moves for single atoms, many small pieces, and few large ones (docs/decisions/0014, 0027, 0029).
 SINGLE: Final = plain_mix(10)
 SMALL_PIECES: Final = plain_mix(18)
-LARGE_PIECES: Final = MoveMix(6, 3, 0.4, 0.3, 0.5, 0.5)
+LARGE_PIECES: Final = MoveMix(6, 3, 0.4, 0.3, 0.5, 0.2, stay=0.8, filled=0.7, wished=0.7)
 
 #: Mean greatest height of the atoms, weighed by their work, from which pieces are large: a share
 #: of all that is there.

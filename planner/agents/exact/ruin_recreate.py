@@ -11,6 +11,7 @@ import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels import search as kernels
 from planner.agents.exact.kernels import search_state as state
 from planner.agents.exact.problem import F64, I64, Forest, PlanningProblem
+from planner.agents.exact.wishes import wishes_of
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM
 
@@ -55,6 +56,7 @@ class RuinRecreate:
             span=np.zeros((requests, 2), dtype=np.int64),
             stale=np.zeros(requests, dtype=np.int64),
             density=_densities(self.problem),
+            wish=wishes_of(self.problem),
             vertex=np.zeros((state.VERTEX_ROWS, count), dtype=np.int64),
             line=np.zeros((state.LINES, room.free.shape[1] + 2), dtype=np.int64),
             list=np.zeros((state.LISTS, requests + 2), dtype=np.int64),

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import I64, Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
-from planner.agents.exact.kernels.one_block import BlockWindow, FlatBlock, block_start, write_block
-from planner.agents.exact.kernels.search_state import CAP, PLAN, ColumnSpan, SearchState, X
+from planner.agents.exact.kernels.one_block import (
+    BlockWindow,
+    FlatBlock,
+    Need,
+    all_have_room,
+    block_start,
+    write_block,
+)
+from planner.agents.exact.kernels.search_state import BEFORE, CAP, PLAN, ColumnSpan, SearchState, X
 from planner.agents.exact.problem import Forest, FreeRoom
 
 _AHEAD: Final = 32  # columns read at once beyond those of one lease
 _HEIGHTS: Final = 16  # heights tried for a malleable atom that is no sum of whole leases
+
+
+class AtomForm(NamedTuple):
+    """Which of its forms a malleable atom takes.
+
+    Attributes
+    ----------
+    low
+        One block of the least height first.
+    fill
+        All that is free from the near end on, where a single bundle may run.
+    """
+
+    low: bool
+    fill: bool
 
 
 @inlined
@@ -104,6 +126,63 @@ def _stack(
             begin = i
         end = i + lease
         i += 1
+    return left, ColumnSpan(begin, end), known
+
+
+@compiled
+def _fill(
+    f: Forest, room: FreeRoom, s: SearchState, row: I64, span: BlockWindow
+) -> tuple[Int, ColumnSpan, Int]:
+    """Hold all that is free from the near end on, as long as work is left.
+
+    At each column first go on those bundles whose lease is over, then begin as many leases as have
+    room to their end, and as can end with those that go on. So no free stretch as long as a lease
+    is left with a piece at its end.
+
+    Returns
+    -------
+    tuple
+        As `_stack`.
+    """
+    cap, x = s.line[CAP], s.line[X]
+    lease, left = row[pb.V_LEASE], row[pb.V_WORK]
+    n = span.hi - span.lo
+    i: Int = np.int64(0)
+    known: Int = np.int64(0)
+    begin: Int = np.int64(0)
+    end: Int = np.int64(0)
+    blocked: Int = np.int64(0)  # no lease can begin before this column
+    before: Int = np.int64(0)  # bundles held one column before
+    while i < n and left > 0:
+        if before == 0 and (left < lease or i + lease > n):
+            break
+        if min(n, i + lease) > known:
+            ahead = min(n, i + lease + _AHEAD)
+            _cap_columns(f, room, s, row, span, ColumnSpan(known, ahead))
+            known = ahead
+        height = cap[i] - x[i]
+        more = max(np.int64(0), min(min(before - x[i], height), left))
+        x[i] += more
+        left -= more
+        height = min(height - more, left // lease - more)
+        if height > 0 and i >= blocked and i + lease <= n:
+            u = i + lease - 1
+            while u >= i and cap[u] > x[u]:
+                height = min(height, cap[u] - x[u])
+                u -= 1
+            if u >= i:
+                blocked = u + 1
+            else:
+                for u in range(i, i + lease):
+                    x[u] += height
+                left -= height * lease
+                if end == 0:
+                    begin = i
+                end = max(end, i + lease)
+        before = x[i]
+        if before > 0:
+            end = max(end, i + 1)
+        i = max(i + 1, blocked) if before == 0 else i + 1
     return left, ColumnSpan(begin, end), known
 
 
@@ -227,11 +306,27 @@ def _rectangle(
 
 
 @inlined
-def place(f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, low: bool) -> bool:
-    """Give an atom rows in a span, as near to its end as they go.
+def stays(f: Forest, room: FreeRoom, s: SearchState, v: int, lo: Int, hi: Int) -> bool:
+    """Give an atom the rows that it had before the move, if they lie in [lo, hi) and are free."""
+    row, first, count = f.vertices[v], s.first[v], s.pieces[BEFORE, v]
+    if count == 0 or s.rows[BEFORE, first, 0] < lo or s.rows[BEFORE, first + count - 1, 1] > hi:
+        return False
+    for i in range(first, first + count):
+        part = ColumnSpan(s.rows[BEFORE, i, 0], s.rows[BEFORE, i, 1])
+        if not all_have_room(f, room, s, Need(row, s.rows[BEFORE, i, 2]), part):
+            return False
+    for i in range(first, first + count):
+        for k in range(3):
+            s.rows[PLAN, i, k] = s.rows[BEFORE, i, k]
+    s.pieces[PLAN, v] = count
+    return True
 
-    `low` tries one block of the least height first.
-    """
+
+@inlined
+def place(
+    f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, form: AtomForm
+) -> bool:
+    """Give an atom rows in a span, as near to its end as they go."""
     row = f.vertices[v]
     if row[pb.V_RUN] > 0:
         block = FlatBlock(row[pb.V_RUN], row[pb.V_MOST])
@@ -240,9 +335,12 @@ def place(f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, 
             return False
         write_block(s, row, v, start, block)
         return True
-    if low and _rectangle(f, room, s, v, span, True):
+    if form.low and _rectangle(f, room, s, v, span, True):
         return True
-    left, held, known = _stack(f, room, s, row, span, row[pb.V_MOST])
+    if form.fill and row[pb.V_LEAST] == 1:
+        left, held, known = _fill(f, room, s, row, span)
+    else:
+        left, held, known = _stack(f, room, s, row, span, row[pb.V_MOST])
     used = held.end
     if left > 0:
         left, used = _lengthen(f, room, s, row, span, left, held, known)

@@ -65,7 +65,7 @@ def _least(values: I64) -> Int:
 
 
 @inlined
-def _all_have_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> bool:
+def all_have_room(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> bool:
     """Return whether every column of a part has room.
 
     The minimum over some columns is a few instructions of the processor, where a look at each of
@@ -91,7 +91,7 @@ def _after_last_short(
 ) -> Int:
     """Return the column past the last one of a part that lacks room, or where the part begins."""
     u = part.end
-    while u - _AT_ONCE >= part.begin and _all_have_room(
+    while u - _AT_ONCE >= part.begin and all_have_room(
         f, room, s, need, ColumnSpan(u - _AT_ONCE, u)
     ):
         u -= _AT_ONCE
@@ -104,9 +104,7 @@ def _after_last_short(
 def _first_short(f: Forest, room: FreeRoom, s: SearchState, need: Need, part: ColumnSpan) -> Int:
     """Return the first column of a part that lacks room, or where the part ends."""
     u = part.begin
-    while u + _AT_ONCE <= part.end and _all_have_room(
-        f, room, s, need, ColumnSpan(u, u + _AT_ONCE)
-    ):
+    while u + _AT_ONCE <= part.end and all_have_room(f, room, s, need, ColumnSpan(u, u + _AT_ONCE)):
         u += _AT_ONCE
     while u < part.end and _has_room(f, room, s, need, u):
         u += 1

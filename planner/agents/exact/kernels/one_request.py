@@ -9,10 +9,11 @@ import numpy as np
 import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
-from planner.agents.exact.kernels.one_atom import place, take
+from planner.agents.exact.kernels.one_atom import AtomForm, place, stays, take
 from planner.agents.exact.kernels.one_block import BlockWindow
 from planner.agents.exact.kernels.search_state import (
     ACTIVE,
+    BEFORE,
     BOUND,
     FAR,
     FROM,
@@ -39,15 +40,21 @@ class Insertion(NamedTuple):
         Malleable atoms as low as their windows allow, before anything else is tried.
     jitter
         Part of its slack that each atom leaves free at the near end, where that goes.
+    stay
+        Atoms keep the places that they had before the move, where those are still free.
+    fill
+        Malleable atoms fill all that is free from the near end on.
     """
 
     late: bool
     low: bool
     jitter: float
+    stay: bool = False
+    fill: bool = False
 
 
 @inlined
-def _choose(f: Forest, s: SearchState, r: int, first_choice: bool) -> float:
+def _choose(f: Forest, s: SearchState, r: int, first_choice: bool, stay: bool) -> float:
     """Take an option of each `any` and mark what is active; return what the choice is worth."""
     worth = f.value[r]
     root = f.first[r + 1] - 1
@@ -62,6 +69,8 @@ def _choose(f: Forest, s: SearchState, r: int, first_choice: bool) -> float:
         if not active or row[pb.V_KIND] != ANY:
             continue
         begin = 0 if first_choice else draw_below(s, row[pb.V_CHILDREN])
+        if stay and s.option[BEFORE, v] >= 0:
+            begin = s.option[BEFORE, v]
         for i in range(row[pb.V_CHILDREN]):
             option = (begin + i) % row[pb.V_CHILDREN]
             child = f.children[row[pb.V_CHILD] + option]
@@ -134,7 +143,7 @@ def clear(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
 @inlined
 def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
     """Place every active atom of a request, in time or against it."""
-    late, low = way.late, way.low
+    late = way.late
     begin, end = f.first[r], f.first[r + 1]
     for k in range(begin, end):
         v = f.program[end - 1 - (k - begin)] if late else f.program[k]
@@ -144,13 +153,18 @@ def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion)
             lo, hi = f.vertices[v, pb.V_START], _latest(f, s, v)
         else:
             lo, hi = _earliest(f, s, v), f.vertices[v, pb.V_END]
+        if way.stay and stays(f, room, s, v, lo, hi):
+            take(f, room, s, v, 1)
+            _note(f, s, v)
+            continue
         slack = hi - lo - f.vertices[v, pb.V_SHORTEST]
         if slack < 0:
             return False
         move = np.int64(way.jitter * slack)
         near = BlockWindow(lo, hi - move, late) if late else BlockWindow(lo + move, hi, late)
-        ok = place(f, room, s, v, near, low)
-        if not ok and (move == 0 or not place(f, room, s, v, BlockWindow(lo, hi, late), low)):
+        form = AtomForm(way.low, way.fill)
+        ok = place(f, room, s, v, near, form)
+        if not ok and (move == 0 or not place(f, room, s, v, BlockWindow(lo, hi, late), form)):
             s.pieces[PLAN, v] = 0
             return False
         take(f, room, s, v, 1)
@@ -198,7 +212,7 @@ def insert(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) ->
     root = f.first[r + 1] - 1
     if f.vertices[root, pb.V_SOUND] == 0:
         return False
-    worth = _choose(f, s, r, draw(s) < 0.7)
+    worth = _choose(f, s, r, draw(s) < 0.7, way.stay)
     if worth < 0.0:
         return False
     for v in range(f.first[r], root + 1):

@@ -22,6 +22,7 @@ from planner.agents.exact.kernels.search_state import (
     BEFORE,
     BEST,
     FAR,
+    FREE,
     KEPT,
     NEAR,
     NOW,
@@ -197,7 +198,15 @@ def _arrange_by_side(f: Forest, s: SearchState, count: int, taken: int, late: bo
 
 
 @inlined
-def _recreate(f: Forest, room: FreeRoom, s: SearchState, count: int, taken: int, push: int) -> Int:
+def _recreate(
+    f: Forest,
+    room: FreeRoom,
+    s: SearchState,
+    mix: MoveMix,
+    count: int,
+    taken: int,
+    push: int,
+) -> Int:
     """Put back what fits; return how many requests the move has touched.
 
     `push` is `_EARLY` or `_LATE` where all go to one side, else `_ANYWHERE`.
@@ -217,7 +226,10 @@ def _recreate(f: Forest, room: FreeRoom, s: SearchState, count: int, taken: int,
             known = known or s.list[TOUCHED, k] == r
         if not known:
             _copy(f, s, r, PLAN, BEFORE)
-        if not insert(f, room, s, r, Insertion(late, draw(s) < low_share, jitter)):
+        low = draw(s) < low_share
+        stay = mix.stay > 0.0 and i > 0 and push == _ANYWHERE and draw(s) < mix.stay
+        fill = mix.filled > 0.0 and draw(s) < mix.filled
+        if not insert(f, room, s, r, Insertion(late, low, jitter, stay, fill)):
             continue
         s.total[NOW] += s.worth[PLAN, r]
         if not known:
@@ -243,6 +255,17 @@ def _keep_best(f: Forest, s: SearchState) -> None:
             _copy(f, s, r, PLAN, KEPT)
             s.stale[r] = 0
     s.total[BEST] = s.total[NOW]
+
+
+@inlined
+def _free_worth(s: SearchState) -> float:
+    """Return what is free in the present plan counts."""
+    total = 0.0
+    for row in range(s.free.shape[0]):
+        free, wish = s.free[row], s.wish[row]
+        for t in range(free.shape[0]):
+            total += free[t] * wish[t]
+    return total
 
 
 @inlined
@@ -275,8 +298,12 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: 
         _arrange_by_side(f, s, count, taken, push == _LATE)
     else:
         _arrange(f, s, count, chosen if draw(s) < 0.7 else -1)
-    touched = _recreate(f, room, s, count, taken, push)
+    touched = _recreate(f, room, s, mix, count, taken, push)
     change = s.total[NOW] - before
+    free_before = s.total[FREE]
+    if mix.wished > 0.0:
+        s.total[FREE] = mix.wished * _free_worth(s)
+        change += s.total[FREE] - free_before
     taken_worse = temperature > 0.0 and draw(s) < np.exp(min(0.0, change) / temperature)
     if change >= 0.0 or (taken_worse and not _lost(f, s, taken)):
         for i in range(touched):
@@ -290,6 +317,7 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: 
     for i in range(touched):
         _adopt(f, room, s, s.list[TOUCHED, i], BEFORE)
     s.total[NOW] = before
+    s.total[FREE] = free_before
 
 
 @compiled
@@ -308,6 +336,8 @@ def improve(
     for r in range(f.value.shape[0]):
         total += s.worth[PLAN, r]
     s.total[NOW] = total  # sums of many changes drift
+    if mix.wished > 0.0:
+        s.total[FREE] = mix.wished * _free_worth(s)
     for _ in range(moves):
         _move(f, room, s, mix, temperature)
 

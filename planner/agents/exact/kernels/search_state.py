@@ -30,7 +30,8 @@ LISTS: Final = 3
 # Cells of `SearchState.total`.
 NOW: Final = 0
 BEST: Final = 1
-TOTALS: Final = 2
+FREE: Final = 2  # what is free in the present plan counts so much beside its value
+TOTALS: Final = 3
 
 # Copies of a plan: the first index of `rows`, `pieces`, `option` and `worth`.
 PLAN: Final = 0
@@ -65,6 +66,13 @@ class MoveMix(NamedTuple):
         Share of moves that take out what holds one column, in place of an interval.
     pushed
         Share of moves that push what was taken out to one side, in its order.
+    stay
+        Share of what is put back whose atoms keep their places where those are still free.
+    filled
+        Share of insertions whose malleable atoms fill all that is free from the near end on, in
+        place of whole leases.
+    wished
+        Weight of what is free where it is wished for (`SearchState.wish`), beside the value.
     """
 
     most: int
@@ -73,6 +81,9 @@ class MoveMix(NamedTuple):
     width: float
     moment: float
     pushed: float
+    stay: float = 0.0
+    filled: float = 0.0
+    wished: float = 0.0
 
 
 class SearchState(NamedTuple):
@@ -98,6 +109,8 @@ class SearchState(NamedTuple):
         int64[request]: changed since the best plan was kept.
     density
         float64[request]: value over the least work that it asks, as shares.
+    wish
+        float64[row, column]: what a unit that is free there counts beside the value.
     vertex, line, list, key, random, total
         Scratch, state of the random numbers, and the values of the plans.
     """
@@ -112,6 +125,7 @@ class SearchState(NamedTuple):
     span: I64
     stale: I64
     density: F64
+    wish: F64
     vertex: I64
     line: I64
     list: I64

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import search_state as state
-from planner.agents.exact.kernels.one_atom import place
+from planner.agents.exact.kernels.one_atom import AtomForm, place
 from planner.agents.exact.kernels.one_block import BlockWindow
 from planner.agents.exact.problem import (
     V_BLOCKED,
@@ -34,6 +34,9 @@ TEXTS = (
     "window(every(100, atom(<1 cpu, 2 GiB memory>, 2, 2, {0}, {2}), times=3), 0, 300)",
     "window(atom(<3 cpu>, 2, 2, {0}, {2}), 20, 270)",
 )
+
+#: No form is asked for: one block has only one.
+AS_IT_IS = AtomForm(low=False, fill=False)
 
 #: First column, columns, and quarters that stay free of what is there.
 CUT = st.tuples(st.integers(0, 299), st.integers(1, 60), st.integers(0, 3))
@@ -86,7 +89,7 @@ def test_a_block_goes_to_its_first_or_last_place(
     row = one.forest.vertices[atom]
     lo, hi = int(row[V_START]) + ends[0], int(row[V_END]) - ends[1]
     possible = [t for t in range(lo, hi - length + 1) if fits(one, search.arrays.free, t)]
-    placed = place(one.forest, one.room, search.arrays, atom, BlockWindow(lo, hi, late), False)
+    placed = place(one.forest, one.room, search.arrays, atom, BlockWindow(lo, hi, late), AS_IT_IS)
     assert placed == bool(possible)
     if possible:
         begin, end, bundles = search.arrays.rows[state.PLAN, search.arrays.first[atom]]
