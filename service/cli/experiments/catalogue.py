@@ -123,7 +123,7 @@ _ALL: Final = (
     _cell("omega-decisions", "busyness by both decision times (Omega figure 10)",
           "two-level leaves jobs unserved where shared state serves them", _PART),
     _cell("omega-constraints", "jobs that are picky about machines (Omega figures 11, 12)",
-          "conflicts above 1 from 10 s a decision on, in cell B", ""),
+          "conflicts above 1 from 10 s a decision on, in cell B", _NO),
     _cell("omega-rules", "rules of transactions on a cell (Omega figure 14)",
           "all-or-nothing conflicts twice as often, coarse checks 2 to 3 times", _HOLDS),
     Experiment("omega-mapreduce", "MapReduce jobs with idle machines (Omega figures 15, 16)",
