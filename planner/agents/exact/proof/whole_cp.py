@@ -1,10 +1,10 @@
-"""The whole set as one constraint programme over whole numbers (CP-SAT), beside its MILP.
+"""The whole set as one constraint programme over whole numbers (CP-SAT).
 
 It is Rayon's model, row by row. Heights, changes, leases and orders are whole, and so is every
 variable that speaks of them. What preferences leave of a worth is counted in parts of a hundred
 million and rounded up, so that a bound is a bound. An atom of one block has its starts besides:
-what it holds at a step began less than a lease before. CP-SAT learns from what cannot be together
-where the MILP divides its relaxation; each proves sets that the other does not.
+what it holds at a step began less than a lease before. It has no objective: it says whether the
+requests of a subset can be placed together (`planner.agents.exact.subsets.check`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _ENERGY: Final = {
 }
 
 
-class Verdict(enum.Enum):
+class SubsetVerdict(enum.Enum):
     """What is known of a subset."""
 
     PLACED = "placed"
@@ -60,7 +60,7 @@ class SubsetAnswer(NamedTuple):
         One a request of the set, None where it holds nothing; only where the subset is placed.
     """
 
-    verdict: Verdict
+    verdict: SubsetVerdict
     spent_s: float
     results: list[PlacementResult | None] | None = None
 
@@ -107,7 +107,7 @@ class BlockCheck:
             for way in self.book.unreached(level):
                 rigid.rule_out(place, way.choices)
         verdict, solver = _answer(rigid.model, {**_QUICK, **_ENERGY}, self.seed, time_s)
-        if verdict is not Verdict.PLACED:
+        if verdict is not SubsetVerdict.PLACED:
             return SubsetAnswer(verdict, time.thread_time() - began)
         results: list[PlacementResult | None] = [None] * len(self.requests)
         for index, result in zip(there, rigid.placements(solver), strict=True):
@@ -149,7 +149,7 @@ class WholeCheck:
                 for vertex in own:
                     _bound(variables[vertex.overflow], 1, 1)
         verdict, solver = _answer(model, _QUICK, self.seed, time_s)
-        if verdict is not Verdict.PLACED:
+        if verdict is not SubsetVerdict.PLACED:
             return SubsetAnswer(verdict, time.thread_time() - began)
         count = len(self._whole.variables)
         values = np.array(list(solver.response_proto.solution)[:count], dtype=np.float64)
@@ -161,7 +161,7 @@ class WholeCheck:
 
 def _answer(
     model: Any, parameters: dict[str, int] | dict[str, bool], seed: int, time_s: float
-) -> tuple[Verdict, Any]:
+) -> tuple[SubsetVerdict, Any]:
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
@@ -172,9 +172,9 @@ def _answer(
         setattr(solver.parameters, name, value)
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
-        return Verdict.IMPOSSIBLE, solver
+        return SubsetVerdict.IMPOSSIBLE, solver
     placed = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    return (Verdict.PLACED if placed else Verdict.OPEN), solver
+    return (SubsetVerdict.PLACED if placed else SubsetVerdict.OPEN), solver
 
 
 def _bound(variable: Any, low: int, high: int) -> None:

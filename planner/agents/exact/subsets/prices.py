@@ -51,7 +51,7 @@ class PriceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Placement:
+class _VariantPlacement:
     """Use of one placement of a variant: cells of the profile, and shares of their rows."""
 
     cells: I64
@@ -73,7 +73,7 @@ class LevelPrices:
     last: PriceRow = field(init=False)
     _problem: PlanningProblem = field(init=False)
     _space: Space = field(init=False)
-    _placements: list[list[_Placement]] = field(init=False)
+    _placements: list[list[_VariantPlacement]] = field(init=False)
     _known: list[set[bytes]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class LevelPrices:
         name = cells.tobytes() + np.round(shares, 7).tobytes()
         if name not in self._known[variant]:
             self._known[variant].add(name)
-            self._placements[variant].append(_Placement(cells, shares))
+            self._placements[variant].append(_VariantPlacement(cells, shares))
 
     def refute(self, subset: Sequence[int]) -> PriceRow | None:
         """Return a row that a subset breaks, or None where no prices are found that refute it.
@@ -145,7 +145,7 @@ class LevelPrices:
         return np.abs(answer.duals("room")).reshape(self.shape)
 
     def _mixture(
-        self, requests: int, owners: list[int], placements: list[_Placement]
+        self, requests: int, owners: list[int], placements: list[_VariantPlacement]
     ) -> LinearModel:
         room = self._problem.room.capacity.reshape(-1)
         model = LinearModel("mixture", Sense.MINIMISE)

@@ -23,7 +23,7 @@ from planner.agent import is_proven
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.problem import F64, V_END, V_KIND, V_START
-from planner.agents.exact.subsets.check import SubsetAnswer, SubsetCheck, Verdict, check_of
+from planner.agents.exact.subsets.check import SubsetAnswer, SubsetCheck, SubsetVerdict, check_of
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
@@ -211,11 +211,11 @@ class SubsetProof:
         one.asked_s = _MORE * one.asked_s or _FIRST_S
         answer = self._place(one.subset, one.asked_s)
         core: list[int] = []
-        if answer.verdict is Verdict.IMPOSSIBLE:
+        if answer.verdict is SubsetVerdict.IMPOSSIBLE:
             core = self._smaller(one.subset, _CORE_SHARE * answer.spent_s + _CORE_S)
         with self._lock:
             one.busy = False
-            if answer.verdict is Verdict.PLACED:
+            if answer.verdict is SubsetVerdict.PLACED:
                 self.open.remove(one)
             elif core:
                 self.cores.append(core)
@@ -245,7 +245,7 @@ class SubsetProof:
         if answer.spent_s > 0:
             slowness = (time.monotonic() - began) / answer.spent_s
             self._slowness += _NEWEST * (min(_SLOWEST, max(1.0, slowness)) - self._slowness)
-        if answer.verdict is Verdict.PLACED:
+        if answer.verdict is SubsetVerdict.PLACED:
             with self._lock:
                 self.placed.append(list(subset))
                 self._take(subset, answer)
@@ -291,7 +291,7 @@ class SubsetProof:
         """Return whether it is proven within some seconds that a subset cannot be placed."""
         if any(self.book.holds(placed, subset) for placed in self.placed):
             return False
-        return self._place(subset, time_s).verdict is Verdict.IMPOSSIBLE
+        return self._place(subset, time_s).verdict is SubsetVerdict.IMPOSSIBLE
 
     def _lower(self, bound: float) -> None:
         """Take a bound over; one below a checked plan is a fault and proves nothing."""

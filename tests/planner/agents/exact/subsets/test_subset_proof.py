@@ -11,7 +11,7 @@ import pytest
 
 from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.subsets import proof as proof_module
-from planner.agents.exact.subsets.check import BlockCheck, SubsetAnswer, Verdict, WholeCheck
+from planner.agents.exact.subsets.check import BlockCheck, SubsetAnswer, SubsetVerdict, WholeCheck
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
@@ -128,7 +128,11 @@ def test_the_check_says_what_enumeration_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(3):
         subset = _random_subset(book, rng)
-        expected = Verdict.PLACED if _can_be_placed(requests, book, subset) else Verdict.IMPOSSIBLE
+        expected = (
+            SubsetVerdict.PLACED
+            if _can_be_placed(requests, book, subset)
+            else SubsetVerdict.IMPOSSIBLE
+        )
         assert check.place(subset, AGES).verdict is expected
 
 
@@ -141,7 +145,11 @@ def test_the_check_of_blocks_says_what_enumeration_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(3):
         subset = _random_subset(book, rng)
-        expected = Verdict.PLACED if _can_be_placed(requests, book, subset) else Verdict.IMPOSSIBLE
+        expected = (
+            SubsetVerdict.PLACED
+            if _can_be_placed(requests, book, subset)
+            else SubsetVerdict.IMPOSSIBLE
+        )
         assert check.place(subset, AGES).verdict is expected
 
 
@@ -182,7 +190,7 @@ def _answered(answer: SubsetAnswer, monkeypatch: pytest.MonkeyPatch) -> tuple[In
 
 def test_what_is_open_keeps_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the best subset is open the bound is its value, whatever is asked after it."""
-    incumbent, best = _answered(SubsetAnswer(Verdict.OPEN, 0.1), monkeypatch)
+    incumbent, best = _answered(SubsetAnswer(SubsetVerdict.OPEN, 0.1), monkeypatch)
     assert incumbent.bound > best * (1 + 1e-6)
     assert incumbent.value == 0.0
     assert not incumbent.is_proven
@@ -190,7 +198,7 @@ def test_what_is_open_keeps_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_plan_that_fails_the_check_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A subset that is said to be placed, without a plan that passes, ends the proof."""
-    none = SubsetAnswer(Verdict.PLACED, 0.1, [None] * 7)
+    none = SubsetAnswer(SubsetVerdict.PLACED, 0.1, [None] * 7)
     incumbent, best = _answered(none, monkeypatch)
     assert incumbent.bound >= best
     assert not incumbent.is_proven
