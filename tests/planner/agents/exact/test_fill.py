@@ -56,7 +56,7 @@ def has_whole_leases(held: np.ndarray, lease: int) -> bool:
     return bool((ends - begins >= lease).all())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(atom=ATOMS, profile=PROFILES, late=st.booleans())
 def test_what_fills_keeps_the_rules_of_its_atom(
     atom: tuple[int, int, int], profile: list[tuple[int, int]], late: bool
@@ -77,7 +77,7 @@ def test_what_fills_keeps_the_rules_of_its_atom(
     assert has_whole_leases(held, int(row[V_LEASE]))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(atom=ATOMS, profile=PROFILES, late=st.booleans())
 def test_no_free_stretch_is_left_with_a_piece_at_its_end(
     atom: tuple[int, int, int], profile: list[tuple[int, int]], late: bool
