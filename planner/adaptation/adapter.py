@@ -53,9 +53,6 @@ REGAINED: Final = "regained"
 #: Why bundles change their machines, as histories tell it.
 RELOCATED: Final = "its machines were lost, or make room for others that lost theirs"
 
-#: Agents that plan early: what they placed comes back by them first, so that time is left after it.
-_EARLY: Final = ("earliest", "aligned-early")
-
 #: Offers of one degraded reservation, and the most reservations that get any.
 _OFFERS: Final = 3
 _MOST_HELPED: Final = 20
@@ -179,7 +176,7 @@ class _Answer:
                 commitment.revision,
                 commitment.request,
                 result,
-                (self._early_agent(commitment) if back else None) or self.repair.agent.name,
+                self.repair.early_agent(commitment) or self.repair.agent.name,
                 RESTORED if back else MOVED,
                 self._slots(commitment),
             )
@@ -227,8 +224,7 @@ class _Answer:
 
     def _bring_back(self, commitment: Commitment) -> bool:
         ways = tuple(ways_back(self.plan, commitment))
-        own = self._early_agent(commitment)
-        agents = [self.repair.agent] if own is None else [agent_named(own), self.repair.agent]
+        agents = self.repair.agents_for(commitment)
         if any(self.draft.place(way, agent) for way in ways for agent in agents):
             return True
         roomier = (
@@ -237,11 +233,6 @@ class _Answer:
         if roomier is not None:
             self.draft = roomier
         return roomier is not None
-
-    def _early_agent(self, commitment: Commitment) -> str | None:
-        """Return the agent of a commitment if it plans early; what waits for its work keeps it."""
-        name = self.plan.table.agent_of(commitment.number)
-        return name if name in _EARLY else None
 
     def _settle(self, commitment: Commitment) -> None:
         """Give a commitment that stays degraded more of its runs, or give it up, or let it wait."""

@@ -32,6 +32,9 @@ from planner.reservations.state import LIVE, STATE_NUMBERS, State
 #: Rounds of improvement where neither time nor work is limited.
 ROUNDS: Final = 200
 
+#: Agents that plan early: what they placed is placed by them first, so that time is left after it.
+_EARLY = ("earliest", "aligned-early")
+
 #: Rounds in which room is sought for a commitment that waits.
 _ROOM_ROUNDS = 12
 
@@ -186,7 +189,22 @@ class Repair:
         for commitment in sorted(commitments, key=lambda one: (-one.value, one.number)):
             if draft.put_back(commitment):
                 continue
-            any(draft.place(move, self.agent) for move in self.moves.of(draft, commitment))
+            agents = self.agents_for(commitment)
+            any(
+                draft.place(move, agent)
+                for move in self.moves.of(draft, commitment)
+                for agent in agents
+            )
+
+    def agents_for(self, commitment: Commitment) -> list[Agent]:
+        """Return the agents that place a commitment, the first first."""
+        own = self.early_agent(commitment)
+        return [self.agent] if own is None else [agent_named(own), self.agent]
+
+    def early_agent(self, commitment: Commitment) -> str | None:
+        """Return the agent of a commitment if it plans early, so that time is left after it."""
+        name = self.plan.table.agent_of(commitment.number)
+        return name if name in _EARLY else None
 
     def _improve(self, cost: Cost, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
         """Lift a few commitments around one that found no place, as long as that helps."""

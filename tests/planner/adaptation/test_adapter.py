@@ -71,6 +71,13 @@ def test_what_can_wait_is_moved_and_nothing_is_dropped() -> None:
     assert moved.revision == 2
 
 
+def test_what_was_planned_early_is_moved_no_later_than_it_has_to_be() -> None:
+    """Of 24 steps the first three are lost: it has the next four, so that time is left after it."""
+    plan = _plan(4, _gang(2, 4, 0, 24), agent="earliest")
+    assert [one.fate for one in lose(plan, (4, 0, 3)).affected] == [Effect.MOVED]
+    assert _rows(plan, "r0") == {"0": [[3, 7, 2]]}
+
+
 def test_the_least_value_goes_though_it_came_first() -> None:
     """YARN would drop the newest; here the newest is worth more and stays."""
     cluster = small_cluster(4)

@@ -98,7 +98,7 @@ def test_a_slurmd_that_was_there_before_a_job_is_not_asked(begun_s: int) -> None
 
 
 def test_a_job_of_which_nothing_is_left_begins_anew() -> None:
-    """Its slurmd began after it, at 103, and has nothing of it: asked twice, with a second between."""
+    """Its slurmd began after it, at 103, and has nothing of it: asked twice, a second apart."""
     slurm, backend = _started()
     slurm.node = replace(slurm.node, begun_s=103)
     assert _told_in(slurm, backend, 1) == []
