@@ -470,10 +470,10 @@ def test_an_id_whose_reservation_left_the_plan_gets_a_row_of_its_own(
     """Submitted again in another queue, nothing is told of who submitted it before."""
     service = open_service(tick_s=0, ended_days=0.05)
     submit(service)
+    assert [row.id for row in service.runtime.yarn.rows_of_client_id(ID)] == [ID]
     for hours in (6, 2):
         service.clock.advance(hours * 3600)
         service.runtime.planner.bring_up_to_date()
-    assert [row.id for row in service.runtime.yarn.rows_of_client_id(ID)] == [ID]
     eventually(lambda: service.runtime.archive.find(ID))
     assert service.runtime.yarn.rows_of_client_id(ID) == []  # in the transaction in which it left
     later = {"arrival": ARRIVAL + 300 * MINUTE, "deadline": ARRIVAL + 312 * MINUTE}
