@@ -170,8 +170,8 @@ class _DisplacementChanges:
         """Return what the history of all that comes in says of those who make way."""
         if not count:
             return ""
-        who = "its batch displaced" if len(self._wanted) > 1 else "displaced"
-        return f"{who} {count} {'reservation' if count == 1 else 'reservations'}"
+        verb = "its batch displaced" if len(self._wanted) > 1 else "displaced"
+        return f"{verb} {count} {'reservation' if count == 1 else 'reservations'}"
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the displacement leaves."""

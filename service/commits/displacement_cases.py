@@ -75,7 +75,18 @@ def _cases(drafts: Sequence[PendingChange]) -> list[DisplacementCase]:
     if drafts and isinstance(drafts[0].command, Admission) and drafts[0].command.atomic:
         known = any(isinstance(one.answer, ReservationAnswer) for one in drafts)
         return [] if known else [tuple(drafts)]
-    return [(one,) for one in drafts if _is_refused(one)]
+    return [(one,) for one in drafts if _is_refused(one) and not _may_come_twice(one)]
+
+
+def _may_come_twice(draft: PendingChange) -> bool:
+    """Return whether a repetition of its call could not know a change that is committed before.
+
+    A batch under a key is remembered as a whole, and what displaces others is committed by itself
+    before that. Where the rest fails, only an id of the client's tells the request again.
+    """
+    job, ask = draft.job, draft.ask
+    several = isinstance(draft.command, Admission) and len(draft.command.asks) > 1
+    return several and job is not None and job.key is not None and bool(ask and ask.has_made_id)
 
 
 def _is_refused(draft: PendingChange) -> bool:

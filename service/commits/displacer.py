@@ -7,7 +7,8 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -49,19 +50,33 @@ class Displacer:
     ----------
     note_commit
         Called with each record that is appended.
+    longest_s
+        Begin no search of a group's after so long: the calls behind it wait.
+    is_stopping
+        Whether no more searches are to begin.
     """
 
     def __init__(
-        self, replica: Replica, clock: Clock, note_commit: Callable[[CommitRecord], None]
+        self,
+        replica: Replica,
+        clock: Clock,
+        note_commit: Callable[[CommitRecord], None],
+        longest_s: float,
+        is_stopping: Callable[[], bool],
     ) -> None:
+        self._longest_s = longest_s
+        self._is_stopping = is_stopping
         self._replica = replica
         self._clock = clock
         self._note_commit = note_commit
 
     def run(self, group: Group, cases: PendingDisplacements) -> None:
-        """Answer the cases that displace others; the rest stay refused."""
+        """Answer the cases that displace others; the rest and what comes late stay refused."""
+        until_s = time.monotonic() + self._longest_s
         for case in cases:
-            _note_trial(case)
+            note_trial(case)
+            if self._is_stopping() or time.monotonic() > until_s:
+                continue
             for _ in range(_ROUNDS):
                 with self._replica.newest() as plan:
                     twin = plan.copy()
@@ -70,10 +85,12 @@ class Displacer:
                 if found is None or self._commit(group, case, found):
                     break
 
-    def rehearse(self, cases: PendingDisplacements, twin: Plan) -> None:
-        """Answer cases with what they would displace on a copy of the Plan."""
+    def rehearse(self, cases: PendingDisplacements) -> None:
+        """Answer cases with what they would displace, on a copy of the newest Plan."""
+        with self._replica.newest() as plan:
+            twin = plan.copy()
         for case in cases:
-            _note_trial(case)
+            note_trial(case)
             found = _search(case, twin)
             if found is None:
                 continue
@@ -114,7 +131,8 @@ class Displacer:
         return True
 
 
-def _note_trial(case: DisplacementCase) -> None:
+def note_trial(case: Sequence[PendingChange]) -> None:
+    """Remember that whom changes may displace was searched for, or will not be."""
     for draft in case:
         draft.has_tried_displacement = True
 

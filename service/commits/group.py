@@ -13,6 +13,7 @@ from service.commits.changes.commands import (
     Answer,
     QueuedChange,
     Renegotiation,
+    ReservationAnswer,
 )
 from service.commits.changes.pending import (
     PendingChange,
@@ -99,6 +100,14 @@ class Group:
                 job.answers = tuple(answers)
                 job.finished.set()
         self._drafts = waiting
+
+    def stands_in_part(self, job: QueuedChange) -> bool:
+        """Return whether something that a job asks for is in the log already."""
+        return any(
+            isinstance(draft.answer, ReservationAnswer)
+            for draft in self.drafts()
+            if draft.job is job
+        )
 
     def part(self, job: QueuedChange) -> Group:
         """Take a job out, for another lane to carry out; what planning refused of it is open."""

@@ -62,7 +62,7 @@ from service.commits.displacement_cases import (
     SearchLane,
     pending_displacements,
 )
-from service.commits.displacer import Displacer
+from service.commits.displacer import Displacer, note_trial
 from service.commits.group import Group, spoil
 from service.commits.oracle_check import first_violation
 from service.commits.precedence import TurnPrecedence
@@ -101,6 +101,8 @@ class GroupCommit:
         How often a change that no longer fits is placed again before it is answered ``conflict``.
     displacements
         The lane that searches whom refused changes may displace; None: this thread does.
+    is_stopping
+        Whether no more searches whom to displace are to begin.
 
     Attributes
     ----------
@@ -119,13 +121,16 @@ class GroupCommit:
         *,
         rounds: int = _ROUNDS,
         displacements: SearchLane | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._rounds = rounds
         self._config = config
         self._replica = replica
         self._clock = clock
         self._telemetry = telemetry
-        self._displacer = Displacer(replica, clock, self._note_commit)
+        self._displacer = Displacer(
+            replica, clock, self._note_commit, config.plan_timeout_s / 2, is_stopping
+        )
         self._displacements = displacements
         self.attempts = 0
         self.precedence = TurnPrecedence()
@@ -133,9 +138,10 @@ class GroupCommit:
     def run(
         self, jobs: list[QueuedChange], join: Callable[[list[QueuedChange]], None] | None = None
     ) -> None:
-        """Carry out jobs together; each is finished when this returns.
+        """Carry out jobs together.
 
-        A job that must be `alone` comes by itself.
+        When this returns each is finished, or goes on in the lane that searches whom to displace
+        (`goes_on`). A job that must be `alone` comes by itself.
 
         Parameters
         ----------
@@ -162,9 +168,7 @@ class GroupCommit:
 
     def go_on(self, group: Group) -> None:
         """Carry out what another lane began with; each job is finished when this returns."""
-        for job in group.jobs_with_keys():
-            if self._answer_again(job):
-                group.forget(job)
+        self._forget_known(group)
         self.move_to_now()
         with ExitStack() as turn:
             self._carry_out(group, turn, in_turn=False)
@@ -196,12 +200,15 @@ class GroupCommit:
             with self._replica.locked() as plan:
                 pending, prepared = self._prepare(drafts, plan, version, atomic=atomic)
                 displacements = pending_displacements(drafts, plan)
-                twin = plan.copy() if displacements else None
-                search = search_for(pending, prepared, plan, self._config.offer_s, dry_run=True)
+                search = (
+                    None
+                    if displacements
+                    else search_for(pending, prepared, plan, self._config.offer_s, dry_run=True)
+                )
                 answers = admitted_answers(prepared, pending, plan)
-            if twin is not None:
+            if displacements:
                 with nullcontext() if self._displacements is None else self._displacements.turn():
-                    self._displacer.rehearse(displacements, twin)
+                    self._displacer.rehearse(displacements)
             elif search is None:
                 break
             else:
@@ -255,6 +262,12 @@ class GroupCommit:
     def limits_of(self, agent: str) -> Limits:
         """Return how long an agent may take: a quick one answers a whole batch."""
         return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
+
+    def _forget_known(self, group: Group) -> None:
+        """Finish and drop the jobs whose keys were answered meanwhile."""
+        for job in group.jobs_with_keys():
+            if self._answer_again(job):
+                group.forget(job)
 
     def _answer_again(self, job: QueuedChange) -> bool:
         """Finish a job whose key was answered before."""
@@ -315,9 +328,7 @@ class GroupCommit:
                 self._displace(group, search)
             if isinstance(search, OfferSearch):
                 add_offers(group.open(), search)
-            for job in group.jobs_with_keys():
-                if self._answer_again(job):
-                    group.forget(job)
+            self._forget_known(group)
 
     def _displace(self, group: Group, cases: PendingDisplacements) -> None:
         """Answer what displaces others, or let its jobs go on where nobody waits for the search."""
@@ -325,7 +336,12 @@ class GroupCommit:
             self._displacer.run(group, cases)
             return
         for job in cases.jobs():
-            self._displacements.put(group.part(job))
+            if group.stands_in_part(job):
+                # The lane may have no place for it, and what stands is to be told: the rest stays
+                # refused.
+                note_trial([draft for case in cases for draft in case if draft.job is job])
+            else:
+                self._displacements.put(group.part(job))
 
     def _append_once(
         self,
@@ -434,13 +450,14 @@ class GroupCommit:
         with self._replica.locked() as plan:
             for draft in group.open():
                 if draft.change is not None and draft.conflict is None:
-                    draft.answer = changed_answer(draft, plan, record.version)
+                    draft.answer = changed_answer(draft, plan, plan.version)
         return True
 
     def _note_commit(self, record: CommitRecord) -> None:
         self._telemetry.commits.inc()
         self._telemetry.group_size.observe(len(record.changes))
-        self._telemetry.version.set(record.version)
+        with self._replica.locked() as plan:  # another thread may have appended meanwhile
+            self._telemetry.version.set(plan.version)
         levels = Counter(one.promise for one in record.changes if isinstance(one, Admitted))
         for level, count in levels.items():
             self._telemetry.admitted.labels(level.value).inc(count)

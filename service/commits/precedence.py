@@ -16,8 +16,8 @@ class TurnPrecedence:
 
     Threads share one interpreter. Each statement of an append lets another thread have it, and to
     have it back the planner's thread waits for one that reads a request; meanwhile nobody can
-    append. Whoever begins a call waits here first, and loses nothing: its change would wait for the
-    turn as well.
+    append. A call that begins waits here first. Its change would wait for the turn as well; a call
+    that changes nothing loses some ms at most.
     """
 
     def __init__(self) -> None:

@@ -48,7 +48,9 @@ class DisplacementLane:
     ) -> None:
         self._timeout_s = config.plan_timeout_s
         self._places = places
-        self._committer = GroupCommit(config, replica, clock, telemetry)
+        self._committer = GroupCommit(
+            config, replica, clock, telemetry, is_stopping=lambda: self._stopping
+        )
         self._queue: SimpleQueue[tuple[Group, QueuedChange] | None] = SimpleQueue()
         self._stopping = False
         self._gate = threading.Lock()

@@ -35,7 +35,7 @@ _OVER: Final = "its hold was over before somebody accepted it"
 
 
 class GroupRunner:
-    """Hands each group of jobs to what carries it out; every job is finished, whatever fails.
+    """Hands each group of jobs to what carries it out; whatever fails, none is left without an end.
 
     Parameters
     ----------

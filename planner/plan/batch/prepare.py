@@ -76,6 +76,9 @@ _Answer = RecordedChange | Conflict
 #: Batches above this are judged as a whole first.
 _MANY = 4
 
+#: Most requests of a commit that are placed again for their agents' limits: others wait meanwhile.
+_MOST_PLACED_AGAIN = 64
+
 
 def prepare(
     plan: PlanState, changes: Sequence[Change], *, atomic: bool, joint: bool, at_ms: int
@@ -250,6 +253,8 @@ class _Batch:
         refused = _refusal_conflict(index, request.id, bounded)
         of_amounts = bounded.binding is not None and bounded.binding.resource is not None
         if planner is None or self.joint or not of_amounts or index in self._placed_again:
+            return refused
+        if len(self._placed_again) >= _MOST_PLACED_AGAIN:
             return refused
         self._placed_again.add(index)
         self.pool.forget(index)

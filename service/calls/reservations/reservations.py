@@ -90,7 +90,7 @@ def read_ask(
     rdl = values["rdl"]
     source = text_of(rdl)
     try:
-        expression, notes, allowed = with_allowance(runtime, read_source(rdl))
+        expression, notes, allow_start = with_allowance(runtime, read_source(rdl))
         graph = runtime.compile(expression, submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, f"{pointer}/rdl") from error
@@ -105,7 +105,10 @@ def read_ask(
         creditable=values["creditable"],
         promise=asked_level(values),
     )
-    return Ask(expression, source, request, agent, pointer, offers, notes, allowed)
+    return Ask(
+        expression, source, request, agent, pointer, offers, notes, allow_start,
+        has_made_id=not values["id"],
+    )  # fmt: skip
 
 
 def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -> Ask:

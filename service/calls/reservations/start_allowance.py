@@ -16,8 +16,8 @@ from service.dispatching.delay_record import read_delays
 from service.runtime import Runtime
 
 
-class AllowedRequest(NamedTuple):
-    """What is to be planned for a request.
+class StartAllowance(NamedTuple):
+    """What is to be planned for a request that may be longer by its start delay.
 
     Attributes
     ----------
@@ -25,16 +25,16 @@ class AllowedRequest(NamedTuple):
         As submitted, or longer.
     notes
         What it is longer by.
-    allowed
+    allow_start
         Whether the policy allows for a start delay at all.
     """
 
     expression: Expression
     notes: tuple[str, ...]
-    allowed: bool
+    allow_start: bool
 
 
-def with_allowance(runtime: Runtime, asked: Expression) -> AllowedRequest:
+def with_allowance(runtime: Runtime, asked: Expression) -> StartAllowance:
     """Return what is to be planned for a request, and notes of what it is longer by.
 
     Parameters
@@ -43,11 +43,11 @@ def with_allowance(runtime: Runtime, asked: Expression) -> AllowedRequest:
         As submitted; it stays as it is where the policy allows for no start delay.
     """
     if not runtime.allows_start():
-        return AllowedRequest(asked, (), allowed=False)
+        return StartAllowance(asked, (), allow_start=False)
     table = read_delays(runtime.dispatcher.store)
     longer = enlarge(asked, table)
     notes = () if longer == asked else tuple(dict.fromkeys(_notes(asked, table)))
-    return AllowedRequest(longer, notes, allowed=True)
+    return StartAllowance(longer, notes, allow_start=True)
 
 
 def _notes(expression: Expression, table: StartDelayTable) -> Iterator[str]:

@@ -44,9 +44,11 @@ class Ask:
         Most offers that a refusal of it carries.
     notes
         What its answer is to say besides what compiling it says.
-    allowed
+    allow_start
         Whether the policy allowed for start delays when it was read; None where that is nothing to
         it.
+    has_made_id
+        Whether the server made its id: the same request again is then another reservation.
     """
 
     expression: Expression
@@ -56,7 +58,8 @@ class Ask:
     pointer: str
     offers: int = 0
     notes: tuple[str, ...] = ()
-    allowed: bool | None = None
+    allow_start: bool | None = None
+    has_made_id: bool = False
 
 
 @dataclass(frozen=True, slots=True)

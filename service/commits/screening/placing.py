@@ -151,7 +151,7 @@ def renew(draft: PendingChange, plan: Plan) -> bool:
     Return whether it can go on: not where the policy by which it was enlarged has changed.
     """
     assert draft.ask is not None
-    if draft.ask.allowed not in (None, plan.cluster.dispatch.allow_start):
+    if draft.ask.allow_start not in (None, plan.cluster.dispatch.allow_start):
         draft.answer = refused_problem(Code.CONFLICT, _ALLOWED_ANEW, draft.ask.pointer)
         return False
     if draft.request.graph.grid == plan.grid:

@@ -250,3 +250,32 @@ def test_the_log_is_replayed_to_the_same_plan(displacing: Service, open_service:
     before = [_state(displacing, id_) for id_ in ("first", "second")]
     again = open_service(agent="earliest", tick_s=0)
     assert [_state(again, id_) for id_ in ("first", "second")] == before
+
+
+def test_under_a_key_only_what_has_an_id_displaces_in_a_batch(displacing: Service) -> None:
+    """A repetition could not know again what the server has named."""
+    displacing.reserve("first", STIFF)
+    small = {"rdl": "window(atom(<1 cpu>, 1, 1, 30m, 30m), +2h, +3h)"}
+    batch = [{"rdl": STIFF, "priority": 6}, small]
+
+    made = displacing.client.post(
+        "/v1/reservations:batch", json=batch, headers={"Idempotency-Key": "k"}
+    ).get_json()
+
+    assert [one["status"] for one in made["results"]] == [409, 201]
+    assert _state(displacing, "first")["state"] == "accepted"
+    bare = displacing.client.post("/v1/reservations:batch", json=batch).get_json()
+    assert [one["status"] for one in bare["results"]] == [201, 201]
+
+
+def test_a_dry_run_that_displaces_nothing_has_offers(displacing: Service) -> None:
+    """Where the search whom to displace ends without a place, offers are sought as without it."""
+    displacing.reserve("low", "window(atom(<1 cpu>, 1, 1, 30m, 30m), +1h, +1h30m)")
+    displacing.reserve("equal", STIFF.replace("10, 10, 30m, 5h", "9, 9, 30m, 4h30m"), priority=5)
+
+    dry = displacing.ask("wide", STIFF, query="?dry_run=true&offers=3", priority=5)
+    made = displacing.ask("wide", STIFF, query="?offers=3", priority=5)
+
+    assert dry.status_code == made.status_code == 409
+    offers = [one.get_json()["refusal"]["offers"] for one in (dry, made)]
+    assert len(offers[0]) == len(offers[1]) > 0

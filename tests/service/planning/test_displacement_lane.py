@@ -123,3 +123,14 @@ def test_what_waits_for_a_search_is_refused_when_the_server_stops(
 
     assert made["displaced"]
     assert late == [503]
+
+
+def test_no_search_begins_after_its_time(brief: Service) -> None:
+    """What comes too late stays refused for room, and nothing makes way."""
+    brief.reserve("low", WHOLE)
+    brief.runtime.planner._displacements._committer._displacer._longest_s = -1.0
+
+    late = brief.ask("urgent", WHOLE, priority=1)
+
+    assert (late.status_code, late.get_json()["code"]) == (409, "capacity")
+    assert brief.client.get("/v1/reservations/low").get_json()["state"] == "accepted"
