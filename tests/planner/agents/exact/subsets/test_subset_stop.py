@@ -23,7 +23,7 @@ from tests.planner.tiny_requests import CLUSTER, gangs
 
 
 class _HardQuestion:
-    """A solver that never answers, and hears only the fifth stop: more than one look for two threads."""
+    """A solver that never answers and hears only the fifth stop: two threads, two looks."""
 
     def __init__(self) -> None:
         self.began, self._ended = threading.Event(), threading.Event()
