@@ -3,8 +3,8 @@
 A greedy portfolio is the warm start. Then ruin and recreate with annealing looks for plans beside a
 Lagrangian bound (subgradient ascent and column generation), until the gap is as small as asked. On
 rigid requests with few starts CP-SAT and dominance search work beside them, on few requests of any
-kind a MILP of the whole set: they prove what prices cannot. The answer is never worth less than the
-warm start.
+kind a proof by subsets or, where it does not take the set, a MILP of the whole: they prove what
+prices cannot. The answer is never worth less than the warm start.
 """
 
 from __future__ import annotations

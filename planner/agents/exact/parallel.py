@@ -142,11 +142,16 @@ class _Workers:
         proof = SubsetProof(*inputs, self._book, self._prices)
         threads = 1 if self._input.prove else _SUBSET_THREADS
 
-        def prove(_: int) -> None:
-            proof.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
+        def must_end() -> bool:
+            return stop.is_set() or self._budget.is_over(self._incumbent)
 
         with ThreadPoolExecutor(threads, thread_name_prefix="subsets") as pool:
-            list(pool.map(prove, range(threads)))
+            proofs = [pool.submit(proof.prove, must_end) for _ in range(threads)]
+            while wait(proofs, timeout=SLICE_S).not_done:
+                if must_end() or any(one.done() for one in proofs):
+                    proof.interrupt()
+        for one in proofs:
+            one.result()
 
     def search_again(self, bound: Future[None], stop: threading.Event) -> None:
         """Look for plans with other random numbers once the Lagrangian bound has ended.

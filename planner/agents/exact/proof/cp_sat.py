@@ -1,7 +1,7 @@
 """Rigid requests as a constraint programme: optional intervals on cumulative resources (CP-SAT).
 
 For sets in which every atom is one block and has few starts; prices leave a gap there that CP-SAT
-often closes (docs/exact.md, CP-SAT). The only file that imports CP-SAT.
+often closes (docs/exact.md, CP-SAT).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from planner.agents.exact.problem import V_KIND, V_RUN, V_SOUND, PlanningProblem
 from planner.agents.exact.proof.cp_model import RigidModel
 from planner.agents.exact.proof.whole_cp import WORTH_UNITS, WholeCp
 from planner.agents.exact.subsets.levels import LevelBook
+from planner.agents.exact.subsets.solver_group import SolverGroup
 from planner.agents.milp import rayon
 from planner.agents.milp.codec import decode
 from planner.agents.milp.columns import lay_out
@@ -69,20 +70,26 @@ class SubsetCheck(Protocol):
     """Says whether the requests of a subset can be placed together at its levels."""
 
     def place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
-        """Try to place all of a subset, and nothing else, for some seconds of the clock."""
+        """Try to place all of a subset, and nothing else, for some seconds of the clock.
+
+        Raises
+        ------
+        TimeoutError
+            If its solvers were stopped before (`SolverGroup`).
+        """
         ...
 
 
 def check_of(
-    problem: PlanningProblem, view: PlanView, book: LevelBook, seed: int = 0
+    problem: PlanningProblem, view: PlanView, book: LevelBook, seed: int, solvers: SolverGroup
 ) -> SubsetCheck:
     """Return the check that suits a set: intervals know blocks only, and no window averages."""
     vertices = problem.forest.vertices
     atoms = vertices[(vertices[:, V_KIND] == ATOM) & (vertices[:, V_SOUND] == 1)]
     averages = any(atom.demand.averages for atom in lay_out(list(problem.requests), view).atoms)
     if (atoms[:, V_RUN] > 0).all() and not averages:
-        return BlockCheck(problem.requests, view, book, seed)
-    return WholeCheck(problem.requests, view, book, seed)
+        return BlockCheck(problem.requests, view, book, seed, solvers)
+    return WholeCheck(problem.requests, view, book, seed, solvers)
 
 
 @dataclass(slots=True)
@@ -93,6 +100,7 @@ class BlockCheck:
     view: PlanView
     book: LevelBook
     seed: int = 0
+    solvers: SolverGroup = field(default_factory=SolverGroup)
 
     def place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
         """Try to place all of a subset, and nothing else, for some seconds of the clock."""
@@ -106,7 +114,8 @@ class BlockCheck:
         for place, level in enumerate(subset):
             for way in self.book.unreached(level):
                 rigid.rule_out(place, way.choices)
-        verdict, solver = _answer(rigid.model, {**_QUICK, **_ENERGY}, self.seed, time_s)
+        solver = _solver({**_QUICK, **_ENERGY}, self.seed, time_s)
+        verdict = _verdict(self.solvers.solve(solver, rigid.model))
         if verdict is not SubsetVerdict.PLACED:
             return SubsetAnswer(verdict, time.thread_time() - began)
         results: list[PlacementResult | None] = [None] * len(self.requests)
@@ -123,6 +132,7 @@ class WholeCheck:
     view: PlanView
     book: LevelBook
     seed: int = 0
+    solvers: SolverGroup = field(default_factory=SolverGroup)
     _built: rayon.RayonModel = field(init=False)
     _whole: WholeCp = field(init=False)
     _worths: list[int] = field(init=False)
@@ -148,7 +158,8 @@ class WholeCheck:
             else:
                 for vertex in own:
                     _bound(variables[vertex.overflow], 1, 1)
-        verdict, solver = _answer(model, _QUICK, self.seed, time_s)
+        solver = _solver(_QUICK, self.seed, time_s)
+        verdict = _verdict(self.solvers.solve(solver, model))
         if verdict is not SubsetVerdict.PLACED:
             return SubsetAnswer(verdict, time.thread_time() - began)
         count = len(self._whole.variables)
@@ -159,9 +170,7 @@ class WholeCheck:
         return SubsetAnswer(verdict, time.thread_time() - began, found)
 
 
-def _answer(
-    model: Any, parameters: dict[str, int] | dict[str, bool], seed: int, time_s: float
-) -> tuple[SubsetVerdict, Any]:
+def _solver(parameters: dict[str, int] | dict[str, bool], seed: int, time_s: float) -> Any:
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
@@ -170,11 +179,16 @@ def _answer(
     solver.parameters.max_time_in_seconds = max(0.01, time_s)
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
-    status = solver.solve(model)
+    return solver
+
+
+def _verdict(status: Any) -> SubsetVerdict:
+    from ortools.sat.python import cp_model
+
     if status == cp_model.INFEASIBLE:
-        return SubsetVerdict.IMPOSSIBLE, solver
+        return SubsetVerdict.IMPOSSIBLE
     placed = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    return (SubsetVerdict.PLACED if placed else SubsetVerdict.OPEN), solver
+    return SubsetVerdict.PLACED if placed else SubsetVerdict.OPEN
 
 
 def _bound(variable: Any, low: int, high: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from planner.agents.exact.subsets.levels import LevelBook
 from planner.agents.exact.subsets.prices import PriceRow
+from planner.agents.exact.subsets.solver_group import SolverGroup
 
 #: Units of all value, and of the right-hand side of a row.
 _VALUE: Final = 10**9
@@ -24,32 +25,33 @@ class SubsetMaster:
 
     Attributes
     ----------
-    kept
+    must_keep
         Requests that every subset holds.
     """
 
     book: LevelBook
-    kept: Collection[int]
+    must_keep: Collection[int]
     seed: int = 0
+    solvers: SolverGroup = field(default_factory=SolverGroup)
     _model: Any = field(init=False)
-    _taken: list[Any] = field(init=False)
+    _choices: list[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         """Take at most one level of each request, at most value."""
         from ortools.sat.python import cp_model
 
         self._model = cp_model.CpModel()
-        self._taken = [self._model.new_bool_var("") for _ in self.book.levels]
+        self._choices = [self._model.new_bool_var("") for _ in self.book.levels]
         for request in sorted({one.request for one in self.book.levels}):
-            own = [self._taken[at] for at in self._levels_of(request)]
-            if request in self.kept:
+            own = [self._choices[at] for at in self._levels_of(request)]
+            if request in self.must_keep:
                 self._model.add_exactly_one(own)
             else:
                 self._model.add_at_most_one(own)
         self._weights = [
             math.ceil(one.value / self.asked * _VALUE - _ROUNDING) for one in self.book.levels
         ]
-        self._model.maximize(cp_model.LinearExpr.weighted_sum(self._taken, self._weights))
+        self._model.maximize(cp_model.LinearExpr.weighted_sum(self._choices, self._weights))
 
     _weights: list[int] = field(init=False)
 
@@ -67,7 +69,7 @@ class SubsetMaster:
     def add_row(self, row: PriceRow) -> None:
         """Rule out what costs more than all that is free."""
         terms = []
-        for taken, cost in zip(self._taken, row.costs.tolist(), strict=True):
+        for taken, cost in zip(self._choices, row.costs.tolist(), strict=True):
             if math.isinf(cost) or cost > 1 + 1e-6:
                 self._model.add(taken == 0)
             elif cost > 0:
@@ -80,7 +82,7 @@ class SubsetMaster:
         for level in core:
             own = self.book.levels[level]
             above = [at for at in self._levels_of(own.request) if at <= level]
-            terms += [self._taken[at] for at in above]
+            terms += [self._choices[at] for at in above]
         self._model.add(sum(terms) <= len(core) - 1)
 
     def best(self, above: float, time_s: float) -> tuple[list[int], float] | None:
@@ -91,7 +93,7 @@ class SubsetMaster:
         above
             Only subsets worth more count.
         time_s
-            Seconds; TimeoutError when they are over.
+            Seconds; TimeoutError when they are over, or the solvers were stopped.
 
         Returns
         -------
@@ -105,10 +107,10 @@ class SubsetMaster:
         solver.parameters.random_seed = self.seed
         solver.parameters.max_time_in_seconds = max(0.01, time_s)
         model = self._model.clone()
-        taken = [model.get_bool_var_from_proto_index(one.index) for one in self._taken]
+        taken = [model.get_bool_var_from_proto_index(one.index) for one in self._choices]
         least = math.floor(above / self.asked * _VALUE) + 1
         model.add(cp_model.LinearExpr.weighted_sum(taken, self._weights) >= least)
-        status = solver.solve(model)
+        status = self.solvers.solve(solver, model)
         if status == cp_model.INFEASIBLE:
             return None
         if status != cp_model.OPTIMAL:

@@ -8,7 +8,7 @@ is free is least; where that part is at most all, no prices can refute the subse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -113,15 +113,19 @@ class LevelPrices:
             self._known[variant].add(name)
             self._placements[variant].append(_VariantPlacement(cells, shares))
 
-    def refute(self, subset: Sequence[int]) -> PriceRow | None:
+    def refute(self, subset: Sequence[int], stop: Callable[[], bool]) -> PriceRow | None:
         """Return a row that a subset breaks, or None where no prices are found that refute it.
 
         Parameters
         ----------
         subset
             Levels, one at most of each request.
+        stop
+            Asked each round; where it says so, nothing is found.
         """
         for _ in range(_MOST_ROUNDS):
+            if stop():
+                return None
             prices = self._prices_of_load(subset)
             if prices is None:
                 return None

@@ -11,6 +11,7 @@ can work on one proof: each asks about a subset of its own.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ from typing import Final
 
 import numpy as np
 
-from planner.agent import is_proven
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.problem import F64, V_END, V_KIND, V_START
@@ -27,6 +27,7 @@ from planner.agents.exact.subsets.check import SubsetAnswer, SubsetCheck, Subset
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
+from planner.agents.exact.subsets.solver_group import SolverGroup
 from planner.view import PlanView
 from rdl.work_graph import ATOM
 
@@ -59,7 +60,6 @@ _SLOWEST: Final = 8.0
 
 #: What is added to its bounds for rounding; less than `is_proven` forgives.
 _ROUNDING: Final = 2e-7
-
 
 #: Seconds that a thread waits while others ask about all that is left.
 _IDLE_S: Final = 0.02
@@ -111,7 +111,7 @@ class SubsetProof:
         float64[row, column] of the problem to begin with, if any.
     rows
         How many rows were found.
-    cores, placed, open
+    cores, possible, open
         Subsets that cannot be placed, that can, and that nobody knows of yet.
     """
 
@@ -122,15 +122,15 @@ class SubsetProof:
     prices: F64 | None = None
     rows: int = 0
     cores: list[list[int]] = field(default_factory=list)
-    placed: list[list[int]] = field(default_factory=list)
+    possible: list[list[int]] = field(default_factory=list)
     open: list[_OpenSubset] = field(default_factory=list)
     _slowness: float = 1.0
-    _is_over: bool = False
     _is_idle: bool = False
+    _solvers: SolverGroup = field(default_factory=SolverGroup)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _again_s: float = 0.0
     _new_s: float = 0.0
-    _kept: frozenset[int] = field(init=False)
+    _must_keep: frozenset[int] = field(init=False)
     _master: SubsetMaster = field(init=False)
     _prices: LevelPrices = field(init=False)
     _check: SubsetCheck = field(init=False)
@@ -138,10 +138,11 @@ class SubsetProof:
     def __post_init__(self) -> None:
         """Lay out the master, with the rows of a flat price and of the prices given."""
         problem, view = self.solve_input.problem, self.incumbent.view
-        self._kept = frozenset(np.flatnonzero(problem.forest.keep > 0).tolist())
-        self._master = SubsetMaster(self.book, self._kept, self.solve_input.seed)
+        seed = self.solve_input.seed
+        self._must_keep = frozenset(np.flatnonzero(problem.forest.keep > 0).tolist())
+        self._master = SubsetMaster(self.book, self._must_keep, seed, self._solvers)
         self._prices = LevelPrices(self.book, view)
-        self._check = check_of(problem, view, self.book, self.solve_input.seed)
+        self._check = check_of(problem, view, self.book, seed, self._solvers)
         for prices in (np.ones(self._prices.shape), self.prices):
             if prices is not None and prices.shape == self._prices.shape and prices.any():
                 self._master.add_row(self._prices.row(prices))
@@ -149,7 +150,7 @@ class SubsetProof:
     def prove(self, stop: Callable[[], bool]) -> None:
         """Work until it is proven, the time is over, or `stop` says so; threads may share it."""
         try:
-            while not (stop() or self._is_over or self.budget.is_over(self.incumbent)):
+            while not (stop() or self._must_end()):
                 one = self._next()
                 if one is not None:
                     self._ask(one)
@@ -160,7 +161,14 @@ class SubsetProof:
         except _CheckError:
             _LOG.warning("the proof by subsets ends: its model and the check differ", exc_info=True)
         finally:
-            self._is_over = True  # for the other threads too: they would wait for what it leaves
+            self.interrupt()  # the other threads too: they would wait for what it leaves
+
+    def interrupt(self) -> None:
+        """End all threads, and what CP-SAT does in them; call it again until they have ended."""
+        self._solvers.stop()
+
+    def _must_end(self) -> bool:
+        return self._solvers.is_over or self.budget.is_over(self.incumbent)
 
     @property
     def _above(self) -> float:
@@ -175,18 +183,18 @@ class SubsetProof:
             self.open = [one for one in self.open if one.busy or one.value > self._above]
             waiting = [one for one in self.open if not one.busy]
             if waiting and self._again_s < self._new_s:
-                return self._taken(waiting)
+                return self._choose(waiting)
             best = self._master.best(self._above, self.budget.left_s)
             values = [one.value for one in self.open] + ([] if best is None else [best[1]])
             if values:
                 self._lower(max(self._above, *values))
             else:
-                self._lower(self._above if self.incumbent.whole else -np.inf)
-                self._is_over = True
+                self._lower(self._above if self.incumbent.whole else -math.inf)
+                self.interrupt()
                 return None
             if best is None:
-                return self._taken(waiting)
-            row = self._prices.refute(best[0])
+                return self._choose(waiting)
+            row = self._prices.refute(best[0], self._must_end)
             if row is not None:
                 self.rows += 1
                 self._master.add_row(row)
@@ -196,7 +204,7 @@ class SubsetProof:
             self.open.append(one)
             return one
 
-    def _taken(self, waiting: list[_OpenSubset]) -> _OpenSubset | None:
+    def _choose(self, waiting: list[_OpenSubset]) -> _OpenSubset | None:
         """Return the most valuable of those that wait, for this thread; None where others ask."""
         if not waiting:
             self._is_idle = True
@@ -233,12 +241,12 @@ class SubsetProof:
         Raises
         ------
         TimeoutError
-            If no time is left.
+            If no time is left or all must end.
         _CheckError
             If its plan does not pass the check.
         """
         left_s = self.budget.left_s
-        if left_s <= 0 or self.budget.is_over(self.incumbent):
+        if left_s <= 0 or self._must_end():
             raise TimeoutError
         began = time.monotonic()
         answer = self._check.place(subset, min(time_s * self._slowness, left_s))
@@ -247,7 +255,7 @@ class SubsetProof:
             self._slowness += _NEWEST * (min(_SLOWEST, max(1.0, slowness)) - self._slowness)
         if answer.verdict is SubsetVerdict.PLACED:
             with self._lock:
-                self.placed.append(list(subset))
+                self.possible.append(list(subset))
                 self._take(subset, answer)
         return answer
 
@@ -255,7 +263,7 @@ class SubsetProof:
         """Offer the plan of a subset that is placed, where it is worth more."""
         value = self.book.value(subset)
         held = {self.book.levels[level].request for level in subset}
-        if value <= self._above or not held >= self._kept:
+        if value <= self._above or not held >= self._must_keep:
             return
         self._offer(answer)
         if self.incumbent.value < value * (1 - _ROUNDING):
@@ -265,7 +273,7 @@ class SubsetProof:
         """Return a part of a subset that cannot be placed either, at lower levels if possible."""
         core = [self.book.lowest(level) for level in subset]
         if core != subset and not self._is_impossible(core, time_s):
-            core = self._lowered(subset, time_s)
+            core = self._at_lowest(subset, time_s)
         weights, failures = self._prices.last.costs, 0
         for level in sorted(core, key=lambda one: float(weights[one])):
             without = [one for one in core if one != level]
@@ -278,7 +286,7 @@ class SubsetProof:
                 failures += 1
         return core
 
-    def _lowered(self, core: list[int], time_s: float) -> list[int]:
+    def _at_lowest(self, core: list[int], time_s: float) -> list[int]:
         """Return the same requests, each at its lowest level if they cannot be placed so either."""
         for place, level in enumerate(core):
             last = self.book.lowest(level)
@@ -289,19 +297,23 @@ class SubsetProof:
 
     def _is_impossible(self, subset: Sequence[int], time_s: float) -> bool:
         """Return whether it is proven within some seconds that a subset cannot be placed."""
-        if any(self.book.holds(placed, subset) for placed in self.placed):
+        if any(self.book.holds(one, subset) for one in self.possible):
             return False
         return self._place(subset, time_s).verdict is SubsetVerdict.IMPOSSIBLE
 
     def _lower(self, bound: float) -> None:
-        """Take a bound over; one below a checked plan is a fault and proves nothing."""
-        bound += _ROUNDING * abs(bound)
-        if self.incumbent.whole and not is_proven(
-            bound, self.incumbent.value, self.incumbent.requested_value
-        ):
-            _LOG.warning("a bound of subsets, %r, lies below a checked plan: left out", bound)
-            return
-        self.incumbent.lower(bound, SUBSETS)
+        """Take a bound over.
+
+        Raises
+        ------
+        BoundError
+            If a checked plan is worth more: a row, a core or an answer was false.
+        """
+        # A bound holds for all plans: a subset that it does not count is worth at most `_above`
+        # (part of the bound, and only rises), cannot be placed, or was placed and its plan offered.
+        # So a better plan that another thread finds meanwhile has a subset that the bound counts.
+        rounding = _ROUNDING * abs(bound) if math.isfinite(bound) else 0.0
+        self.incumbent.lower(bound + rounding, SUBSETS)
 
     def _offer(self, answer: SubsetAnswer) -> None:
         assert answer.results is not None

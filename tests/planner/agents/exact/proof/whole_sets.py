@@ -1,4 +1,4 @@
-"""What tests of both models of the whole set begin with."""
+"""What tests of the model of the whole set and of its subsets begin with."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from planner.agent import BoundError, Ending, no_plan_report
 from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.subsets import proof as proof_module
 from planner.agents.exact.subsets.check import BlockCheck, SubsetAnswer, SubsetVerdict, WholeCheck
@@ -19,6 +21,7 @@ from planner.agents.exact.subsets.proof import SubsetProof
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
+from tests.builders import a_request
 from tests.planner.agents.exact.proof.whole_sets import AGES, whole_of
 from tests.planner.brute_force_plan import best_value
 from tests.planner.tiny_requests import (
@@ -93,6 +96,31 @@ def test_it_keeps_what_may_not_be_lost(seed: int) -> None:
     assert incumbent.bound == (pytest.approx(best) if best >= 0 else best)
 
 
+def test_what_must_be_kept_and_cannot_be_is_proven_to_have_no_plan() -> None:
+    """Two requests of three gangs each, of which five go one after the other: prices allow six."""
+    gang = "atom(<1 cpu>, 3, 3, 0.001, 0.003)"
+    text = f"window(all({gang}, {gang}, {gang}), 0, 0.005)"
+    requests = [a_request(name, text).on(CLUSTER) for name in ("a", "b")]
+    prices = LevelPrices(_book(requests), _view())
+    prices.row(np.ones(prices.shape))
+    assert prices.refute([0, 1], lambda: False) is None
+    incumbent = _proven(requests, frozenset({0, 1}))
+    assert incumbent.bound == -math.inf
+    assert incumbent.gap == 0.0
+    report = no_plan_report(incumbent.bound, incumbent.source, None)
+    assert (report.status, report.ending, report.bound) == ("no_answer", Ending.PROVEN, 0.0)
+
+
+def test_a_bound_below_a_checked_plan_is_an_error() -> None:
+    """It is never hidden: a row, a core or an answer must have been false."""
+    requests = gangs(6)
+    incumbent, other = whole_of(requests, _view())
+    proof = SubsetProof(incumbent, other.solve_input, other.budget, _book(requests))
+    proof.prove(lambda: False)
+    with pytest.raises(BoundError, match="subsets"):
+        proof._lower(incumbent.value / 2)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_row_of_prices_holds_for_all_that_can_be_placed(seed: int) -> None:
     """At any prices, what enumeration can place costs no more than what is free."""
@@ -115,7 +143,7 @@ def test_what_prices_refute_cannot_be_placed(seed: int) -> None:
     prices = LevelPrices(book, _view())
     prices.row(np.ones(prices.shape))
     subset = _random_subset(book, np.random.default_rng(seed))
-    if prices.refute(subset) is not None:
+    if prices.refute(subset, lambda: False) is not None:
         assert not _can_be_placed(requests, book, subset)
 
 
