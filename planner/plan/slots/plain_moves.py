@@ -14,6 +14,7 @@ import numpy as np
 from planner.cluster.cluster import Cluster
 from planner.plan.records.changes import Relocate
 from planner.plan.slots.slot_batch import SlotBatch
+from planner.plan.slots.slot_faults import stays_of
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.slots import NOWHERE, Slots, slots_of
@@ -82,7 +83,7 @@ class PlainMoves:
                 return None
             if bundles:
                 (came if bundles > 0 else left).append([start, end, abs(bundles), machine])
-        return left, came
+        return None if _cuts_a_stay(atom.slots, left) else (left, came)
 
     def _may(self, atom: AtomAllocation, machine: int) -> bool:
         """Return whether bundles of an atom may be on a machine."""
@@ -123,3 +124,13 @@ class PlainMoves:
     def is_short(self, id_: str) -> bool:
         """Return whether there was no room for one."""
         return id_ in self._short
+
+
+def _cuts_a_stay(before: Slots, left: Sequence[list[int]]) -> bool:
+    """Return whether a slot that is left goes on in another of its machine."""
+    machines = {machine for *_, machine in left}
+    beside = before[np.isin(before[:, 3], list(machines))]
+    if len(beside) == len(machines):
+        return False
+    stays = {(start, end, machine) for start, end, _, machine in stays_of(beside)}
+    return any((start, end, machine) not in stays for start, end, _, machine in left)

@@ -219,7 +219,7 @@ class SlotJudge:
         if all(spans.allow(*slot) for slot in atom.slots.tolist()):
             return ""
         mine = (slots for slots in atom.occurrence_slots() if slots is not None)
-        stays = [stay for slots in mine for stay in _stays(slots)]
+        stays = [stay for slots in mine for stay in stays_of(slots)]
         if all(spans.allow(*slot) for slot in stays):
             return ""
         if not atom.rule.handover:
@@ -241,8 +241,8 @@ class _Spans:
     def __init__(self, before: Holding, atom: AtomAllocation, lost: SlotCounts, now: int) -> None:
         self._now = now
         mine = [one for one in before.atoms if one.bundle == atom.bundle and one.slots is not None]
-        parts = [_stays(one.slots) + one.slots.tolist() for one in mine if one.slots is not None]
-        old = [slot for part in parts for slot in part]
+        # Not slot by slot: one that goes on in another on its machine is a part of a stay.
+        old = [stay for one in mine if one.slots is not None for stay in stays_of(one.slots)]
         self._known = {(start, end) for start, end, _, _ in old}
         self._begun = {(start, machine) for start, _, _, machine in old if start < now}
         for start, end in _pieces_of(atom):
@@ -272,7 +272,7 @@ def _pieces_of(atom: AtomAllocation) -> set[tuple[int, int]]:
     return {(start + by, end + by) for start, end, _ in pieces for by in atom.shifts}
 
 
-def _stays(slots: Slots) -> list[list[int]]:
+def stays_of(slots: Slots) -> list[list[int]]:
     """Return slots machine by machine; what follows on one machine is one stay."""
     found: list[list[int]] = []
     for machine in np.unique(slots[:, 3]).tolist():

@@ -172,3 +172,25 @@ def test_a_relocation_leaves_packable_promises_their_packing() -> None:
     change = Relocate("r", 1, (slots_of([10, 20, 1, (machine + 1) % 4]),), PromiseLevel.PLACED)
     (told,) = plan.prepare([change], plan.version).conflicts
     assert told.lacks_machines
+
+
+@pytest.mark.parametrize("jointly", [False, True])
+def test_a_slot_that_was_cut_on_its_machine_does_not_leave_it_for_less_than_a_lease(
+    jointly: bool,
+) -> None:
+    """Two slots that follow on one machine are one stay; the end of it is no slot by itself."""
+    plan = _plan("window(atom(<4 cpu>, 1, 1, 3, 6, handover=yes), 10, 16)")
+    ((start, end, _, machine),) = _machines(plan)
+    other = (machine + 1) % 4
+    cut = [[start, end - 2, 1, machine], [end - 2, end, 1, machine]]
+    assert _give(plan, *cut) == ""
+
+    slots = slots_of([cut[0], [end - 2, end, 1, other]])
+    prepared = plan.prepare(
+        [Relocate("r", 1, (slots,), PromiseLevel.PLACED)], plan.version, joint=jointly
+    )
+
+    assert prepared.record is None
+    assert "for 2 steps, less than a lease of 3" in prepared.conflicts[0].detail
+    halves = [[start, start + 3, 1, machine], [start + 3, end, 1, other]]
+    assert _give(plan, *halves) == ""
