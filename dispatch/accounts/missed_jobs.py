@@ -32,12 +32,12 @@ class JobWait(NamedTuple):
     ----------
     submitted_ms
         When the last of them came, in ms from the origin.
-    bound
+    may_run
         Whether all of them may run: then they are late by the engine's doing.
     """
 
     submitted_ms: int
-    bound: bool
+    may_run: bool
 
 
 @dataclass(slots=True)
@@ -82,6 +82,6 @@ def _missed(plan: Plan, number: int, wait: JobWait) -> list[tuple[HeldStretch, i
             came_late = wait.submitted_ms > stretch.start_ms + late_ms
             goes_on = stretch.end_ms > now_ms
             waited_ms = until_ms - max(stretch.start_ms, wait.submitted_ms)
-            if not came_late and waited_ms >= late_ms and not (goes_on and wait.bound):
+            if not came_late and waited_ms >= late_ms and not (goes_on and wait.may_run):
                 found.append((stretch, until_ms))
     return found

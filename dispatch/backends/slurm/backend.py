@@ -178,7 +178,9 @@ class SlurmBackend:
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
         """See `Backend.apply`."""
         if self.is_silent:  # each call would wait for its time limit
-            return tuple(NotDone(delta, "Slurm does not answer", unheard=True) for delta in deltas)
+            return tuple(
+                NotDone(delta, "Slurm does not answer", is_silent=True) for delta in deltas
+            )
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
@@ -212,7 +214,7 @@ class SlurmBackend:
                 self._slurm.commands.cancel(open_jobs)
         except SlurmAwayError as error:
             self.note_silence(error)
-            yield from (NotDone(delta, str(error), unheard=True) for delta, _ in going)
+            yield from (NotDone(delta, str(error), is_silent=True) for delta, _ in going)
             return
         except SlurmError as error:  # it is tried again until they are gone
             logger.warning("jobs are not cancelled yet: %s", error)
@@ -245,8 +247,8 @@ class SlurmBackend:
             self.note_silence(away[0])
         for (delta, _, core), answer in zip(wanted, answers, strict=True):
             if isinstance(answer, SlurmError):
-                unheard = isinstance(answer, SlurmAwayError)
-                refused.append(NotDone(delta, str(answer), unheard=unheard))
+                is_silent = isinstance(answer, SlurmAwayError)
+                refused.append(NotDone(delta, str(answer), is_silent=is_silent))
             else:
                 placed = _Placed(delta.machine, at_ms, answer, self._steady_s(), core)
                 self._there[_key(delta)] = placed

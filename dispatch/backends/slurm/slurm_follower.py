@@ -125,9 +125,9 @@ class SlurmFollower:
         return ended
 
     @property
-    def waiting(self) -> dict[str, WaitingJobs]:
+    def waits(self) -> dict[str, WaitingJobs]:
         """Jobs of people that wait, by the reservation; none while Slurm is silent."""
-        return {} if self.backend.is_silent else self._jobs.waiting
+        return {} if self.backend.is_silent else self._jobs.waits
 
     def plan_ms(self, unix_s: int) -> int:
         """Return a Unix time as ms from the Plan's origin."""

@@ -14,7 +14,7 @@ from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.planner.adaptation.events import adapt_now
 
-HELD, BOUND = JobWait(0, bound=False), JobWait(0, bound=True)
+HELD, FREE = JobWait(0, may_run=False), JobWait(0, may_run=True)
 
 
 def _plan(text: str = "window(atom(<1 cpu>, 2, 2, 20, 40), 0, 100)") -> Plan:
@@ -31,7 +31,7 @@ def _due(plan: Plan, wait: JobWait, at_s: int) -> list[Degrade]:
     return MissedJobs().due(plan, {"r": wait}, at_s * 1000)
 
 
-@pytest.mark.parametrize("wait", [HELD, BOUND])
+@pytest.mark.parametrize("wait", [HELD, FREE])
 def test_a_slot_that_is_over_while_its_job_waits_is_planned_again(wait: JobWait) -> None:
     """Held or bound: none of it was used, and the owner is told when."""
     plan = _plan()
@@ -49,7 +49,7 @@ def test_a_slot_that_is_over_while_its_job_waits_is_planned_again(wait: JobWait)
 
 def test_a_slot_that_goes_on_is_owed_to_a_job_that_was_not_let_run() -> None:
     """Eight seconds in: a held job needs a whole slot; a bound one may begin at any moment."""
-    assert _due(_plan(), BOUND, 8) == []
+    assert _due(_plan(), FREE, 8) == []
     assert len(_due(_plan(), HELD, 8)) == 1
     assert _due(_plan(), HELD, 4) == []
 
@@ -66,8 +66,8 @@ def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
 
 def test_what_a_job_came_too_late_for_is_not_owed() -> None:
     """Submitted in the middle of its slot, or after it."""
-    assert _due(_plan(), JobWait(10_000, bound=False), 30) == []
-    assert _due(_plan(), JobWait(25_000, bound=False), 30) == []
+    assert _due(_plan(), JobWait(10_000, may_run=False), 30) == []
+    assert _due(_plan(), JobWait(25_000, may_run=False), 30) == []
 
 
 def test_a_reservation_that_its_owner_closed_is_owed_nothing() -> None:

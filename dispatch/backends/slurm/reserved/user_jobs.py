@@ -37,12 +37,12 @@ class WaitingJobs:
     ----------
     submitted_s
         Unix time at which the last of them came.
-    bound
+    may_run
         Whether each has been bound to what stands in Slurm.
     """
 
     submitted_s: int
-    bound: bool
+    may_run: bool
 
 
 class UserJobs:
@@ -55,7 +55,7 @@ class UserJobs:
 
     Attributes
     ----------
-    waiting
+    waits
         By the reservation's id, as of the last call of :meth:`follow`.
     """
 
@@ -69,7 +69,7 @@ class UserJobs:
         self._said: set[int] = set()
         self._closed: set[str] = set()
         self._late: set[int] = set()
-        self.waiting: dict[str, WaitingJobs] = {}
+        self.waits: dict[str, WaitingJobs] = {}
 
     def follow(
         self,
@@ -117,18 +117,18 @@ class UserJobs:
                 else:
                     self._bind(job, id_, now_s)
         self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
-        self.waiting = self._waiting(by_id)
+        self.waits = self._waits(by_id)
         found = [id_ for id_ in done if id_ not in going and id_ not in self._closed]
         self._closed.update(found)
         return found
 
-    def _waiting(self, by_id: Mapping[str, Iterable[SlurmJob]]) -> dict[str, WaitingJobs]:
+    def _waits(self, by_id: Mapping[str, Iterable[SlurmJob]]) -> dict[str, WaitingJobs]:
         found: dict[str, WaitingJobs] = {}
         for id_, some in by_id.items():
             jobs = list(some)
             if all(job.state == "PENDING" for job in jobs):
-                bound = all(job.id in self._bound or not job.is_held for job in jobs)
-                found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), bound)
+                may_run = all(job.id in self._bound or not job.is_held for job in jobs)
+                found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), may_run)
         return found
 
     def named(self, jobs: Iterable[SlurmJob]) -> set[str]:

@@ -34,7 +34,7 @@ def test_a_job_is_bound_as_soon_as_its_reservation_stands() -> None:
     jobs, released = _jobs(start_s=98)
     jobs.follow([HELD], {"p": "ann"}, 101)
     assert released == [7]
-    assert jobs.waiting == {"p": WaitingJobs(100, bound=True)}
+    assert jobs.waits == {"p": WaitingJobs(100, may_run=True)}
 
 
 def test_a_job_that_finds_its_slot_begun_is_judged_before_it_is_bound() -> None:
@@ -42,7 +42,7 @@ def test_a_job_that_finds_its_slot_begun_is_judged_before_it_is_bound() -> None:
     jobs, released = _jobs(start_s=100)
     jobs.follow([HELD], {"p": "ann"}, 110)
     assert released == []
-    assert jobs.waiting == {"p": WaitingJobs(100, bound=False)}
+    assert jobs.waits == {"p": WaitingJobs(100, may_run=False)}
     jobs.follow([HELD], {"p": "ann"}, 111)
     assert released == [7]
 
@@ -62,11 +62,11 @@ def test_a_reservation_waits_while_all_its_jobs_do(states: list[str], waits: boo
     jobs, _ = _jobs(start_s=500)
     some = [replace(RELEASED, id=number, state=state) for number, state in enumerate(states)]
     jobs.follow(some, {"p": "ann"}, 101)
-    assert set(jobs.waiting) == ({"p"} if waits else set())
+    assert set(jobs.waits) == ({"p"} if waits else set())
 
 
 def test_jobs_of_who_is_not_its_tenant_do_not_count() -> None:
     """They are not bound either."""
     jobs, _ = _jobs(start_s=100)
     jobs.follow([HELD], {"p": "bob"}, 101)
-    assert jobs.waiting == {}
+    assert jobs.waits == {}
