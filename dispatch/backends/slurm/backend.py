@@ -128,6 +128,8 @@ class SlurmBackend:
         self._gone: dict[int, int] = {}
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
+        #: When that was asked for, at the earliest, in ms from the origin.
+        self.newest_ms = 0
         self._found = self._left_behind()
 
     # What a leader before this one has left.
@@ -274,7 +276,7 @@ class SlurmBackend:
         """See `Backend.events`; Slurm is looked at as often as it bears."""
         look = self._lookout.look()
         if look is not None:
-            self.newest = look
+            self.newest, self.newest_ms = look, until_ms
             self._note_nodes(look, until_ms)
             self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):

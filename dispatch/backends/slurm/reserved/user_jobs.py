@@ -122,6 +122,10 @@ class UserJobs:
         self._closed.update(found)
         return found
 
+    def forget_waits(self) -> None:
+        """Forget which jobs wait: they may have run since they were seen."""
+        self.waits = {}
+
     def _waits(self, by_id: Mapping[str, Iterable[SlurmJob]]) -> dict[str, WaitingJobs]:
         found: dict[str, WaitingJobs] = {}
         for id_, some in by_id.items():
