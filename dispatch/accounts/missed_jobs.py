@@ -4,8 +4,8 @@ Such a job (`agenda sbatch`) is no execution: the engine that has it starts it, 
 known is whether it waits. A stretch is missed where every job for the reservation waits, the job
 came in time for it, and
 
-- it was over when the jobs were seen to wait: nothing of it was used (a job that was requeued begins
-  anew, so it needs all again);
+- it was over when the jobs were seen to wait: nothing of it was used (a job that was requeued
+  begins anew, so it needs all again);
 - it goes on, and the job was not yet let run in it: the dispatcher was away.
 
 One that may run in a stretch that goes on is left alone: the engine may take its time to start it.
