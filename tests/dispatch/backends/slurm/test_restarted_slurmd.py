@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -36,6 +36,7 @@ class _Slurm:
         self.job: SlurmJob | None = None
         self.accounted: list[SlurmJob] = []
         self.steps: set[int] | None = set()
+        self.unknown: set[int] = set()
         self.asked: list[str] = []
         self.cancelled: list[int] = []
 
@@ -52,11 +53,11 @@ class _Slurm:
         self.asked.append("sacct")
         return self.accounted
 
-    def jobs_with_processes(self, ids: Iterable[int]) -> set[int]:
+    def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
         self.asked.append("sstat")
         if self.steps is None:
             raise SlurmAwayError("sstat did not answer in 2 s")
-        return self.steps
+        return {id_: id_ in self.steps for id_ in ids if id_ not in self.unknown}
 
     def look(self) -> Look:
         return Look({} if self.job is None else {1: self.job}, {"n1": self.node})
@@ -125,6 +126,16 @@ def test_where_nobody_says_what_is_left_nothing_is_lost() -> None:
     slurm.node = replace(slurm.node, begun_s=103)
     assert _told_in(slurm, backend, 10) == []
     assert 8 <= len(slurm.asked) <= 11
+
+
+def test_a_job_of_which_nobody_says_what_is_left_is_not_lost() -> None:
+    """Its slurmd has not answered, though the question ended well."""
+    slurm, backend = _started()
+    slurm.unknown = {1}
+    slurm.node = replace(slurm.node, begun_s=103)
+    assert _told_in(slurm, backend, 10) == []
+    slurm.unknown = set()
+    assert _told_in(slurm, backend, 3) == [EventKind.LOST]
 
 
 def test_a_job_that_ends_between_two_questions_has_ended() -> None:
