@@ -83,7 +83,7 @@ class DispatchLoop:
                 continue
             execution.reason = one.reason
             group = (one.delta.execution, one.delta.component)
-            if one.unheard or group in paused:
+            if one.is_silent or group in paused:
                 continue
             paused.add(group)
             for part in execution.parts:

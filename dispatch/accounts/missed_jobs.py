@@ -4,7 +4,8 @@ Such a job (`agenda sbatch`) is no execution: the engine that has it starts it, 
 known is whether it waits. A stretch is missed where every job for the reservation waits, the job
 came in time for it, and
 
-- it is over: nothing of it was used (a job that was requeued begins anew, so it needs all again);
+- it was over when the jobs were seen to wait: nothing of it was used (a job that was requeued
+  begins anew, so it needs all again);
 - it goes on, and the job was not yet let run in it: the dispatcher was away.
 
 One that may run in a stretch that goes on is left alone: the engine may take its time to start it.
@@ -32,12 +33,15 @@ class JobWait(NamedTuple):
     ----------
     submitted_ms
         When the last of them came, in ms from the origin.
-    bound
+    may_run
         Whether all of them may run: then they are late by the engine's doing.
+    seen_ms
+        When they were seen to wait: what came after that is not known.
     """
 
     submitted_ms: int
-    bound: bool
+    may_run: bool
+    seen_ms: int
 
 
 @dataclass(slots=True)
@@ -80,8 +84,9 @@ def _missed(plan: Plan, number: int, wait: JobWait) -> list[tuple[HeldStretch, i
         for stretch in stretches_of(atom, plan.grid, plan.now):
             until_ms, late_ms = min(stretch.end_ms, now_ms), stretch.tolerance_ms
             came_late = wait.submitted_ms > stretch.start_ms + late_ms
-            goes_on = stretch.end_ms > now_ms
-            waited_ms = until_ms - max(stretch.start_ms, wait.submitted_ms)
-            if not came_late and waited_ms >= late_ms and not (goes_on and wait.bound):
+            seen_ms = min(until_ms, wait.seen_ms)
+            goes_on = stretch.end_ms > seen_ms
+            waited_ms = seen_ms - max(stretch.start_ms, wait.submitted_ms)
+            if not came_late and waited_ms >= late_ms and not (goes_on and wait.may_run):
                 found.append((stretch, until_ms))
     return found

@@ -16,14 +16,14 @@ class NotDone:
 
     Attributes
     ----------
-    unheard
+    is_silent
         Whether nobody was there to carry it out: that says nothing of the component, which is
         asked for again at the next tick.
     """
 
     delta: Delta
     reason: str
-    unheard: bool = False
+    is_silent: bool = False
 
 
 class Backend(Protocol):

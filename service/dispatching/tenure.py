@@ -303,8 +303,8 @@ class Tenure:
         if slurm is None:
             return {}
         return {
-            id_: JobWait(slurm.plan_ms(one.submitted_s), one.bound)
-            for id_, one in slurm.waiting.items()
+            id_: JobWait(slurm.plan_ms(one.submitted_s), one.may_run, slurm.seen_ms)
+            for id_, one in slurm.waits.items()
             if not self._loop.table.of_reservation(id_)
         }
 

@@ -40,7 +40,9 @@ OrderOf = Callable[[Delta], ComponentOrder]
 RightsOn = Callable[[str, str | None, int], NodeRights]
 
 #: For how long a node may clean up after a job, s, before the accounting is asked how that ended.
+#: Each time it does not know, the next question comes twice as late, at most so late.
 _CLEAN_S: Final = 2.0
+_LONGEST_CLEAN_S: Final = 60.0
 
 #: How far back the accounting is asked what has ended while nobody looked.
 _HISTORY: Final = "now-2days"
@@ -121,13 +123,18 @@ class SlurmBackend:
         self._there: dict[Key, _Placed] = {}
         #: Jobs that were cancelled, by number, and are not known to be gone.
         self._leaving: set[int] = set()
-        #: When it was first seen, or last asked for, of each job whose node cleans up after it.
-        self._cleaning_s: dict[int, float] = {}
+        #: Of each job whose node cleans up after it: when the accounting is asked for it next, and
+        #: the pause before that.
+        self._cleaning_s: dict[int, tuple[float, float]] = {}
+        #: What the accounting has by number; None where it was not asked since the last look.
+        self._accounted: dict[int, SlurmJob] | None = None
         self._vanished = VanishedJobs(slurm.commands, steady_s)
         #: Jobs of which nothing is left, and since when, Unix time.
         self._gone: dict[int, int] = {}
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
+        #: When that was asked for, at the earliest, in ms from the origin.
+        self.newest_ms = 0
         self._found = self._left_behind()
 
     # What a leader before this one has left.
@@ -178,7 +185,9 @@ class SlurmBackend:
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
         """See `Backend.apply`."""
         if self.is_silent:  # each call would wait for its time limit
-            return tuple(NotDone(delta, "Slurm does not answer", unheard=True) for delta in deltas)
+            return tuple(
+                NotDone(delta, "Slurm does not answer", is_silent=True) for delta in deltas
+            )
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
@@ -212,7 +221,7 @@ class SlurmBackend:
                 self._slurm.commands.cancel(open_jobs)
         except SlurmAwayError as error:
             self.note_silence(error)
-            yield from (NotDone(delta, str(error), unheard=True) for delta, _ in going)
+            yield from (NotDone(delta, str(error), is_silent=True) for delta, _ in going)
             return
         except SlurmError as error:  # it is tried again until they are gone
             logger.warning("jobs are not cancelled yet: %s", error)
@@ -245,8 +254,8 @@ class SlurmBackend:
             self.note_silence(away[0])
         for (delta, _, core), answer in zip(wanted, answers, strict=True):
             if isinstance(answer, SlurmError):
-                unheard = isinstance(answer, SlurmAwayError)
-                refused.append(NotDone(delta, str(answer), unheard=unheard))
+                is_silent = isinstance(answer, SlurmAwayError)
+                refused.append(NotDone(delta, str(answer), is_silent=is_silent))
             else:
                 placed = _Placed(delta.machine, at_ms, answer, self._steady_s(), core)
                 self._there[_key(delta)] = placed
@@ -272,7 +281,8 @@ class SlurmBackend:
         """See `Backend.events`; Slurm is looked at as often as it bears."""
         look = self._lookout.look()
         if look is not None:
-            self.newest = look
+            self.newest, self.newest_ms = look, until_ms
+            self._accounted = None
             self._note_nodes(look, until_ms)
             self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):
@@ -332,7 +342,7 @@ class SlurmBackend:
             self._end(key, one, EventKind.LOST, at_ms, f"Slurm knows no job {one.job} any more")
             return
         if job.is_ending:
-            job = self._ended_well(one) or job
+            job = self._ended_well(key, one) or job
         why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
@@ -347,17 +357,21 @@ class SlurmBackend:
         if not job.is_open:
             self._end(key, one, *_kind_at(job, at_ms))
 
-    def _ended_well(self, one: _Placed) -> SlurmJob | None:
+    def _ended_well(self, key: Key, one: _Placed) -> SlurmJob | None:
         """Return what the accounting has of a job that is being cleaned up, if it has ended well.
 
         A node that is silent does not finish that, and its work would be done again.
         """
         now_s = self._steady_s()
-        if now_s - self._cleaning_s.setdefault(one.job, now_s) < _CLEAN_S:
+        due_s, pause_s = self._cleaning_s.setdefault(one.job, (now_s + _CLEAN_S, _CLEAN_S))
+        if now_s < due_s:
             return None
-        self._cleaning_s[one.job] = now_s
         job = self._remembered(one)
-        return job if job is not None and job.state == "COMPLETED" else None
+        pause_s = min(2 * pause_s, _LONGEST_CLEAN_S)
+        self._cleaning_s[one.job] = self._steady_s() + pause_s, pause_s
+        if job is None or self._key(job) != key or job.state != "COMPLETED":
+            return None
+        return job
 
     def _why_not_good(self, one: _Placed, job: SlurmJob) -> str:
         """Return what an administrator or Slurm has done to a job that makes it another."""
@@ -378,14 +392,16 @@ class SlurmBackend:
         return ""
 
     def _remembered(self, one: _Placed) -> SlurmJob | None:
-        """Return what the accounting remembers of a job that slurmctld has forgotten."""
+        """Return what the accounting has of a job that ended; it is asked once in a look."""
         if not self._slurm.capabilities.accounting:
             return None
-        try:
-            ended = self._slurm.commands.ended_jobs(self._settings.user, _HISTORY)
-        except SlurmError:
-            return None
-        return next((job for job in ended if job.id == one.job and not job.is_open), None)
+        if self._accounted is None:
+            try:
+                ended = self._slurm.commands.ended_jobs(self._settings.user, _HISTORY)
+            except SlurmError:
+                ended = []
+            self._accounted = {job.id: job for job in ended if not job.is_open}
+        return self._accounted.get(one.job)
 
     def _end(self, key: Key, one: _Placed, kind: EventKind, at_ms: int, detail: str) -> None:
         if kind is EventKind.EXITED and one.core:

@@ -46,6 +46,8 @@ class SlurmFollower:
     ----------
     backend
         Runs components in these reservations.
+    seen_ms
+        When people's jobs were seen last as :attr:`waits` tells them, in ms from the Plan's origin.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class SlurmFollower:
             rights_on=self._rights_on,
             steady_s=steady_s,
         )
+        self.seen_ms = 0
         self._version = -1
         self._read_s = self._kept_s = -1e9
         self._wanted: list[PlanPiece] = []
@@ -106,6 +109,7 @@ class SlurmFollower:
         look = self.backend.newest
         if self.backend.is_silent:  # its looks say when it answers again
             self._kept = None
+            self._jobs.forget_waits()
             return []
         try:
             if self._wanted != self._kept or at_s - self._kept_s > _OTHERS_S:
@@ -113,6 +117,7 @@ class SlurmFollower:
                 self._kept, self._kept_s = (self._wanted if done else None), at_s
             if look is None:
                 return []
+            self.seen_ms = self.backend.newest_ms
             ended = self._jobs.follow(look.jobs.values(), self._tenants, now_s, self._machineless)
         except SlurmError as error:
             if str(error) != self._failed:
@@ -120,14 +125,15 @@ class SlurmFollower:
             if isinstance(error, SlurmAwayError):
                 self.backend.note_silence(error)
             self._failed, self._kept = str(error), None
+            self._jobs.forget_waits()
             return []
         self._failed = ""
         return ended
 
     @property
-    def waiting(self) -> dict[str, WaitingJobs]:
-        """Jobs of people that wait, by the reservation; none while Slurm is silent."""
-        return {} if self.backend.is_silent else self._jobs.waiting
+    def waits(self) -> dict[str, WaitingJobs]:
+        """Jobs of people that wait, by the reservation; none since Slurm was silent."""
+        return {} if self.backend.is_silent else self._jobs.waits
 
     def plan_ms(self, unix_s: int) -> int:
         """Return a Unix time as ms from the Plan's origin."""

@@ -8,7 +8,7 @@ it in the time since which its slurmd runs; then slurmd itself is asked (``sstat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, Protocol
 
 from dispatch.backends.slurm.control.errors import SlurmError
@@ -17,15 +17,15 @@ from dispatch.backends.slurm.control.slurm import Look
 #: Pause between two questions, s: a job that is missing in two, and runs by the look, is gone.
 _PAUSE_S: Final = 1.0
 
-#: Most jobs that one question names.
+#: Most jobs that one question names; half as many after one that was not answered in time.
 _MOST: Final = 200
 
 
 class StepReader(Protocol):
     """Says which jobs have processes."""
 
-    def jobs_with_processes(self, ids: Iterable[int]) -> set[int]:
-        """Return those of some jobs whose batch script has processes on its node."""
+    def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
+        """Return whether batch scripts have processes on their nodes; left out where unknown."""
         ...
 
 
@@ -47,6 +47,9 @@ class VanishedJobs:
         self._sure: dict[int, int] = {}
         self._missing: set[int] = set()
         self._asked_s = -_PAUSE_S
+        self._most = _MOST
+        #: The last job of the question before.
+        self._last = 0
 
     def among(self, ids: Iterable[int], look: Look) -> dict[int, int]:
         """Return those of some jobs that have vanished; Slurm is asked where that is not sure.
@@ -56,22 +59,30 @@ class VanishedJobs:
         begun_s = {id_: _begun_s(id_, look) for id_ in ids}
         self._sure = {id_: at_s for id_, at_s in self._sure.items() if id_ in begun_s}
         self._missing &= set(begun_s)
-        open_ids = [
-            id_ for id_, at_s in begun_s.items() if at_s and self._sure.get(id_, 0) != at_s
-        ][:_MOST]
+        open_ids = [id_ for id_, at_s in begun_s.items() if at_s and self._sure.get(id_, 0) != at_s]
         now_s = self._steady_s()
         if not open_ids or now_s - self._asked_s < _PAUSE_S:
             return {}
+        asked = self._next_of(open_ids)
         try:
-            found = self._commands.jobs_with_processes(open_ids)
+            found = self._commands.jobs_with_processes(asked)
         except SlurmError:
+            self._most = max(1, len(asked) // 2)
             return {}  # nobody says what is left
         finally:
             self._asked_s = self._steady_s()
-        self._sure |= {id_: begun_s[id_] for id_ in found if id_ in begun_s}
-        absent = {id_ for id_ in open_ids if id_ not in found}
-        gone, self._missing = absent & self._missing, absent - self._missing
+        self._most = min(2 * self._most, _MOST)
+        self._sure |= {id_: begun_s[id_] for id_ in asked if found.get(id_)}
+        absent = {id_ for id_ in asked if found.get(id_) is False}
+        gone = absent & self._missing
+        self._missing = (self._missing - set(asked)) | (absent - gone)
         return {id_: begun_s[id_] for id_ in gone}
+
+    def _next_of(self, ids: Iterable[int]) -> list[int]:
+        """Return the jobs that are asked for next: all have their turn."""
+        turn = sorted(ids, key=lambda id_: (id_ <= self._last, id_))[: self._most]
+        self._last = turn[-1]
+        return turn
 
 
 def _begun_s(id_: int, look: Look) -> int:

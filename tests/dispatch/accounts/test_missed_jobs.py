@@ -14,7 +14,10 @@ from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.planner.adaptation.events import adapt_now
 
-HELD, BOUND = JobWait(0, bound=False), JobWait(0, bound=True)
+#: Later than all that these tests judge.
+SEEN_MS = 1_000_000
+
+HELD, FREE = JobWait(0, may_run=False, seen_ms=SEEN_MS), JobWait(0, may_run=True, seen_ms=SEEN_MS)
 
 
 def _plan(text: str = "window(atom(<1 cpu>, 2, 2, 20, 40), 0, 100)") -> Plan:
@@ -31,7 +34,7 @@ def _due(plan: Plan, wait: JobWait, at_s: int) -> list[Degrade]:
     return MissedJobs().due(plan, {"r": wait}, at_s * 1000)
 
 
-@pytest.mark.parametrize("wait", [HELD, BOUND])
+@pytest.mark.parametrize("wait", [HELD, FREE])
 def test_a_slot_that_is_over_while_its_job_waits_is_planned_again(wait: JobWait) -> None:
     """Held or bound: none of it was used, and the owner is told when."""
     plan = _plan()
@@ -47,9 +50,18 @@ def test_a_slot_that_is_over_while_its_job_waits_is_planned_again(wait: JobWait)
     assert _due(plan, wait, 31) == []
 
 
+def test_a_slot_is_judged_by_what_was_seen_after_its_end() -> None:
+    """Its job was seen to wait before that, and may have run since; a held one cannot have."""
+    for may_run, count in ((True, 0), (False, 1)):
+        seen = JobWait(0, may_run=may_run, seen_ms=19_000)
+        assert len(_due(_plan(), seen, 30)) == count
+        assert len(_due(_plan(), seen._replace(seen_ms=20_000), 30)) == 1
+    assert _due(_plan(), JobWait(0, may_run=False, seen_ms=-1_000), 30) == []
+
+
 def test_a_slot_that_goes_on_is_owed_to_a_job_that_was_not_let_run() -> None:
     """Eight seconds in: a held job needs a whole slot; a bound one may begin at any moment."""
-    assert _due(_plan(), BOUND, 8) == []
+    assert _due(_plan(), FREE, 8) == []
     assert len(_due(_plan(), HELD, 8)) == 1
     assert _due(_plan(), HELD, 4) == []
 
@@ -66,8 +78,8 @@ def test_a_slot_that_goes_on_is_kept_where_its_window_holds_no_other() -> None:
 
 def test_what_a_job_came_too_late_for_is_not_owed() -> None:
     """Submitted in the middle of its slot, or after it."""
-    assert _due(_plan(), JobWait(10_000, bound=False), 30) == []
-    assert _due(_plan(), JobWait(25_000, bound=False), 30) == []
+    assert _due(_plan(), JobWait(10_000, may_run=False, seen_ms=SEEN_MS), 30) == []
+    assert _due(_plan(), JobWait(25_000, may_run=False, seen_ms=SEEN_MS), 30) == []
 
 
 def test_a_reservation_that_its_owner_closed_is_owed_nothing() -> None:

@@ -214,28 +214,28 @@ def test_a_backend_that_fails_half_of_a_delta_is_followed_and_asked_again() -> N
 class _AwayBackend(InMemoryBackend):
     """Refuses every start while it is told to, as one that nobody hears or one that hears."""
 
-    unheard: bool | None = None
+    is_silent: bool | None = None
 
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
         """See `Backend.apply`."""
-        if self.unheard is None:
+        if self.is_silent is None:
             return super().apply(deltas, at_ms)
-        return tuple(NotDone(one, "no answer", unheard=self.unheard) for one in deltas)
+        return tuple(NotDone(one, "no answer", is_silent=self.is_silent) for one in deltas)
 
 
-@pytest.mark.parametrize(("unheard", "starts_s"), [(True, 21), (False, 31)])
-def test_who_was_not_heard_is_asked_again_at_the_next_tick(unheard: bool, starts_s: int) -> None:
+@pytest.mark.parametrize(("is_silent", "starts_s"), [(True, 21), (False, 31)])
+def test_who_was_not_heard_is_asked_again_at_the_next_tick(is_silent: bool, starts_s: int) -> None:
     """Refused for twenty seconds, a gang starts in the first tick after it; or after a pause.
 
     That doubles with each refusal, however many of the gang are refused at once: 1, 3, 7, 15 s.
     """
     world = a_world(_TEN, _atom(8, 200, 100, 300))
     backend = _AwayBackend(world.pool.names)
-    world.backend, backend.unheard = backend, unheard
+    world.backend, backend.is_silent = backend, is_silent
     world.loop = DispatchLoop(world.table, Dispatcher(), backend)
     world.submit(an_application("gang", 4), 0)
     for at_s in range(60):
-        backend.unheard = unheard if at_s <= 20 else None
+        backend.is_silent = is_silent if at_s <= 20 else None
         world.loop.tick(world.follower.follow(at_s * 1000))
         if world.held("gang") == [4]:
             break

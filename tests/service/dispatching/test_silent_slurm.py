@@ -14,7 +14,7 @@ from service.dispatching.tenure import Tenure
 def test_nothing_is_missed_while_slurm_does_not_answer(silent: bool) -> None:
     """Its jobs may have run and ended; the first tick that knows judges."""
     asked: list[int] = []
-    slurm = SimpleNamespace(backend=SimpleNamespace(is_silent=silent), waiting={})
+    slurm = SimpleNamespace(backend=SimpleNamespace(is_silent=silent), waits={})
 
     class _Replica:
         def newest(self) -> Any:

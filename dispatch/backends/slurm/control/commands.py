@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -34,6 +35,9 @@ _AWAY: Final = (
 
 #: After how long a question to a slurmd is given up, s: it waits while that is away.
 _ASK_NODE_S: Final = 2.0
+
+#: How a complaint of ``sstat`` names a job.
+_JOB_WORD: Final = re.compile(r"(?:StepId=|JobId=|\bjob )(\d+)")
 
 #: Flags of the reservations that Agenda makes: see docs/decisions/0023-slurm-reservations.md.
 _FLAGS: Final = "FLEX,IGNORE_JOBS,OVERLAP"
@@ -173,21 +177,26 @@ class SlurmCommands:
         """Return everybody's jobs since a time; a requeued one is there once for each run."""
         return self._accounted("--allusers", "--duplicates", f"--starttime={since}")
 
-    def jobs_with_processes(self, ids: Iterable[int]) -> set[int]:
-        """Return those of some jobs whose batch script has processes, by the word of slurmd.
+    def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
+        """Return whether the batch scripts of some jobs have processes, by the word of slurmd.
+
+        Jobs of which nobody says it are left out: ``sstat`` ends well though a slurmd has not
+        answered, and says so beside.
 
         Raises
         ------
         SlurmError
-            If it is not known: a slurmd does not answer.
+            If it is known of none.
         """
         steps = ",".join(f"{id_}.batch" for id_ in ids)
         quick = replace(self, timeout_s=min(self.timeout_s, _ASK_NODE_S))
-        text = quick.run(
+        text, said = quick.answer(
             "sstat", "--noheader", "--parsable2", f"--jobs={steps}", "--format=JobID,Pids"
         )
         rows = (line.partition("|")[::2] for line in text.splitlines())
-        return {int(step.partition(".")[0]) for step, pids in rows if pids}
+        found = {int(step.partition(".")[0]) for step, pids in rows if pids}
+        unknown = _jobs_of_errors(said, ids)
+        return {id_: id_ in found for id_ in ids if id_ in found or id_ not in unknown}
 
     def _accounted(self, *which: str) -> list[SlurmJob]:
         columns = (
@@ -209,6 +218,10 @@ class SlurmCommands:
         SlurmError
             If it refused, in its words.
         """
+        return self.answer(*words, given=given)[0]
+
+    def answer(self, *words: str, given: str | None = None) -> tuple[str, str]:
+        """Run a command; return what it wrote, and what it complained of though it ended well."""
         environment = {**self.environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
         try:
             done = subprocess.run(
@@ -223,7 +236,7 @@ class SlurmCommands:
             said = " ".join(done.stderr.split()) or f"{words[0]} ended with {done.returncode}"
             kind = SlurmAwayError if any(one in said for one in _AWAY) else SlurmError
             raise kind(said)
-        return done.stdout
+        return done.stdout, done.stderr
 
     def _json(self, *words: str) -> dict[str, Any]:
         text = self.run(*words)
@@ -240,6 +253,14 @@ class SlurmCommands:
 def instant_word(unix_s: int) -> str:
     """Return an instant as commands that run in UTC read it."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _jobs_of_errors(said: str, ids: Collection[int]) -> set[int]:
+    """Return the jobs of which ``sstat`` could not say anything; all where it names none last."""
+    errors = [line for line in said.splitlines() if "error:" in line]
+    if errors and _JOB_WORD.search(errors[-1]) is None:
+        return set(ids)
+    return {int(word) for line in errors for word in _JOB_WORD.findall(line)}
 
 
 def _accounted_of(fields: Sequence[str]) -> SlurmJob:

@@ -37,12 +37,12 @@ class WaitingJobs:
     ----------
     submitted_s
         Unix time at which the last of them came.
-    bound
+    may_run
         Whether each has been bound to what stands in Slurm.
     """
 
     submitted_s: int
-    bound: bool
+    may_run: bool
 
 
 class UserJobs:
@@ -55,7 +55,7 @@ class UserJobs:
 
     Attributes
     ----------
-    waiting
+    waits
         By the reservation's id, as of the last call of :meth:`follow`.
     """
 
@@ -69,7 +69,9 @@ class UserJobs:
         self._said: set[int] = set()
         self._closed: set[str] = set()
         self._late: set[int] = set()
-        self.waiting: dict[str, WaitingJobs] = {}
+        #: What each job was for that may have used some of it; Slurm forgets those that ended.
+        self._seen: dict[int, str] = {}
+        self.waits: dict[str, WaitingJobs] = {}
 
     def follow(
         self,
@@ -85,7 +87,7 @@ class UserJobs:
         jobs
             All that Slurm knows.
         tenants
-            Whose the reservations of the Plan are that jobs name.
+            Whose the reservations of the Plan are that :meth:`named` told.
         now_s
             Unix time.
         machineless
@@ -106,6 +108,10 @@ class UserJobs:
             if id_ is None or not self._is_owner(job, id_, tenants):
                 continue
             by_id.setdefault(id_, []).append(job)
+            if _never_began(job):
+                self._seen.pop(job.id, None)
+            else:
+                self._seen[job.id] = id_
             if job.is_open:
                 going.add(id_)
             elif job.state == "COMPLETED" and words_of(job).get("close") == "yes":
@@ -117,24 +123,32 @@ class UserJobs:
                 else:
                     self._bind(job, id_, now_s)
         self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
-        self.waiting = self._waiting(by_id)
+        self._seen = {job: id_ for job, id_ in self._seen.items() if id_ in tenants}
+        self.waits = self._waits(by_id)
         found = [id_ for id_ in done if id_ not in going and id_ not in self._closed]
         self._closed.update(found)
         return found
 
-    def _waiting(self, by_id: Mapping[str, Iterable[SlurmJob]]) -> dict[str, WaitingJobs]:
+    def forget_waits(self) -> None:
+        """Forget which jobs wait: they may have run since they were seen."""
+        self.waits = {}
+
+    def _waits(self, by_id: Mapping[str, Iterable[SlurmJob]]) -> dict[str, WaitingJobs]:
+        """Return what waits; nothing for which there was a job that is there no more."""
         found: dict[str, WaitingJobs] = {}
+        there = {job.id for some in by_id.values() for job in some}
+        used = {id_ for job, id_ in self._seen.items() if job not in there}
         for id_, some in by_id.items():
             jobs = list(some)
-            if all(job.state == "PENDING" for job in jobs):
-                bound = all(job.id in self._bound or not job.is_held for job in jobs)
-                found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), bound)
+            if id_ not in used and all(job.state == "PENDING" for job in jobs):
+                may_run = all(job.id in self._bound or not job.is_held for job in jobs)
+                found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), may_run)
         return found
 
     def named(self, jobs: Iterable[SlurmJob]) -> set[str]:
-        """Return the reservations of the Plan that people's jobs name."""
+        """Return the reservations of the Plan that people's jobs name, or named before."""
         found = (self._reservation_of(job) for job in jobs)
-        return {id_ for id_ in found if id_ is not None}
+        return {id_ for id_ in found if id_ is not None} | set(self._seen.values())
 
     def _reservation_of(self, job: SlurmJob) -> str | None:
         """Return what a job of people names; None for jobs of components and all others."""
@@ -200,6 +214,11 @@ class UserJobs:
             self._say_once(job, f"job {job.id} cannot be bound to {best.name}: {error}")
             return
         self._bound[job.id] = binding
+
+
+def _never_began(job: SlurmJob) -> bool:
+    """Return whether a job ended while it still waited: it was on no node."""
+    return job.state in ("CANCELLED", "DEADLINE") and not job.nodes
 
 
 def _changes(job: SlurmJob, one: SlurmReservation, now_s: int, partition: str) -> dict[str, str]:

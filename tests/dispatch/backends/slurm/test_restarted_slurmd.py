@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +12,7 @@ import pytest
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.commands import JobRequest
-from dispatch.backends.slurm.control.errors import SlurmAwayError
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
@@ -36,6 +36,7 @@ class _Slurm:
         self.job: SlurmJob | None = None
         self.accounted: list[SlurmJob] = []
         self.steps: set[int] | None = set()
+        self.unknown: set[int] = set()
         self.asked: list[str] = []
         self.cancelled: list[int] = []
 
@@ -52,11 +53,11 @@ class _Slurm:
         self.asked.append("sacct")
         return self.accounted
 
-    def jobs_with_processes(self, ids: Iterable[int]) -> set[int]:
+    def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
         self.asked.append("sstat")
         if self.steps is None:
             raise SlurmAwayError("sstat did not answer in 2 s")
-        return self.steps
+        return {id_: id_ in self.steps for id_ in ids if id_ not in self.unknown}
 
     def look(self) -> Look:
         return Look({} if self.job is None else {1: self.job}, {"n1": self.node})
@@ -127,6 +128,16 @@ def test_where_nobody_says_what_is_left_nothing_is_lost() -> None:
     assert 8 <= len(slurm.asked) <= 11
 
 
+def test_a_job_of_which_nobody_says_what_is_left_is_not_lost() -> None:
+    """Its slurmd has not answered, though the question ended well."""
+    slurm, backend = _started()
+    slurm.unknown = {1}
+    slurm.node = replace(slurm.node, begun_s=103)
+    assert _told_in(slurm, backend, 10) == []
+    slurm.unknown = set()
+    assert _told_in(slurm, backend, 3) == [EventKind.LOST]
+
+
 def test_a_job_that_ends_between_two_questions_has_ended() -> None:
     """It was missing in the first; the look says why."""
     slurm, backend = _started()
@@ -149,10 +160,55 @@ def test_work_that_ended_well_is_done_though_its_node_is_not_cleaned_up() -> Non
 
 
 def test_what_did_not_end_well_is_waited_for_until_its_node_is_cleaned_up() -> None:
-    """Its accounting is asked every two seconds, not at every look."""
+    """Its accounting is asked after 2 s, then after pauses of 4, 8, 16, 32, and 60 s from there."""
     slurm, backend = _started()
     assert slurm.job is not None
     slurm.accounted = [replace(slurm.job, state="CANCELLED")]
     slurm.job = replace(slurm.job, state="COMPLETING")
+    counts = []
+    for seconds in (7, 8, 16, 32, 60, 60):
+        assert _told_in(slurm, backend, seconds) == []
+        counts.append(len(slurm.asked))
+    assert counts == [2, 3, 4, 5, 6, 7]
+
+
+def test_an_accounted_job_of_another_name_is_not_taken_for_a_component() -> None:
+    """A slurmctld that lost its state gives numbers anew."""
+    slurm, backend = _started()
+    assert slurm.job is not None
+    slurm.accounted = [replace(slurm.job, state="COMPLETED", name="other")]
+    slurm.job = replace(slurm.job, state="COMPLETING")
     assert _told_in(slurm, backend, 7) == []
-    assert slurm.asked == ["sacct"] * 3
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_accounting_is_asked_once_in_a_look(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many jobs clean up, and whether it answers or not."""
+    slurm = _Slurm()
+    jobs: dict[int, SlurmJob] = {}
+
+    def submit(job: JobRequest) -> int:
+        id_ = len(jobs) + 1
+        jobs[id_] = SlurmJob(id_, job.name, "u", job.comment, "RUNNING", "", ("n1",))
+        return id_
+
+    def ended_jobs(user: str, since: str) -> list[SlurmJob]:
+        slurm.asked.append("sacct")
+        if not answers:
+            raise SlurmError("slurmdbd is away")
+        return [replace(job, state="COMPLETED") for job in jobs.values()]
+
+    monkeypatch.setattr(slurm, "submit", submit)
+    monkeypatch.setattr(slurm, "look", lambda: Look(dict(jobs), {"n1": slurm.node}))
+    backend = SlurmBackend(cast("Any", slurm), lambda _: _ORDER, steady_s=lambda: slurm.now_s)
+    starts = [Delta(Op.START, "x", "w", index, "m-0") for index in range(8)]
+    assert backend.apply(starts, 0) == ()
+    backend.events(0)
+    jobs.update({id_: replace(job, state="COMPLETING") for id_, job in jobs.items()})
+    slurm.asked.clear()
+    monkeypatch.setattr(slurm, "ended_jobs", ended_jobs)
+    told = _told_in(slurm, backend, 3)
+    assert slurm.asked == ["sacct"]
+    assert told == ([EventKind.EXITED] * 8 if answers else [])

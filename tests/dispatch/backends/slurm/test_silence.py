@@ -5,10 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.commands import JobRequest
-from dispatch.backends.slurm.control.errors import SlurmAwayError
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
@@ -79,7 +82,7 @@ def test_after_a_look_that_failed_nothing_is_submitted_or_cancelled() -> None:
     backend.events(1_000)
     slurm.take_asked()
     found = backend.apply([_STOP, _START], 1_000)
-    assert [(one.delta, one.unheard) for one in found] == [(_STOP, True), (_START, True)]
+    assert [(one.delta, one.is_silent) for one in found] == [(_STOP, True), (_START, True)]
     assert slurm.take_asked() == []
     slurm.is_away, slurm.now_s = False, slurm.now_s + 3
     backend.events(9_000)
@@ -92,8 +95,8 @@ def test_a_submission_without_an_answer_is_no_failure_of_the_component() -> None
     slurm = _Slurm()
     backend = _backend(slurm)
     slurm.is_away = True
-    assert [one.unheard for one in backend.apply([_START], 0)] == [True]
-    assert [one.unheard for one in backend.apply([_START], 0)] == [True]
+    assert [one.is_silent for one in backend.apply([_START], 0)] == [True]
+    assert [one.is_silent for one in backend.apply([_START], 0)] == [True]
     backend.events(6_000)
     assert slurm.take_asked() == ["submit"]
     slurm.now_s += 2.1
@@ -115,3 +118,53 @@ def test_reservations_are_not_read_from_a_slurm_that_is_silent() -> None:
     follower.backend.events(9_000)
     follower.follow(9_000)
     assert slurm.take_asked() == ["look", "reservations"]
+
+
+@pytest.mark.parametrize("fault", [SlurmAwayError, SlurmError])
+def test_jobs_that_waited_before_a_fault_are_not_told_as_waiting_after_it(
+    fault: type[SlurmError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may have run and ended in it; the look after it tells what waits, and when it did."""
+    slurm = _Slurm()
+    slurm.jobs[1] = SlurmJob(
+        1, "job", "ann", promise_comment("p", 99, 9), "PENDING", "BeginTime", ()
+    )
+    follower = SlurmFollower(cast("Any", slurm), lambda _: _ORDER, 1, 0, lambda: slurm.now_s)
+    follower._tenants = {"p": "ann"}
+    follower.backend.events(500)
+    follower.follow(1_000)
+    assert (set(follower.waits), follower.seen_ms) == ({"p"}, 500)
+
+    def fail() -> list[SlurmReservation]:
+        raise fault("no answer")
+
+    slurm.now_s = 40.0
+    with monkeypatch.context() as patch:
+        patch.setattr(slurm, "reservations", fail)
+        follower.follow(40_000)
+    slurm.now_s = 50.0
+    follower.backend.events(50_000)
+    assert not follower.backend.is_silent
+    assert follower.waits == {}
+    follower.follow(51_000)
+    assert (set(follower.waits), follower.seen_ms) == ({"p"}, 50_000)
+
+
+def test_jobs_that_waited_before_a_look_that_failed_are_not_told_when_one_is_answered() -> None:
+    """The tick that hears Slurm again has followed what it knew before."""
+    slurm = _Slurm()
+    slurm.jobs[1] = SlurmJob(
+        1, "job", "ann", promise_comment("p", 99, 9), "PENDING", "BeginTime", ()
+    )
+    follower = SlurmFollower(cast("Any", slurm), lambda _: _ORDER, 1, 0, lambda: slurm.now_s)
+    follower._tenants = {"p": "ann"}
+    follower.backend.events(0)
+    follower.follow(0)
+    assert set(follower.waits) == {"p"}
+    slurm.is_away, slurm.now_s = True, 2.0
+    follower.backend.events(2_000)
+    slurm.is_away, slurm.now_s = False, 30.0
+    follower.follow(30_000)
+    follower.backend.events(30_000)
+    assert not follower.backend.is_silent
+    assert follower.waits == {}

@@ -34,7 +34,7 @@ def test_a_job_is_bound_as_soon_as_its_reservation_stands() -> None:
     jobs, released = _jobs(start_s=98)
     jobs.follow([HELD], {"p": "ann"}, 101)
     assert released == [7]
-    assert jobs.waiting == {"p": WaitingJobs(100, bound=True)}
+    assert jobs.waits == {"p": WaitingJobs(100, may_run=True)}
 
 
 def test_a_job_that_finds_its_slot_begun_is_judged_before_it_is_bound() -> None:
@@ -42,7 +42,7 @@ def test_a_job_that_finds_its_slot_begun_is_judged_before_it_is_bound() -> None:
     jobs, released = _jobs(start_s=100)
     jobs.follow([HELD], {"p": "ann"}, 110)
     assert released == []
-    assert jobs.waiting == {"p": WaitingJobs(100, bound=False)}
+    assert jobs.waits == {"p": WaitingJobs(100, may_run=False)}
     jobs.follow([HELD], {"p": "ann"}, 111)
     assert released == [7]
 
@@ -62,11 +62,56 @@ def test_a_reservation_waits_while_all_its_jobs_do(states: list[str], waits: boo
     jobs, _ = _jobs(start_s=500)
     some = [replace(RELEASED, id=number, state=state) for number, state in enumerate(states)]
     jobs.follow(some, {"p": "ann"}, 101)
-    assert set(jobs.waiting) == ({"p"} if waits else set())
+    assert set(jobs.waits) == ({"p"} if waits else set())
 
 
 def test_jobs_of_who_is_not_its_tenant_do_not_count() -> None:
     """They are not bound either."""
     jobs, _ = _jobs(start_s=100)
     jobs.follow([HELD], {"p": "bob"}, 101)
-    assert jobs.waiting == {}
+    assert jobs.waits == {}
+
+
+@pytest.mark.parametrize(
+    ("last", "waits"),
+    [
+        (replace(RELEASED, state="RUNNING", nodes=("n0",)), False),
+        (replace(RELEASED, state="COMPLETED", nodes=("n0",)), False),
+        (replace(RELEASED, state="CANCELLED", nodes=("n0",)), False),
+        (RELEASED, False),
+        (replace(RELEASED, state="CANCELLED"), True),
+    ],
+)
+def test_a_job_that_slurm_forgot_may_have_used_its_slot(last: SlurmJob, waits: bool) -> None:
+    """The next in line waits, and what the first may have had is not owed to it.
+
+    One that was cancelled while it waited has used nothing.
+    """
+    jobs, _ = _jobs(start_s=500)
+    other = replace(RELEASED, id=8)
+    jobs.follow([RELEASED, other], {"p": "ann"}, 101)
+    assert set(jobs.waits) == {"p"}
+    jobs.follow([last, other], {"p": "ann"}, 600)
+    jobs.follow([other], {"p": "ann"}, 1_000)
+    assert set(jobs.waits) == ({"p"} if waits else set())
+
+
+def test_a_job_that_was_put_back_into_the_queue_waits_as_before() -> None:
+    """It begins anew, so it needs all again."""
+    jobs, _ = _jobs(start_s=500)
+    jobs.follow([replace(RELEASED, state="RUNNING", nodes=("n0",))], {"p": "ann"}, 510)
+    assert jobs.waits == {}
+    jobs.follow([RELEASED], {"p": "ann"}, 520)
+    assert set(jobs.waits) == {"p"}
+
+
+def test_jobs_are_remembered_as_long_as_the_plan_has_their_reservation() -> None:
+    """Though no job names it for a while."""
+    jobs, _ = _jobs(start_s=500)
+    jobs.follow([replace(RELEASED, state="RUNNING", nodes=("n0",))], {"p": "ann"}, 510)
+    assert jobs.named([]) == {"p"}
+    jobs.follow([], {"p": "ann"}, 900)
+    jobs.follow([replace(RELEASED, id=8)], {"p": "ann"}, 901)
+    assert jobs.waits == {}
+    jobs.follow([], {}, 902)
+    assert jobs.named([]) == set()
