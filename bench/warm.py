@@ -21,13 +21,13 @@ def warm_exact_loops() -> None:
     """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
     from bench.workloads.exact_shapes import lumpy
     from planner.agents.exact.build import build_problem
-    from planner.agents.exact.warm_up import load_dominance, load_loops
+    from planner.agents.exact.warm_up import load_block_loops, load_loops
     from planner.plan.plan import Plan
 
     cluster, requests = _a_mix()
     load_loops(build_problem(requests, Plan(cluster, cluster.grid()).view()))
     cluster, gangs = lumpy(1, 1.2)
-    load_dominance(build_problem(gangs[:4], Plan(cluster, cluster.grid()).view()))
+    load_block_loops(build_problem(gangs[:4], Plan(cluster, cluster.grid()).view()))
 
 
 def warm_exact() -> None:

@@ -24,8 +24,10 @@ def plain_mix(most: int) -> MoveMix:
     return MoveMix(most, 2 * most, 0.4, 0.3, 0.0, 0.0)
 
 
-#: Moves for single atoms, many small pieces, and few large ones (docs/decisions/0014, 0027, 0029).
+#: Moves for single atoms, small and large, many small pieces, and few large ones
+#: (docs/decisions/0014, 0027, 0029, 0037).
 SINGLE: Final = plain_mix(10)
+LARGE_SINGLE: Final = SINGLE._replace(stay=0.5, wished=0.6)
 SMALL_PIECES: Final = plain_mix(18)
 LARGE_PIECES: Final = MoveMix(6, 3, 0.4, 0.3, 0.5, 0.2, stay=0.8, filled=0.7, wished=0.7)
 
@@ -37,9 +39,10 @@ _LARGE: Final = 0.13
 def mix_of(problem: PlanningProblem) -> MoveMix:
     """Return the moves for a set; none takes out more requests than there are."""
     forest, requests = problem.forest, len(problem.forest.value)
-    mix = SINGLE
+    mixes = (SINGLE, LARGE_SINGLE)
     if len(forest.vertices) > 2 * requests:
-        mix = LARGE_PIECES if mean_height(problem) >= _LARGE else SMALL_PIECES
+        mixes = (SMALL_PIECES, LARGE_PIECES)
+    mix = mixes[mean_height(problem) >= _LARGE]
     if mix.most <= requests:
         return mix
     return mix._replace(most=requests, tries=min(mix.tries, 2 * requests))

@@ -2,7 +2,8 @@
 
 The compiled loops of both release the interpreter. Where CP-SAT can prove more than prices
 (`planner.agents.exact.router`) it has a thread too, and once its bound is the better, the
-Lagrangian bound ends. Elsewhere a second search takes the core that the Lagrangian bound leaves
+Lagrangian bound ends. On sets of blocks a decomposition goes on from its prices, where CP-SAT has
+no part or would not come to an end. Elsewhere a second search takes the core that the bound leaves
 when it has settled. Where requests are few a MILP of the whole set works beside both searches,
 which soon have nothing more to find. Where they are fewer still, the proof by subsets has both
 cores after a first look of the search: it finds better plans too. With a work limit all take turns
@@ -25,6 +26,7 @@ from planner.agents.exact.budget import (
     SolveInput,
     fill_slice,
 )
+from planner.agents.exact.decomposition.bound import DecompositionBound, suits_decomposition
 from planner.agents.exact.incumbent import CP_SAT, Incumbent, ProofAnswer, report_answer
 from planner.agents.exact.problem import F64
 from planner.agents.exact.proof.cp_sat import CpLimits
@@ -83,6 +85,8 @@ class _Workers:
         self._problem, self._positions = solve_input.problem, solve_input.positions
         self._annealer = Annealer(incumbent, solve_input, budget)
         self._prices: F64 | None = None
+        self._parts: PartialProof | None = None
+        self._cp_sat_ended = threading.Event()
         self._book = book_of(solve_input, incumbent.view)
         self._whole_milp = WholeMilp(incumbent, solve_input, budget)
         self.end_of_proof = "every way to prove more has ended"
@@ -171,10 +175,12 @@ class _Workers:
         """Lower the Lagrangian bound until `stop` or until nothing more can be gained."""
         prices = LagrangianBound(self._problem, stop.is_set, self._input.fine)
         by_dominance = self._input.prove and suits_dominance(self._problem)
+        by_decomposition = suits_decomposition(self._problem)
+        goes_on = by_dominance or by_decomposition
         rounds, budget = 1, self._budget
         seconds: dict[int, float] = {}
         while not (stop.is_set() or prices.over):
-            if prices.is_settled and (by_dominance or self._incumbent.proof == CP_SAT):
+            if prices.is_settled and (goes_on or self._incumbent.proof == CP_SAT):
                 break
             size = prices.size
             if budget.left_s < seconds.get(size, prices.predicted_s):
@@ -187,6 +193,25 @@ class _Workers:
         self._prices = prices.best
         if by_dominance and prices.best is not None:
             self.prove_by_dominance(prices.best, stop)
+        if by_decomposition and prices.best is not None:
+            self._lower_by_decomposition(prices.best, stop)
+
+    def _lower_by_decomposition(self, prices: F64, stop: threading.Event) -> None:
+        """Go on from prices with a multiplier for each request and bucket of steps.
+
+        Beside CP-SAT only where it would not prove the set: it needs the core more.
+        """
+        while self._input.prove and not (self._parts is not None and self._parts.is_far):
+            if stop.is_set() or self._cp_sat_ended.wait(SLICE_S):
+                return
+        bound, rounds, budget = DecompositionBound(self._problem, prices), 1, self._budget
+        spent_s = 0.0
+        while not (stop.is_set() or bound.over) and spent_s < budget.left_s:
+            before = budget.clock()
+            bound.advance(rounds, self._incumbent.value)
+            self._incumbent.lower(bound.bound, bound.proof)
+            spent_s = budget.clock() - before
+            rounds = fill_slice(rounds, spent_s)
 
     def prove_by_cp_sat(self, stop: threading.Event) -> None:
         """Let CP-SAT prove what it can until `stop`."""
@@ -206,8 +231,11 @@ class _Workers:
         left_s = budget.until - budget.clock()
         hint = [self._incumbent.results[position] for position in self._positions]
         limits = CpLimits(left_s, self._input.seed, stop=stop.is_set, report=report)
-        parts = PartialProof(self._problem, hint, limits, lambda: self._incumbent.value)
-        report_answer(self._incumbent, self._positions, parts.prove())
+        self._parts = PartialProof(self._problem, hint, limits, lambda: self._incumbent.value)
+        try:
+            report_answer(self._incumbent, self._positions, self._parts.prove())
+        finally:
+            self._cp_sat_ended.set()
 
     def prove_by_dominance(self, prices: F64, stop: threading.Event) -> None:
         """Prove the optimum by dominance search where that is possible."""

@@ -18,7 +18,13 @@ from typing import NamedTuple
 from lp.limits import Monitor
 from planner.agents.exact.bound.coarsening import CoarseProblem, coarsen
 from planner.agents.exact.bound.column_generation import MOST_REQUESTS, ColumnGeneration
-from planner.agents.exact.bound.subgradient import SubgradientAscent, mean_prices, starts
+from planner.agents.exact.bound.subgradient import (
+    SHORT_STEP,
+    STEP,
+    SubgradientAscent,
+    mean_prices,
+    starts,
+)
 from planner.agents.exact.problem import (
     F64,
     V_END,
@@ -52,6 +58,10 @@ _COLUMN_S = 1.9e-7
 _LEASE_S = 1e-9
 
 _PATIENCE = (30, 60)
+
+#: What an ascent after column generation must lower the bound by, as a part of everything, so that
+#: another one goes on.
+FINE_GAIN = 1e-4
 
 
 class _GenerationStage(NamedTuple):
@@ -87,6 +97,7 @@ class LagrangianBound:
     _best: F64 | None = None
     _bound: float = float("inf")
     _since: int = 0
+    _before_ascent: float | None = None
 
     def __post_init__(self) -> None:
         """Lay out both starts, or the first of the coarse problems."""
@@ -141,11 +152,20 @@ class LagrangianBound:
             self._run_generation()
         elif any(not one.over for one in self._ascents):
             self._run_ascents(rounds, target)
-        elif self._patience and self._best is not None:
-            patience = self._patience.pop(0)
-            self._ascents = [SubgradientAscent(self.problem, self._best.copy(), (1,), patience)]
+        elif self._patience and self._best is not None and self._is_gaining():
+            patience, prices = self._patience.pop(0), self._best.copy()
+            step = STEP if self._before_ascent is None else SHORT_STEP
+            self._ascents = [SubgradientAscent(self.problem, prices, (1,), patience, step)]
         else:
             self.over = True
+
+    def _is_gaining(self) -> bool:
+        """Return whether the last ascent after column generation, if there was one, has paid."""
+        before = self._before_ascent
+        if before is None:
+            return True  # on these columns no generation has gone before
+        self._before_ascent = self._bound
+        return before - self._bound > FINE_GAIN * self.problem.total
 
     def _run_ascents(self, rounds: int, target: float) -> None:
         for one in self._ascents:
@@ -182,6 +202,7 @@ class LagrangianBound:
             self._next_stage()
         else:
             self._ascents = []
+            self._before_ascent = float("inf") if self._coarse is None else None
 
     def _record(self, bound: float, prices: F64, proof: str) -> None:
         if bound < self._bound:

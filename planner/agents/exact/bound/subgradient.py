@@ -29,7 +29,11 @@ BUCKETS = (24, 144, 0)
 ROUNDING = 1e-9
 
 _PATIENCE = 20
-_STEP = 1.0
+
+#: Factor of Polyak's step to begin with, and at prices that are nearly the best already: where a
+#: whole step leads away from them, a short one finds what is left to gain, or that nothing is.
+STEP = 1.0
+SHORT_STEP = 1 / 16
 
 
 def pricing_scratch(problem: PlanningProblem) -> Space:
@@ -68,12 +72,15 @@ class SubgradientAscent:
         have become short.
     patience
         Evaluations without gain before the ascent goes back to its best prices.
+    step
+        `STEP`, or `SHORT_STEP` from prices that are good.
     """
 
     problem: PlanningProblem
     prices: F64
     buckets: Sequence[int]
     patience: int = _PATIENCE
+    step: float = STEP
     space: Space = field(init=False)
     best: F64 = field(init=False)
     slope: F64 = field(init=False)
@@ -88,7 +95,7 @@ class SubgradientAscent:
         self.slope = np.zeros_like(self.prices)
         self.state = np.zeros(kernels.STATE)
         self.state[kernels.BEST] = np.inf
-        self.state[kernels.STEP] = _STEP
+        self.state[kernels.STEP] = self.step
 
     @property
     def bound(self) -> float:
@@ -113,7 +120,7 @@ class SubgradientAscent:
         )
         if self.state[kernels.STEP] < 0.02 or self.bound <= target:
             self.level += 1
-            self.state[kernels.STEP] = _STEP
+            self.state[kernels.STEP] = self.step
             self.state[kernels.FAILURES] = 0
             self.prices[:] = self.best
             self.slope[:] = 0

@@ -15,10 +15,14 @@ import numpy as np
 
 import planner.agents.exact.problem as pb
 from planner.agents.exact import dominance_kernels as kernels
+from planner.agents.exact.decomposition.blocks import (
+    are_single_blocks,
+    block_needs,
+    start_flags,
+)
 from planner.agents.exact.incumbent import ProofAnswer
-from planner.agents.exact.problem import F64, I64, PlanningProblem, fitting_starts
+from planner.agents.exact.problem import F64, I64, PlanningProblem
 from planner.placement import PlacementResult
-from rdl.work_graph import ATOM
 
 #: Requests: a bit of one word each.
 MOST_REQUESTS = 64
@@ -33,12 +37,8 @@ _ROUNDING = 1e-10
 
 def suits_dominance(problem: PlanningProblem) -> bool:
     """Return whether every request is one block, and they are few."""
-    forest = problem.forest
-    rows = forest.vertices
-    blocks = (rows[:, pb.V_KIND] == ATOM) & (rows[:, pb.V_RUN] > 0) & (rows[:, pb.V_SHIFTS] == 1)
-    still = forest.shifts[rows[blocks, pb.V_SHIFT]] == 0
     few = len(problem.requests) <= MOST_REQUESTS
-    return few and bool(blocks.all() and still.all()) and not forest.keep.any()
+    return few and are_single_blocks(problem) and not problem.forest.keep.any()
 
 
 @dataclass(slots=True)
@@ -73,15 +73,9 @@ class DominanceSearch:
         room, forest = self.problem.room, self.problem.forest
         rows = forest.vertices[self._order]
         count, columns = len(rows), room.free.shape[1]
-        need = np.zeros((len(room.free), count), dtype=np.int64)
+        need = np.ascontiguousarray(block_needs(self.problem)[:, self._order])
         cost = np.zeros((count, columns + 1))
-        bundles = rows[:, pb.V_MOST] * rows[:, pb.V_MULTIPLE]
-        for j, row in enumerate(rows):
-            first, end = room.demand_first[row[pb.V_DEMAND] : row[pb.V_DEMAND] + 2].tolist()
-            for k in range(first, end):
-                at = room.demand_rows[k]
-                need[at, j] += bundles[j] * room.demand_amounts[k]
-                cost[j, 1:] += bundles[j] * room.shares[k] * self.prices[at]
+        cost[:, 1:] = (need / room.scale[:, None]).T @ self.prices
         cost = np.cumsum(cost, axis=1)
         fits, gain = self._fits_and_gains(rows, cost)
         changes = (np.diff(room.free, axis=1) != 0).any(axis=0)
@@ -104,14 +98,12 @@ class DominanceSearch:
 
     def _fits_and_gains(self, rows: I64, cost: F64) -> tuple[I64, F64]:
         """Return where each block fits alone, and what it can gain from each start on (or -1)."""
-        forest = self.problem.forest
-        widths = np.maximum(rows[:, pb.V_END] - rows[:, pb.V_START] - rows[:, pb.V_RUN] + 1, 0)
-        fits = np.zeros((len(rows), int(widths.max(initial=0)) + 1), dtype=np.int64)
+        fits = start_flags(self.problem, rows)
         gain = np.full(fits.shape, -1.0)
-        worth = forest.value[self._order]
+        worth = self.problem.forest.value[self._order]
         for j, row in enumerate(rows):
-            good = fitting_starts(forest, row)
-            fits[j, : len(good)] = good
+            width = max(0, int(row[pb.V_END] - row[pb.V_START] - row[pb.V_RUN]) + 1)
+            good = fits[j, :width]
             starts = np.arange(len(good)) + row[pb.V_START]
             spent = np.where(good, cost[j, starts + row[pb.V_RUN]] - cost[j, starts], np.inf)
             least = np.minimum.accumulate(spent[::-1])[::-1]

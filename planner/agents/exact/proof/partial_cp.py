@@ -58,11 +58,16 @@ class PartialProof:
     _is_far: bool | None = field(init=False, default=None)
     _bound: float = field(init=False, default=math.inf)
 
+    @property
+    def is_far(self) -> bool:
+        """Whether CP-SAT would not come to an end on all requests, so that parts have begun."""
+        return self._is_far is True
+
     def prove(self) -> ProofAnswer:
         """Return the answer with the least bound."""
         self._began = self.clock()
         best = self._solve((), lambda: self.limits.stop() or self._too_far())
-        if not self._is_far:
+        if not self.is_far:
             return best
         for aside in requests_aside(self.problem):
             if self.limits.stop() or self._left_s <= 0.0:
@@ -91,7 +96,7 @@ class PartialProof:
         if self._is_far is None and self.clock() - self._began >= look_s:
             bound = min(self._bound, self.problem.total)
             self._is_far = (bound - self.value()) * look_s > WIDE_GAP * (look_s + 1.0) * bound
-        return self._is_far is True
+        return self.is_far
 
 
 def requests_aside(problem: PlanningProblem) -> list[tuple[int, ...]]:

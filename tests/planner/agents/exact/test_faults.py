@@ -80,7 +80,7 @@ def test_loops_count_as_loaded_only_once_they_are(monkeypatch: pytest.MonkeyPatc
     problem = build_problem(requests[:1], view)
     monkeypatch.setattr(ready, "_ready", [])
     with monkeypatch.context() as broken:
-        broken.setattr(ready, "load_dominance", _broken)
+        broken.setattr(ready, "load_block_loops", _broken)
         with pytest.raises(ZeroDivisionError):
             ready.load_loops(problem)
     assert ready.load_loops(problem)
