@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from bench.workloads.exact_shapes import wide
 from bench.workloads.large_pieces import LargePieces, large_pieces
 from planner.agents.check import check_plan
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.move_mixes import (
     LARGE_PIECES,
+    LARGE_SINGLE,
     SINGLE,
     SMALL_PIECES,
     mean_height,
@@ -32,6 +34,18 @@ def large(kind: str, requests: int = 24) -> tuple[list[Request], PlanView]:
 def problem_of(one: tuple[list[Request], PlanView]) -> PlanningProblem:
     """Return the arrays of a set."""
     return build_problem(*one)
+
+
+def test_plans_of_moves_for_large_gangs_pass_the_check() -> None:
+    """Gangs that stay where they can, hot or cold, break no rule."""
+    cluster, requests = wide(2, 1.2)
+    view = Plan(cluster, cluster.grid()).view()
+    search = RuinRecreate(build_problem(requests, view), seed=3)
+    for temperature in (1e9, search.problem.total / 50, 0.0):
+        search.run(2000, LARGE_SINGLE, temperature)
+        results = [result or REFUSED for result in search.plan()]
+        assert check_plan(requests, results, view) == results
+        assert score_of(requests, results, view.nominal)[0] == pytest.approx(search.value)
 
 
 @pytest.mark.parametrize("kind", ["workflows", "mixed"])
@@ -68,6 +82,9 @@ def test_pushed_moves_keep_what_may_not_be_lost() -> None:
 def test_each_set_has_the_moves_for_its_pieces() -> None:
     """Single atoms, small pieces and large ones are told apart by how high they are."""
     assert mix_of(problem_of(small("malleable"))) == SINGLE
+    cluster, gangs = wide(1, 1.2)
+    view = Plan(cluster, cluster.grid()).view()
+    assert mix_of(problem_of((gangs, view))) == LARGE_SINGLE
     assert mix_of(problem_of(small("workflows"))) == SMALL_PIECES
     assert mix_of(problem_of(large("workflows"))) == LARGE_PIECES
     assert mean_height(problem_of(small("workflows"))) < mean_height(problem_of(large("workflows")))

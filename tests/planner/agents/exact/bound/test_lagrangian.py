@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.agents.exact.bound.column_generation import ColumnGeneration
+from planner.agents.exact.bound.lagrangian import FINE_GAIN, LagrangianBound
 from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
 from planner.plan.plan import Plan
@@ -21,6 +22,7 @@ from tests.planner.agents.exact.bound.prices import (
     gains_at,
     prices_like,
 )
+from tests.planner.agents.exact.sets import small
 from tests.planner.brute_force_plan import best_value
 from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 from tests.workload_strategies import clusters, workloads
@@ -92,3 +94,16 @@ def test_columns_are_generated_from_prices_at_which_nothing_pays() -> None:
     for _ in range(60):
         generation.round(0.0)
     assert generation.bound == pytest.approx(problem.total / 2)
+
+
+def test_prices_end_soon_once_nothing_is_left_to_gain() -> None:
+    """After column generation a single ascent of short steps, if it gains nothing, is the last."""
+    requests, view = small("workflows")
+    prices = LagrangianBound(build_problem(requests, view))
+    while not prices.is_settled:
+        prices.advance(5, 0.0)
+    settled, evaluations = prices.bound, 0
+    while not prices.over and evaluations < 600:
+        prices.advance(5, 0.97 * settled)
+        evaluations += 5
+    assert prices.bound < settled * (1 - FINE_GAIN) or evaluations < 100
