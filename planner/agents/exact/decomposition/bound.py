@@ -24,10 +24,10 @@ from planner.agents.exact.problem import F64, I64, PlanningProblem
 #: Buckets of steps, as parts of the horizon, coarse to fine.
 PARTS = (60, 120, 240)
 
-#: What the first steps of the first and of later descents hope for, and at which hope each ends:
-#: parts of all that is asked.
+#: What the first steps of the first and of later descents hope for, and at which hope each ends, as
+#: parts of all that is asked: fine buckets gain more a second than the last steps on coarse ones.
 HOPES = (1e-2, 2e-3)
-SMALL = 5e-5
+SMALL = (3e-4, 3e-4, 5e-5)
 
 #: Units of a row in which heights are counted; above it they are rounded down to longer ones.
 MOST_UNITS = 4096
@@ -126,7 +126,7 @@ class DecompositionBound:
         """
         if self.over:
             return
-        aim = kernels.DescentAim(target, SMALL * self.problem.total)
+        aim = kernels.DescentAim(target, SMALL[self._level] * self.problem.total)
         settled = kernels.descend(
             self._blocks, self._space, self._buckets, self._descent, rounds, aim
         )
@@ -152,7 +152,20 @@ def _in_units(problem: PlanningProblem) -> tuple[I64, I64]:
     most = free.max(axis=1, initial=0)
     units = np.gcd(np.gcd.reduce(need, axis=1), np.gcd.reduce(free, axis=1)).clip(1)
     units = np.where(most // units > MOST_UNITS, -(-most // MOST_UNITS), units)[:, None]
-    return need // units, np.ascontiguousarray(free // units)
+    return _with_sum(need // units, np.ascontiguousarray(free // units))
+
+
+def _with_sum(need: I64, free: I64) -> tuple[I64, I64]:
+    """Add the sum of several rows, each about as long as the longest, where it is short enough.
+
+    It is implied by them, and tells a search sooner that sets do not fit.
+    """
+    most = free.max(axis=1, initial=0).clip(1)
+    factors = (most.max() // most)[:, None]
+    if len(free) < 2 or int((most * factors[:, 0]).sum()) > MOST_UNITS:
+        return need, free
+    sums = [np.vstack([one, (one * factors).sum(axis=0)]) for one in (need, free)]
+    return sums[0], sums[1]
 
 
 def _marks(free: I64, parts: int) -> I64:
@@ -172,8 +185,11 @@ def _scratch(blocks: kernels.BlockSet, free: I64) -> kernels.KnapsackSpace:
     """Return scratch for one thread."""
     rows, columns = free.shape
     requests = len(blocks.start)
+    marks = _marks(free, PARTS[0])
+    meets = (blocks.start[:, None] < marks[1:]) & (blocks.end[:, None] > marks[:-1])
+    items = int(meets.sum(axis=0).max())
     return kernels.KnapsackSpace(
-        most=np.zeros((rows, requests + 1, int(free.max(initial=0)) + 1)),
+        most=np.zeros((rows, items + 1, int(free.max(initial=0)) + 1)),
         item=np.zeros((kernels.ITEM_ROWS, requests), dtype=np.int64),
         amount=np.zeros((rows, requests), dtype=np.int64),
         charge=np.zeros(requests),
