@@ -85,7 +85,6 @@ class DecompositionBound:
             worth=forest.value[sound], kept=(forest.keep[sound] > 0).astype(np.int64),
             need=np.ascontiguousarray(need[:, sound]),
         )  # fmt: skip
-        self._space = _scratch(self._blocks, self._free)
         shares = block_needs(self.problem)[:, sound] / room.scale[:, None]
         self._lay_out(shares.T @ self.prices)
 
@@ -98,6 +97,7 @@ class DecompositionBound:
             np.maximum.reduceat(self._free, marks[:-1], axis=1),
         )  # fmt: skip
         blocks, at = self._blocks, np.arange(columns)
+        self._space = _scratch(blocks, self._free, marks)
         inside = (at >= blocks.start[:, None]) & (at < blocks.end[:, None])
         counts = np.add.reduceat(inside.astype(np.int64), marks[:-1], axis=1)
         sums = np.add.reduceat(charges * inside, marks[:-1], axis=1)
@@ -181,11 +181,10 @@ def _marks(free: I64, parts: int) -> I64:
     return np.append(marks, columns).astype(np.int64)
 
 
-def _scratch(blocks: kernels.BlockSet, free: I64) -> kernels.KnapsackSpace:
-    """Return scratch for one thread."""
+def _scratch(blocks: kernels.BlockSet, free: I64, marks: I64) -> kernels.KnapsackSpace:
+    """Return scratch for one thread, for as many items as a bucket has windows that meet it."""
     rows, columns = free.shape
     requests = len(blocks.start)
-    marks = _marks(free, PARTS[0])
     meets = (blocks.start[:, None] < marks[1:]) & (blocks.end[:, None] > marks[:-1])
     items = int(meets.sum(axis=0).max())
     return kernels.KnapsackSpace(

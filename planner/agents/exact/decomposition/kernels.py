@@ -93,7 +93,7 @@ class KnapsackSpace(NamedTuple):
     ----------
     most
         float64[row, item + 1, units + 1]: most that this and later items can be charged in room of
-        one row.
+        one row; items for as many windows as meet a bucket.
     item, amount
         int64[ITEM_ROWS, request], int64[row, request]: the items of one bucket.
     charge, key
@@ -229,8 +229,8 @@ def _list_items(
     count = 0
     for r in range(f.start.shape[0]):
         charge = d.multipliers[r, at]
-        if charge <= 0.0:
-            continue
+        if charge <= 0.0 or f.start[r] >= b.marks[at + 1] or f.end[r] <= b.marks[at]:
+            continue  # nothing to gain, or its window does not meet the bucket
         share = 1e-9
         for row in range(b.room.shape[0]):
             s.amount[row, count] = f.need[row, r]

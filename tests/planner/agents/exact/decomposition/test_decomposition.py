@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from bench.workloads.exact_shapes import narrow
 from planner.agents.exact.bound.lagrangian import LagrangianBound
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.decomposition import bound as decomposition
@@ -123,6 +124,20 @@ def test_an_outage_is_in_the_room_of_its_own_buckets() -> None:
     marks = decomposition._marks(problem.room.free, 3)
     assert set(np.flatnonzero(np.diff(problem.room.free[0])) + 1) <= set(marks.tolist())
     assert to_the_end(problem).bound == pytest.approx(float(problem.forest.value[1]), rel=1e-3)
+
+
+def test_scratch_holds_what_meets_a_bucket_of_any_level() -> None:
+    """Short buckets do not lie inside of long ones, so each level has tables of its own."""
+    cluster, requests = narrow(1, 1.2)
+    problem = build_problem(requests, Plan(cluster, cluster.grid()).view())
+    found = DecompositionBound(problem, np.zeros(problem.room.free.shape))
+    for _ in decomposition.PARTS:
+        found._descent.multipliers[:] = 1.0
+        arrays = found._blocks, found._space, found._buckets, found._descent
+        counts = [kernels._list_items(*arrays, at) for at in range(len(found._buckets.marks) - 1)]
+        assert max(counts) == found._space.most.shape[1] - 1
+        found._refine()
+    assert found.over
 
 
 def test_too_many_sets_leave_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
