@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 
 from planner.agent import BoundError, Ending, no_plan_report
-from planner.agents.exact.incumbent import Incumbent
+from planner.agents.check import check_plan
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.subsets import proof as proof_module
-from planner.agents.exact.subsets.check import BlockCheck, SubsetAnswer, SubsetVerdict, WholeCheck
+from planner.agents.exact.subsets.answer import SubsetAnswer, SubsetVerdict
+from planner.agents.exact.subsets.check import BlockCheck, WholeCheck
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
 from planner.agents.exact.subsets.proof import SubsetProof
+from planner.agents.exact.subsets.step_check import StepCheck
 from planner.plan.plan import Plan
 from planner.request import Request
+from planner.value import score_of
 from planner.view import PlanView
 from tests.builders import a_request
 from tests.planner.agents.exact.proof.whole_sets import AGES, whole_of
@@ -179,6 +184,27 @@ def test_the_check_of_blocks_says_what_enumeration_says(seed: int) -> None:
             else SubsetVerdict.IMPOSSIBLE
         )
         assert check.place(subset, AGES).verdict is expected
+
+
+@pytest.mark.parametrize("make", [tiny_requests, nested_blocks])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_steps_place_what_enumeration_places(
+    seed: int, make: Callable[[int], list[Request]]
+) -> None:
+    """A MILP of the steps finds a plan that passes the check exactly where there is one."""
+    requests = make(seed)
+    book = _book(requests)
+    check = StepCheck(build_problem(requests, _view()), book)
+    rng = np.random.default_rng(seed)
+    subset = _random_subset(book, rng)
+    answer = check.place(subset, AGES)
+    assert (answer.verdict is SubsetVerdict.PLACED) == _can_be_placed(requests, book, subset)
+    if answer.results is not None:
+        results = [one or LEFT_OUT for one in answer.results]
+        checked = check_plan(requests, results, _view())
+        assert [one.placed for one in checked] == [one.placed for one in results]
+        value = score_of(requests, checked, _view().nominal)[0]
+        assert value >= book.value(subset) * (1 - 1e-9)
 
 
 def test_a_core_rules_out_higher_levels_and_leaves_lower_ones() -> None:

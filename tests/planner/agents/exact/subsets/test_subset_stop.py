@@ -12,7 +12,7 @@ import pytest
 from planner.agents.exact.budget import Budget
 from planner.agents.exact.parallel import _Workers
 from planner.agents.exact.subsets import proof as proof_module
-from planner.agents.exact.subsets.check import SubsetAnswer, SubsetVerdict
+from planner.agents.exact.subsets.answer import SubsetAnswer, SubsetVerdict
 from planner.agents.exact.subsets.levels import level_book
 from planner.agents.exact.subsets.prices import LevelPrices
 from planner.agents.exact.subsets.solver_group import SolverGroup
