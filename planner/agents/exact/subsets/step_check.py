@@ -2,8 +2,8 @@
 
 Where prices leave little room, CP-SAT seldom finds the place of a dozen malleable requests, and
 dives of a MILP do. Heights need not be whole at first: who begins and ends when is what is hard to
-find, and whole heights are asked for once that is known. What HiGHS says to be impossible rests on
-its tolerances, so it is left open here.
+find, and whole heights are asked for once that is known; where there are none, another answer is
+looked for. What HiGHS says to be impossible rests on its tolerances, so it is left open here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ from planner.placement import PlacementResult
 
 @dataclass(slots=True)
 class StepCheck:
-    """Finds the places of subsets of one set."""
+    """Finds the places of subsets of one set.
+
+    Attributes
+    ----------
+    seed
+        Of the solver's last question; each has another.
+    """
 
     problem: PlanningProblem
     book: LevelBook
@@ -47,12 +53,16 @@ class StepCheck:
 
     def place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
         """Try to place all of a subset, and nothing else, for some seconds of the clock."""
-        began = time.monotonic()
-        values = self._solve(self._limited_to(subset), time_s)
-        if values is not None and self._is_broken(values):
-            left_s = began + time_s - time.monotonic()
-            values = self._solve(self._whole_at(subset, values), left_s)
-        spent_s = time.monotonic() - began
+        until = time.monotonic() + time_s
+        model, values = self._limited_to(subset), None
+        while values is None and time.monotonic() < until and not self.solvers.is_over:
+            broken = self._solve(model, until)
+            if broken is None:
+                break
+            values = broken
+            if self._is_broken(broken):
+                values = self._solve(self._whole_at(subset, broken), until)
+        spent_s = time.monotonic() - until + time_s
         if values is None:
             return SubsetAnswer(SubsetVerdict.OPEN, spent_s)
         there = {self.book.levels[level].request for level in subset}
@@ -86,11 +96,17 @@ class StepCheck:
         heights = values[np.concatenate([np.empty(0, dtype=np.int64), *own])]
         return bool((np.abs(heights - np.rint(heights)) > 1e-6).any())
 
-    def _solve(self, model: ModelArrays, time_s: float) -> FloatArray | None:
-        """Return an answer, or None where there is none in the time or the solvers must stop."""
-        if time_s <= 0 or self.solvers.is_over:
+    def _solve(self, model: ModelArrays, until: float) -> FloatArray | None:
+        """Return an answer, or None where there is none in the time or the solvers must stop.
+
+        Each has other random numbers: an answer whose heights cannot be made whole has others
+        beside it that can.
+        """
+        left_s = until - time.monotonic()
+        if left_s <= 0 or self.solvers.is_over:
             return None
-        limits = SolveLimits(time_s=time_s, threads=1, seed=self.seed, watchdog=True)
+        self.seed += 1
+        limits = SolveLimits(time_s=left_s, threads=1, seed=self.seed, watchdog=True)
         monitor = Monitor(should_stop=lambda: self.solvers.is_over)
         answer = solve(model, limits, monitor=monitor)
         return answer.values if answer.status.has_values else None
