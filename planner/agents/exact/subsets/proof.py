@@ -57,7 +57,7 @@ _CORE_SHARE: Final = 1.0
 _CORE_S: Final = 0.05
 
 #: Requests that are taken out of a core in vain, one after the other, before it is left as it is.
-_PATIENCE: Final = 4
+_PATIENCE: Final = 3
 
 #: Part of the last question in what is known of how much of the processor the thread has, and most
 #: seconds of the clock for one of the processor.
@@ -314,7 +314,8 @@ class SubsetProof:
             many = min(many, len(core)) // 2
         for level in list(core):
             without = [one for one in core if one != level]
-            better = self.book.value(without) > self._above  # placed, it is a better plan
+            # Placed, it is a better plan; where the MILP of steps finds those, cores come first.
+            better = self._steps is None and self.book.value(without) > self._above
             if not without or (failures >= _PATIENCE and not better):
                 continue
             if self._is_impossible(without, time_s):
