@@ -63,7 +63,7 @@ class StepChain:
 
 
 @dataclass(slots=True)
-class _Lines:
+class _StepLines:
     """Columns and rows of a model, one after the other."""
 
     upper: list[float] = field(default_factory=list)
@@ -123,7 +123,7 @@ class StepModel:
     present: list[int] = field(init=False)
     starts: dict[int, tuple[list[int], int]] = field(default_factory=dict)
     heights: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    _lines: _Lines = field(default_factory=_Lines)
+    _lines: _StepLines = field(default_factory=_StepLines)
     _begun: dict[int, StepChain] = field(default_factory=dict)
     _ended: dict[int, StepChain] = field(default_factory=dict)
     _use: dict[tuple[int, int], list[Term]] = field(default_factory=lambda: defaultdict(list))
