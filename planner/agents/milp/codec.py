@@ -27,7 +27,9 @@ def decode(values: Floats, built: RayonModel) -> list[PlacementResult]:
     for atom in built.columns.atoms:
         if values[atom.overflow] < 0.5:
             heights = np.rint(values[atom.x : atom.x + atom.steps]).astype(np.int64)
-            taken[atom.request].append((atom.vertex, _rows(heights * atom.multiple, atom.start)))
+            taken[atom.request].append(
+                (atom.vertex, height_rows(heights * atom.multiple, atom.start))
+            )
     return [
         _result(values, own, request.graph, rows)
         for own, request, rows in zip(
@@ -36,8 +38,8 @@ def decode(values: Floats, built: RayonModel) -> list[PlacementResult]:
     ]
 
 
-def _rows(heights: Ints, start: int) -> Ints:
-    """Run-length rows [start, end, bundles) of heights that begin at step `start`."""
+def height_rows(heights: Ints, start: int) -> Ints:
+    """Return run-length rows [start, end, bundles) of heights that begin at step `start`."""
     padded = np.concatenate([[0], heights, [0]])
     at = np.flatnonzero(np.diff(padded))
     rows = np.stack([at[:-1], at[1:], padded[at[:-1] + 1]], axis=1)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import planner.agents.exact.problem as pb
-from planner.agents.exact.problem import F64, PlanningProblem, fitting_starts
+from planner.agents.exact.problem import F64, I64, PlanningProblem, fitting_starts
+from planner.agents.exact.proof.placements import placement_of
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM, EVERY
 
@@ -230,33 +231,19 @@ class RigidModel:
 
     def placements(self, solver: Any) -> list[PlacementResult | None]:
         """Return what the solver's best plan holds for each request."""
-        first = self.problem.forest.first
-        return [
-            self._placement(solver, int(first[r]), int(first[r + 1]))
-            if r not in self.aside and solver.boolean_value(self._present[int(first[r + 1]) - 1])
-            else None
-            for r in range(len(first) - 1)
-        ]
 
-    def _placement(self, solver: Any, offset: int, end: int) -> PlacementResult:
-        forest, base = self.problem.forest, self.problem.base
-        vertices, rows, choices = [], [], []
-        for vertex in range(offset, end):
-            row = forest.vertices[vertex]
-            if not solver.boolean_value(self._present[vertex]):
-                continue
-            if row[pb.V_KIND] == ATOM:
-                start = int(solver.value(self._start[vertex])) + base
-                vertices.append(vertex - offset)
-                bundles = int(row[pb.V_MOST] * row[pb.V_MULTIPLE])
-                rows.append([start, start + int(row[pb.V_RUN]), bundles])
-            elif row[pb.V_KIND] == ANY:
-                kids = forest.children[row[pb.V_CHILD] : row[pb.V_CHILD] + row[pb.V_CHILDREN]]
-                taken = [bool(solver.boolean_value(self._present[kid])) for kid in kids]
-                choices.append((vertex - offset, taken.index(True)))
-        return PlacementResult(
-            vertices=np.array(vertices, dtype=np.int64),
-            first=np.arange(len(vertices) + 1),
-            rows=np.array(rows, dtype=np.int64).reshape(-1, 3),
-            choices=tuple(choices),
-        )
+        def is_there(vertex: int) -> bool:
+            return bool(solver.boolean_value(self._present[vertex]))
+
+        def rows_of(vertex: int) -> I64:
+            row = self.problem.forest.vertices[vertex]
+            start = int(solver.value(self._start[vertex])) + self.problem.base
+            bundles = int(row[pb.V_MOST] * row[pb.V_MULTIPLE])
+            return np.array([[start, start + int(row[pb.V_RUN]), bundles]], dtype=np.int64)
+
+        return [
+            placement_of(self.problem, request, is_there, rows_of)
+            if request not in self.aside and is_there(end - 1)
+            else None
+            for request, end in enumerate(self.problem.forest.first[1:].tolist())
+        ]

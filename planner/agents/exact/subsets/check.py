@@ -7,11 +7,10 @@ reasoning about energy refutes most subsets at once. Other sets have Rayon's mod
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from planner.agents.exact.build import build_problem
 from planner.agents.exact.problem import V_KIND, V_RUN, V_SOUND, PlanningProblem
 from planner.agents.exact.proof.cp_model import RigidModel
 from planner.agents.exact.proof.whole_cp import WORTH_UNITS, WholeCp
+from planner.agents.exact.subsets.answer import SubsetAnswer, SubsetVerdict
 from planner.agents.exact.subsets.levels import LevelBook
 from planner.agents.exact.subsets.solver_group import SolverGroup
 from planner.agents.milp import rayon
@@ -42,30 +42,6 @@ _ENERGY: Final = {
 }
 
 
-class SubsetVerdict(enum.Enum):
-    """What is known of a subset."""
-
-    PLACED = "placed"
-    IMPOSSIBLE = "impossible"
-    OPEN = "open"
-
-
-class SubsetAnswer(NamedTuple):
-    """What the question has come to.
-
-    Attributes
-    ----------
-    spent_s
-        Seconds of the processor that it took.
-    results
-        One a request of the set, None where it holds nothing; only where the subset is placed.
-    """
-
-    verdict: SubsetVerdict
-    spent_s: float
-    results: list[PlacementResult | None] | None = None
-
-
 class SubsetCheck(Protocol):
     """Says whether the requests of a subset can be placed together at its levels."""
 
@@ -84,12 +60,27 @@ def check_of(
     problem: PlanningProblem, view: PlanView, book: LevelBook, seed: int, solvers: SolverGroup
 ) -> SubsetCheck:
     """Return the check that suits a set: intervals know blocks only, and no window averages."""
-    vertices = problem.forest.vertices
-    atoms = vertices[(vertices[:, V_KIND] == ATOM) & (vertices[:, V_SOUND] == 1)]
-    averages = any(atom.demand.averages for atom in lay_out(list(problem.requests), view).atoms)
-    if (atoms[:, V_RUN] > 0).all() and not averages:
+    if _are_blocks(problem) and not _has_averages(problem, view):
         return BlockCheck(problem.requests, view, book, seed, solvers)
     return WholeCheck(problem.requests, view, book, seed, solvers)
+
+
+def places_by_steps(problem: PlanningProblem, view: PlanView) -> bool:
+    """Return whether a MILP of steps finds places of a set: it knows no window averages.
+
+    Sets of blocks alone are left to intervals, which answer within a second.
+    """
+    return not _are_blocks(problem) and not _has_averages(problem, view)
+
+
+def _are_blocks(problem: PlanningProblem) -> bool:
+    vertices = problem.forest.vertices
+    atoms = vertices[(vertices[:, V_KIND] == ATOM) & (vertices[:, V_SOUND] == 1)]
+    return bool((atoms[:, V_RUN] > 0).all())
+
+
+def _has_averages(problem: PlanningProblem, view: PlanView) -> bool:
+    return any(atom.demand.averages for atom in lay_out(list(problem.requests), view).atoms)
 
 
 @dataclass(slots=True)

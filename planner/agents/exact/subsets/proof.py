@@ -23,11 +23,13 @@ import numpy as np
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.problem import F64, V_END, V_KIND, V_START
-from planner.agents.exact.subsets.check import SubsetAnswer, SubsetCheck, SubsetVerdict, check_of
+from planner.agents.exact.subsets.answer import SubsetAnswer, SubsetVerdict
+from planner.agents.exact.subsets.check import SubsetCheck, check_of, places_by_steps
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
 from planner.agents.exact.subsets.solver_group import SolverGroup
+from planner.agents.exact.subsets.step_check import StepCheck
 from planner.view import PlanView
 from rdl.work_graph import ATOM
 
@@ -42,16 +44,20 @@ MOST_ATOM_STEPS: Final = 10_000
 
 #: Seconds of the processor for the first question about a subset, and how many times more each
 #: time it is asked again.
-_FIRST_S: Final = 1.0
+_FIRST_S: Final = 2.5
 _MORE: Final = 3.0
+
+#: Seconds for the first question to the MILP of steps, which comes once CP-SAT has left a subset
+#: open and from then on in turn with it.
+_STEPS_S: Final = 15.0
 
 #: Seconds of a question that makes a core smaller, as a multiple of what the refutation took, and
 #: beside it.
-_CORE_SHARE: Final = 1.5
-_CORE_S: Final = 0.2
+_CORE_SHARE: Final = 1.0
+_CORE_S: Final = 0.05
 
 #: Requests that are taken out of a core in vain, one after the other, before it is left as it is.
-_PATIENCE: Final = 4
+_PATIENCE: Final = 3
 
 #: Part of the last question in what is known of how much of the processor the thread has, and most
 #: seconds of the clock for one of the processor.
@@ -75,15 +81,15 @@ class _OpenSubset:
 
     Attributes
     ----------
-    asked_s
-        Seconds of the last question; 0 before the first.
+    asked
+        How often it was asked about.
     busy
         Whether a thread asks about it now.
     """
 
     subset: list[int]
     value: float
-    asked_s: float = 0.0
+    asked: int = 0
     busy: bool = False
 
 
@@ -134,6 +140,7 @@ class SubsetProof:
     _master: SubsetMaster = field(init=False)
     _prices: LevelPrices = field(init=False)
     _check: SubsetCheck = field(init=False)
+    _steps: StepCheck | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Lay out the master, with the rows of a flat price and of the prices given."""
@@ -143,6 +150,8 @@ class SubsetProof:
         self._master = SubsetMaster(self.book, self._must_keep, seed, self._solvers)
         self._prices = LevelPrices(self.book, view)
         self._check = check_of(problem, view, self.book, seed, self._solvers)
+        if places_by_steps(problem, view):
+            self._steps = StepCheck(problem, self.book, seed, self._solvers)
         for prices in (np.ones(self._prices.shape), self.prices):
             if prices is not None and prices.shape == self._prices.shape and prices.any():
                 self._master.add_row(self._prices.row(prices))
@@ -214,10 +223,10 @@ class SubsetProof:
         return one
 
     def _ask(self, one: _OpenSubset) -> None:
-        """Ask CP-SAT about a subset and learn from the answer."""
-        began, again = time.thread_time(), one.asked_s > 0
-        one.asked_s = _MORE * one.asked_s or _FIRST_S
-        answer = self._place(one.subset, one.asked_s)
+        """Ask about a subset and learn from the answer."""
+        began, again = time.monotonic(), one.asked > 0
+        answer = self._answer(one)
+        one.asked += 1
         core: list[int] = []
         if answer.verdict is SubsetVerdict.IMPOSSIBLE:
             core = self._smaller(one.subset, _CORE_SHARE * answer.spent_s + _CORE_S)
@@ -231,9 +240,27 @@ class SubsetProof:
                 holds = self.book.holds
                 self.open = [o for o in self.open if o.busy or not holds(o.subset, core)]
             if again:
-                self._again_s += time.thread_time() - began
+                self._again_s += time.monotonic() - began
             else:
-                self._new_s += time.thread_time() - began
+                self._new_s += time.monotonic() - began
+
+    def _answer(self, one: _OpenSubset) -> SubsetAnswer:
+        """Ask CP-SAT, or in turn with it the MILP of steps where there is one."""
+        if self._steps is None:
+            return self._place(one.subset, _FIRST_S * _MORE**one.asked)
+        longer = _MORE ** (one.asked // 2)
+        if one.asked % 2 == 0:
+            return self._place(one.subset, _FIRST_S * longer)
+        return self._place_by_steps(self._steps, one.subset, _STEPS_S * longer)
+
+    def _place_by_steps(
+        self, steps: StepCheck, subset: Sequence[int], time_s: float
+    ) -> SubsetAnswer:
+        """Ask the MILP of steps about a subset; a plan that it finds is offered."""
+        left_s = self.budget.left_s
+        if left_s <= 0 or self._must_end():
+            raise TimeoutError
+        return self._learn(subset, steps.place(subset, min(time_s * self._slowness, left_s)))
 
     def _place(self, subset: Sequence[int], time_s: float) -> SubsetAnswer:
         """Ask CP-SAT about a subset; a plan that it finds is offered.
@@ -253,6 +280,10 @@ class SubsetProof:
         if answer.spent_s > 0:
             slowness = (time.monotonic() - began) / answer.spent_s
             self._slowness += _NEWEST * (min(_SLOWEST, max(1.0, slowness)) - self._slowness)
+        return self._learn(subset, answer)
+
+    def _learn(self, subset: Sequence[int], answer: SubsetAnswer) -> SubsetAnswer:
+        """Keep what was placed, and its plan where that is worth more."""
         if answer.verdict is SubsetVerdict.PLACED:
             with self._lock:
                 self.possible.append(list(subset))
@@ -275,9 +306,16 @@ class SubsetProof:
         if core != subset and not self._is_impossible(core, time_s):
             core = self._at_lowest(subset, time_s)
         weights, failures = self._prices.last.costs, 0
-        for level in sorted(core, key=lambda one: float(weights[one])):
+        core.sort(key=lambda one: float(weights[one]))
+        many = len(core) // 2
+        while many > 1:  # the lightest half at once, a quarter, and so on
+            if self._is_impossible(core[many:], time_s):
+                core = core[many:]
+            many = min(many, len(core)) // 2
+        for level in list(core):
             without = [one for one in core if one != level]
-            better = self.book.value(without) > self._above  # placed, it is a better plan
+            # Placed, it is a better plan; where the MILP of steps finds those, cores come first.
+            better = self._steps is None and self.book.value(without) > self._above
             if not without or (failures >= _PATIENCE and not better):
                 continue
             if self._is_impossible(without, time_s):

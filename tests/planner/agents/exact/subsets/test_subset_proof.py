@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 
 from planner.agent import BoundError, Ending, no_plan_report
-from planner.agents.exact.incumbent import Incumbent
+from planner.agents.check import check_plan
+from planner.agents.exact.build import build_problem
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.subsets import proof as proof_module
-from planner.agents.exact.subsets.check import BlockCheck, SubsetAnswer, SubsetVerdict, WholeCheck
+from planner.agents.exact.subsets.answer import SubsetAnswer, SubsetVerdict
+from planner.agents.exact.subsets.check import BlockCheck, WholeCheck, places_by_steps
 from planner.agents.exact.subsets.levels import LevelBook, level_book
 from planner.agents.exact.subsets.master import SubsetMaster
 from planner.agents.exact.subsets.prices import LevelPrices
 from planner.agents.exact.subsets.proof import SubsetProof
+from planner.agents.exact.subsets.step_check import StepCheck
 from planner.plan.plan import Plan
 from planner.request import Request
+from planner.value import score_of
 from planner.view import PlanView
 from tests.builders import a_request
 from tests.planner.agents.exact.proof.whole_sets import AGES, whole_of
@@ -181,6 +186,27 @@ def test_the_check_of_blocks_says_what_enumeration_says(seed: int) -> None:
         assert check.place(subset, AGES).verdict is expected
 
 
+@pytest.mark.parametrize("make", [tiny_requests, nested_blocks])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_steps_place_what_enumeration_places(
+    seed: int, make: Callable[[int], list[Request]]
+) -> None:
+    """A MILP of the steps finds a plan that passes the check exactly where there is one."""
+    requests = make(seed)
+    book = _book(requests)
+    check = StepCheck(build_problem(requests, _view()), book)
+    rng = np.random.default_rng(seed)
+    subset = _random_subset(book, rng)
+    answer = check.place(subset, AGES)
+    assert (answer.verdict is SubsetVerdict.PLACED) == _can_be_placed(requests, book, subset)
+    if answer.results is not None:
+        results = [one or LEFT_OUT for one in answer.results]
+        checked = check_plan(requests, results, _view())
+        assert [one.placed for one in checked] == [one.placed for one in results]
+        value = score_of(requests, checked, _view().nominal)[0]
+        assert value >= book.value(subset) * (1 - 1e-9)
+
+
 def test_a_core_rules_out_higher_levels_and_leaves_lower_ones() -> None:
     """Of two levels of one request, a core of the higher leaves the lower."""
     requests = [one for seed in range(40) for one in tiny_requests(seed)]
@@ -222,6 +248,45 @@ def test_what_is_open_keeps_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert incumbent.bound > best * (1 + 1e-6)
     assert incumbent.value == 0.0
     assert not incumbent.is_proven
+
+
+def _malleable(count: int) -> list[Request]:
+    text = "window(atom(<1 cpu>, 1, 3, 0.002, 0.006), 0, 0.006)"
+    return [a_request(f"r{index}", text).on(CLUSTER) for index in range(count)]
+
+
+def test_the_steps_place_what_cp_sat_leaves_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where CP-SAT answers nothing, the MILP of steps finds the plan, and prices bound it."""
+    requests = _malleable(2)
+    incumbent, other = whole_of(requests, _view())
+    nothing = _FixedCheck(SubsetAnswer(SubsetVerdict.OPEN, 0.1), 9)
+    monkeypatch.setattr(proof_module, "check_of", lambda *_: nothing)
+    SubsetProof(incumbent, other.solve_input, other.budget, _book(requests)).prove(lambda: False)
+    assert incumbent.value == pytest.approx(best_value(requests, CAPACITY, HORIZON))
+    assert incumbent.is_proven
+
+
+def test_other_answers_are_looked_for_until_heights_are_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer whose heights cannot be made whole is no plan, and the next one is asked for."""
+    requests = _malleable(2)
+    book = _book(requests)
+    check = StepCheck(build_problem(requests, _view()), book)
+    broken = iter([True, False])
+    monkeypatch.setattr(StepCheck, "_is_broken", lambda *_: next(broken))
+    impossible = replace(check._arrays, lower=check._arrays.lower + 1e6)
+    impossible = replace(impossible, upper=impossible.lower)
+    monkeypatch.setattr(StepCheck, "_whole_at", lambda *_: impossible)
+    assert check.place([0, 1], AGES).verdict is SubsetVerdict.PLACED
+    assert check.seed == 3
+
+
+def test_the_steps_are_for_sets_that_intervals_do_not_hold() -> None:
+    """Blocks alone are left to intervals; a set with other atoms has a MILP of steps."""
+    for requests, expected in ((gangs(5), False), (_malleable(2), True)):
+        problem = build_problem(requests, _view())
+        assert places_by_steps(problem, _view()) is expected
 
 
 def test_a_plan_that_fails_the_check_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from planner.agents.exact.budget import Budget
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.parallel import _Workers
 from planner.agents.exact.subsets import proof as proof_module
-from planner.agents.exact.subsets.check import SubsetAnswer, SubsetVerdict
+from planner.agents.exact.subsets.answer import SubsetAnswer, SubsetVerdict
 from planner.agents.exact.subsets.levels import level_book
 from planner.agents.exact.subsets.prices import LevelPrices
 from planner.agents.exact.subsets.solver_group import SolverGroup
+from planner.agents.exact.subsets.step_check import StepCheck
 from planner.plan.plan import Plan
 from tests.builders import a_request
 from tests.planner.agents.exact.proof.whole_sets import AGES, whole_of
@@ -88,6 +90,20 @@ def test_a_group_that_was_stopped_begins_nothing() -> None:
     with pytest.raises(TimeoutError):
         solvers.solve(question, None)
     assert not question.began.is_set()
+
+
+def test_the_steps_look_for_a_stop() -> None:
+    """What the MILP of steps could place is left open once its group is stopped."""
+    text = "window(atom(<1 cpu>, 1, 4, 0.002, 0.008), 0, 0.006)"
+    requests = [a_request("a", text).on(CLUSTER)]
+    view = Plan(CLUSTER, CLUSTER.grid()).view()
+    book = level_book(requests, view.nominal)
+    assert book is not None
+    solvers = SolverGroup()
+    check = StepCheck(build_problem(requests, view), book, solvers=solvers)
+    assert check.place([0], AGES).verdict is SubsetVerdict.PLACED
+    solvers.stop()
+    assert check.place([0], AGES).verdict is SubsetVerdict.OPEN
 
 
 def test_prices_look_for_a_stop() -> None:
