@@ -129,8 +129,8 @@ class SlurmBackend:
         #: What the accounting has by number; None where it was not asked since the last look.
         self._accounted: dict[int, SlurmJob] | None = None
         self._vanished = VanishedJobs(slurm.commands, steady_s)
-        #: Jobs of which nothing is left, and since when, Unix time.
-        self._gone: dict[int, int] = {}
+        #: Jobs of which nothing is left.
+        self._gone: frozenset[int] = frozenset()
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
         #: When that was asked for, at the earliest, in ms from the origin.
@@ -346,9 +346,9 @@ class SlurmBackend:
         why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
-            gone_ms = self._plan_ms(self._gone[one.job]) if one.job in self._gone else at_ms
-            lost_ms = min(max(gone_ms, one.since_ms), at_ms)
-            self._end(key, one, EventKind.LOST, lost_ms, why)
+            # Nobody knows how much of one that vanished ran: perhaps its slurmd never began it.
+            lost_ms = one.since_ms + 1 if one.job in self._gone else at_ms
+            self._end(key, one, EventKind.LOST, min(lost_ms, at_ms), why)
             return
         if not one.up and (job.is_up or job.state == "COMPLETED"):
             started_ms = max(one.since_ms, min(self._plan_ms(job.started_s), at_ms))
