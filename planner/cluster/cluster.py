@@ -30,8 +30,10 @@ MOST_STEPS = 50_000_000
 MOST_AMOUNT_STEPS = 2**62
 
 
-#: What takes machines away; the first is that of outages that do not say.
-OUTAGE_KINDS = ("maintenance", "loss", "drain")
+#: What takes machines away; the first is that of outages that do not say. A server that dispatches
+#: to a Slurm keeps those of the last kind in line with what others have reserved there.
+RESERVED = "reserved"
+OUTAGE_KINDS = ("maintenance", "loss", "drain", RESERVED)
 
 
 class ClusterError(ValueError):

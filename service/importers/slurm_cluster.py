@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
+from dispatch.backends.slurm.reserved.foreign_reservations import foreign_spans
+from planner.cluster.cluster import RESERVED
 from service.dispatching.machine_watch import LOST_MS
 
 #: Signs of a label; others become a dash.
@@ -177,15 +179,10 @@ def _away(
             lost_s = origin_s + LOST_MS // 1000
             why = f"{node.state.lower()} {' '.join(node.flags).lower()}".strip()
             yield _Away(machine_of[node.name], origin_s, lost_s, "loss", f"{why} {node.reason}")
-    for one in view.reservations:
-        if one.name.startswith(f"{model.prefix}_") or one.end_s <= view.at_s:
-            continue
-        for name in one.nodes:
-            if name in machine_of:
-                end_s = min(one.end_s, horizon_s)
-                start_s = max(one.start_s, origin_s)
-                if start_s < end_s:
-                    yield _Away(machine_of[name], start_s, end_s, "maintenance", one.name)
+    for one in foreign_spans(view.reservations, model.prefix, machine_of):
+        if one.end > view.at_s:
+            start_s = max(one.start, origin_s)
+            yield _Away(one.machine, start_s, one.end, RESERVED, one.reservation)
     for job in view.jobs:
         if not _is_in_the_way(job, model):
             continue

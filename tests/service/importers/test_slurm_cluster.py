@@ -70,7 +70,7 @@ def test_what_takes_nodes_away_is_an_outage(tmp_path: Path) -> None:
     assert sorted((one.kind, one.indices) for one in outages) == [
         ("drain", (2,)),
         ("loss", (0,)),
-        ("maintenance", (1,)),
+        ("reserved", (1,)),
     ]
     assert import_slurm(view, replace(MODEL, jobs=False)).outages == 2
 

@@ -43,6 +43,11 @@ class ReservationKeeper:
         Of Slurm.
     prefix, user
         What names begin with, and who runs jobs in the reservations.
+
+    Attributes
+    ----------
+    foreign
+        Reservations that others made, as they were read last; None before the first time.
     """
 
     def __init__(self, commands: SlurmCommands, prefix: str, user: str) -> None:
@@ -50,6 +55,7 @@ class ReservationKeeper:
         self._prefix = prefix
         self._user = user
         self._there: list[SlurmReservation] = []
+        self.foreign: tuple[SlurmReservation, ...] | None = None
         self._said: dict[str, str] = {}
         self._sequence = 0
 
@@ -116,6 +122,7 @@ class ReservationKeeper:
         stem = f"{self._prefix}_"
         found = self._commands.reservations()
         self._there = [one for one in found if one.name.startswith(stem)]
+        self.foreign = tuple(one for one in found if not one.name.startswith(stem))
 
     def _stem(self, reservation: str) -> str:
         return f"{self._prefix}_{word_of(reservation)}_"
