@@ -9,21 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from planner.cluster.cluster import Cluster, Outage
+from planner.cluster.lost_machines import LOST_MS
 from service.commits.changes.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
 from service.dispatching.reserved_outages import outages_with_reserved
+from service.dispatching.spare_outages import outages_with_spares
 from service.planning.planner import Planner
 from service.problems import ApiProblemError, ProblemDocument
 from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
-
-#: For how long a lost machine counts as away; it comes back when its executor reports.
-LOST_MS: Final = 365 * 24 * 3_600_000
 
 
 class MachineWatch:
@@ -63,9 +61,10 @@ class MachineWatch:
         """
         with self._replica.newest() as plan:
             cluster = plan.cluster
-        wanted = outages_with_losses(cluster, lost, reporting, now_ms)
-        if reserved is not None:
-            wanted = outages_with_reserved(replace(cluster, outages=wanted), reserved, now_ms)
+            wanted = outages_with_losses(cluster, lost, reporting, now_ms)
+            if reserved is not None:
+                wanted = outages_with_reserved(replace(cluster, outages=wanted), reserved, now_ms)
+            wanted = outages_with_spares(plan, replace(cluster, outages=wanted), now_ms)
         if wanted == cluster.outages:
             return True
         try:

@@ -15,7 +15,7 @@ from typing import Final
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
 from dispatch.backends.slurm.reserved.foreign_reservations import foreign_spans
 from planner.cluster.cluster import RESERVED
-from service.dispatching.machine_watch import LOST_MS
+from planner.cluster.lost_machines import LOST_MS
 
 #: Signs of a label; others become a dash.
 _NO_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.cluster.cluster import Outage
+from planner.cluster.lost_machines import LOST_MS
 from planner.files import cluster_from_json
-from service.dispatching.machine_watch import LOST_MS, outages_with_losses
+from service.dispatching.machine_watch import outages_with_losses
 
 CLUSTER = cluster_from_json(
     {
