@@ -7,8 +7,8 @@ until the job's time limit, one that is down or drained until it is back.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -53,6 +53,9 @@ class SlurmModel:
         Of the cluster file.
     jobs
         Whether jobs of others make outages.
+    known
+        The machine of each node as of an import before this one, which it keeps: new nodes come
+        after them.
     """
 
     promised: str
@@ -61,6 +64,7 @@ class SlurmModel:
     step_s: int
     horizon_s: int
     jobs: bool
+    known: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
     if not nodes:
         both = " and ".join(sorted(needed))
         raise ValueError(f"no node is in the partition {both}; Slurm has {len(view.nodes)} nodes")
-    groups = _groups(nodes)
+    groups = _groups(nodes, model.known)
     machines = {
         f"{name}-{index}": node.name
         for name, alike in groups.items()
@@ -135,11 +139,17 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
     )
 
 
-def _groups(nodes: Iterable[SlurmNode]) -> dict[str, list[SlurmNode]]:
-    """Return nodes alike by the name of their group, in the order of their numbers."""
+def _groups(nodes: Iterable[SlurmNode], known: Mapping[str, str]) -> dict[str, list[SlurmNode]]:
+    """Return nodes alike by the name of their group, known ones first, then by their numbers."""
     everywhere = frozenset.intersection(*(frozenset(node.partitions) for node in nodes))
+    places = {node: machine.rpartition("-") for node, machine in known.items()}
+
+    def place(node: SlurmNode) -> tuple[bool, int, tuple[object, ...]]:
+        index = int(places[node.name][2]) if node.name in places else 0
+        return node.name not in places, index, _natural(node.name)
+
     alike: dict[tuple[object, ...], list[SlurmNode]] = {}
-    for node in sorted(nodes, key=lambda one: _natural(one.name)):
+    for node in sorted(nodes, key=place):
         own = frozenset(node.partitions) - everywhere
         kind = (node.cpus, node.memory, node.gres, frozenset(node.features), own)
         alike.setdefault(kind, []).append(node)
@@ -147,12 +157,19 @@ def _groups(nodes: Iterable[SlurmNode]) -> dict[str, list[SlurmNode]]:
     for group in alike.values():
         stems = {node.name.rstrip("0123456789-_.") for node in group}
         stem = (stems.pop() if len(stems) == 1 else "") or "node"
-        name, number = stem, 1
-        while name in found:
-            number += 1
-            name = f"{stem}{number}"
-        found[name] = group
+        had = places.get(group[0].name)
+        found[had[0] if had and had[0] not in found else _new_name(stem, found, places)] = group
     return found
+
+
+def _new_name(stem: str, found: Container[str], places: Mapping[str, tuple[str, str, str]]) -> str:
+    """Return a name for a group that no group has or had."""
+    had = {group for group, _, _ in places.values()}
+    name, number = stem, 1
+    while name in found or name in had:
+        number += 1
+        name = f"{stem}{number}"
+    return name
 
 
 def _natural(name: str) -> tuple[object, ...]:
