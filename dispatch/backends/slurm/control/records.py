@@ -99,6 +99,11 @@ class SlurmJob:
         """Whether it waits until somebody releases it."""
         return self.reason.startswith("JobHeld")
 
+    @property
+    def is_held_by_others(self) -> bool:
+        """Whether it is not its user who holds it: an administrator wants it to wait."""
+        return self.reason == "JobHeldAdmin"
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
