@@ -56,6 +56,8 @@ class SlurmModel:
     known
         The machine of each node as of an import before this one, which it keeps: new nodes come
         after them.
+    origin_s
+        The origin of the cluster file of that import, Unix time, which a Plan keeps; None: now.
     """
 
     promised: str
@@ -65,6 +67,7 @@ class SlurmModel:
     horizon_s: int
     jobs: bool
     known: Mapping[str, str] = field(default_factory=dict)
+    origin_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +123,10 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
         for name, alike in groups.items()
         for index, node in enumerate(alike)
     }
-    origin_s = view.at_s // model.step_s * model.step_s
+    begin_s = view.at_s // model.step_s * model.step_s
+    origin_s = begin_s if model.origin_s is None else model.origin_s
     machine_of = {node: machine for machine, node in machines.items()}
-    away = list(_away(view, model, machine_of, origin_s))
+    away = list(_away(view, model, machine_of, begin_s))
     taken = [job.id for job in view.jobs if _is_in_the_way(job, model) and not _end_of(job)]
     cluster = "\n".join(
         [
@@ -188,17 +192,17 @@ def _group_lines(name: str, nodes: Sequence[SlurmNode]) -> Iterator[str]:
 
 
 def _away(
-    view: SlurmView, model: SlurmModel, machine_of: Mapping[str, str], origin_s: int
+    view: SlurmView, model: SlurmModel, machine_of: Mapping[str, str], begin_s: int
 ) -> Iterator[_Away]:
-    horizon_s = origin_s + model.horizon_s
+    horizon_s = begin_s + model.horizon_s
     for node in view.nodes:
         if node.name in machine_of and not node.is_up:
-            lost_s = origin_s + LOST_MS // 1000
+            lost_s = begin_s + LOST_MS // 1000
             why = f"{node.state.lower()} {' '.join(node.flags).lower()}".strip()
-            yield _Away(machine_of[node.name], origin_s, lost_s, "loss", f"{why} {node.reason}")
+            yield _Away(machine_of[node.name], begin_s, lost_s, "loss", f"{why} {node.reason}")
     for one in foreign_spans(view.reservations, model.prefix, machine_of):
         if one.end > view.at_s:
-            start_s = max(one.start, origin_s)
+            start_s = max(one.start, begin_s)
             yield _Away(one.machine, start_s, one.end, RESERVED, one.reservation)
     for job in view.jobs:
         if not _is_in_the_way(job, model):
@@ -207,7 +211,7 @@ def _away(
             if name in machine_of:
                 end_s = min(_end_of(job) or horizon_s, horizon_s)
                 yield _Away(
-                    machine_of[name], origin_s, max(end_s, origin_s + 1), "drain", f"job {job.id}"
+                    machine_of[name], begin_s, max(end_s, begin_s + 1), "drain", f"job {job.id}"
                 )
 
 

@@ -40,7 +40,8 @@ def slurm(
 ) -> None:
     """Read a Slurm by its own commands: nodes, reservations, maintenance and running jobs.
 
-    Nodes that the settings file names already keep their machines; new ones come after them.
+    Where the files are there already, nodes keep their machines, new ones come after them, and the
+    Plan its origin; all else that the cluster file had is lost.
     """
     from dispatch.backends.slurm.control.commands import SlurmCommands
     from dispatch.backends.slurm.control.errors import SlurmError
@@ -50,7 +51,7 @@ def slurm(
     try:
         model = SlurmModel(
             promised, best_effort, prefix, whole_seconds(step), whole_seconds(horizon), jobs,
-            _known(settings_out),
+            _known(settings_out), _origin_s(cluster_out),
         )  # fmt: skip
         view = SlurmView(
             commands.nodes(), commands.reservations(), commands.jobs(), int(time.time())
@@ -76,3 +77,11 @@ def _known(path: Path) -> dict[str, str]:
     if not path.exists() or not path.stat().st_size:
         return {}
     return {node: machine for machine, node in read_settings(path).machines.items()}
+
+
+def _origin_s(path: Path) -> int | None:
+    """Return the origin of a cluster file as Unix time; None where there is no such file."""
+    from planner.files import read_cluster
+
+    origin = read_cluster(path).origin if path.exists() and path.stat().st_size else None
+    return None if origin is None else round(origin.timestamp())

@@ -63,6 +63,17 @@ def test_a_node_that_is_added_gets_the_next_machine() -> None:
     }
 
 
+def test_the_origin_of_an_import_before_stays(tmp_path: Path) -> None:
+    """A Plan keeps it; what is away is so from now on."""
+    view = SlurmView([node("n1", flags=("DRAIN",))], (), (), AT + 7200)
+    path = tmp_path / "cluster.toml"
+    path.write_text(import_slurm(view, replace(MODEL, origin_s=AT // 60 * 60)).cluster)
+    cluster = read_cluster(path)
+    assert cluster.origin is not None
+    assert cluster.origin.timestamp() == AT // 60 * 60
+    assert [one.start_ms for one in cluster.outages] == [7_200_000]
+
+
 def test_what_takes_nodes_away_is_an_outage(tmp_path: Path) -> None:
     """A drained node, maintenance to come and a job; not Agenda's own, nor what is pushed aside."""
     view = SlurmView(
