@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
-from planner.cluster.cluster import Cluster, Outage
-from planner.cluster.lost_machines import LOST_MS
+from planner.cluster.cluster import RESERVED, Cluster, Outage
+from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
 from service.commits.changes.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
 from service.dispatching.reserved_outages import outages_with_reserved
@@ -68,7 +68,7 @@ class MachineWatch:
         if wanted == cluster.outages:
             return True
         try:
-            return self._change(cluster, wanted)
+            return self._change(cluster, without_old(wanted, now_ms))
         except ApiProblemError as error:
             logger.warning("machines that are away are no outages yet: %s", error)
             return False
@@ -85,6 +85,15 @@ class MachineWatch:
         self._refused = ""
         self._planner.change(AdaptationCommand(answer.version))
         return True
+
+
+def without_old(outages: Iterable[Outage], now_ms: int) -> tuple[Outage, ...]:
+    """Return outages without those of losses and of others that nobody remembers any more."""
+    return tuple(
+        one
+        for one in outages
+        if one.kind not in ("loss", RESERVED) or one.end_ms > now_ms - WINDOW_MS
+    )
 
 
 def outages_with_losses(
