@@ -38,8 +38,11 @@ def outages_with_reserved(
         for index in outage.indices:
             mine = wanted.get(f"{outage.machines}-{index}", set())
             span = _match(outage, mine, now_ms)
-            mine.discard(span or (0, 0))
-            (over if span is None else stay).append(index)
+            if span is None:
+                over.append(index)
+            else:
+                mine.discard(span)
+                stay.append(index)
         if stay:
             kept.append(replace(outage, indices=tuple(stay)))
         if over and outage.start_ms < now_ms:

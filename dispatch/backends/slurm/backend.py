@@ -260,6 +260,7 @@ class SlurmBackend:
             node = self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)
             request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
+            request = replace(request, minutes=self._minutes_until(rights.until_s, at_ms))
             wanted.append((delta, request, order.core))
         answers = submit_all(self._slurm.commands, [request for _, request, _ in wanted])
         away = [one for one in answers if isinstance(one, SlurmAwayError)]
@@ -272,6 +273,11 @@ class SlurmBackend:
             else:
                 self._place(delta, answer, at_ms, core=core)
         return refused
+
+    def _minutes_until(self, until_s: int, at_ms: int) -> int:
+        """Return the time limit of a job that is to end before a Unix time; 0 for none."""
+        now_s = (at_ms + self._origin_ms) // 1000
+        return max(1, (until_s - now_s) // 60) if until_s else 0
 
     def _place(self, delta: Delta, job: int, at_ms: int, *, core: bool) -> None:
         self._leaving.discard(job)
@@ -288,6 +294,7 @@ class SlurmBackend:
         """Look at Slurm beside the turn: what has just been stopped may have ended before."""
         try:
             self._left.see(self._slurm.look().jobs)
+            self._accounted = None
         except SlurmAwayError as error:
             self.note_silence(error)
         except SlurmError as error:

@@ -157,6 +157,27 @@ def test_what_was_promised_where_others_reserve_nodes_is_kept_elsewhere(lab: Slu
     until(lambda: not _reserved(lab))
 
 
+def test_work_starts_on_nodes_that_others_reserved_for_later(lab: SlurmLab) -> None:
+    """Slurm starts no job that might run into maintenance: each ends before it by its limit."""
+    name = f"later-{lab.prefix}"
+    nodes = ",".join(f"n{n}" for n in range(1, NODES + 1))
+    lab.slurm.commands.run(
+        "scontrol", "create", "reservation", f"reservationname={name}", "users=root",
+        f"starttime={instant_word(int(time.time()) + 1000)}", "duration=5", f"nodes={nodes}",
+        "flags=MAINT,IGNORE_JOBS",
+    )  # fmt: skip
+    try:
+        until(lambda: len(_reserved(lab)) == 1)
+        lab.reserve("before", "window(atom(<4 cpu>, 2, 2, 6, 12), +5, +60)")
+        lab.submit("covered", part("w", 2, "sleep 2"), reservation="before")
+        lab.submit("lent", part("w", 2, "sleep 2"))
+        for id_ in ("covered", "lent"):
+            until(lambda id_=id_: lab.application(id_)["state"] == "completed", 60)  # type: ignore[misc]
+    finally:
+        lab.slurm.commands.delete_reservation(name)
+    until(lambda: not _reserved(lab))
+
+
 def _reserved(lab: SlurmLab) -> list[object]:
     """Return the outages for what others have reserved."""
     outages = lab.call("GET", "/v1/cluster/outages")["outages"]

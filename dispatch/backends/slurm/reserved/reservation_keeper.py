@@ -15,6 +15,7 @@ from typing import Final
 from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import NodeRights, SlurmReservation
+from dispatch.backends.slurm.reserved.foreign_reservations import foreign_begin
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, word_of
 
 logger = logging.getLogger("agenda.slurm")
@@ -103,6 +104,7 @@ class ReservationKeeper:
             tuple(one.name for one in here),
             own=any(map(is_own, here)),
             active=any(one.start_s <= soon_s for one in here),
+            until_s=foreign_begin(self.foreign or (), node, now_s),
         )
 
     def of(self, reservation: str) -> list[SlurmReservation]:
