@@ -12,7 +12,8 @@ from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.executions.events import BackendEvent
 from dispatch.loop import DispatchLoop
-from planner.plan.records.changes import Advance, Close, Degrade
+from planner.cluster.cluster import Outage
+from planner.plan.records.changes import Advance, Close, Degrade, Reconfigure
 from planner.promise import PromiseLevel
 from planner.reservations.state import State
 from planner.validation.validate import validate
@@ -167,6 +168,24 @@ def test_work_that_is_found_lost_later_ran_until_it_was_lost(lost_s: int, owed: 
     assert execution is not None
     seen.world.table.requeue(execution, lost_s * 1000, "nothing of it was left")
     assert bool(seen.at(22)) is owed
+
+
+def test_a_lease_that_lost_its_machine_is_owed_whole() -> None:
+    """All machines go after three of twenty seconds, and come back: the gang has a whole lease."""
+    seen = _Observation(placed=True)
+    seen.join()
+    for at_s in (0, 1, 2, 3):
+        assert seen.at(at_s) == []
+    plan = seen.world.plan
+    gone = Outage("m", (0, 1, 2, 3), 3_000, 12_000, "loss")
+    commit(plan, Reconfigure(replace(plan.cluster, outages=(gone,))))
+    adapt_now(plan)
+    seen.at(4)
+    seen.at(12)
+    (row,) = seen.rows["0"]
+    assert row[1] - row[0] == 20
+    assert row[0] >= 12
+    assert seen.words[-2:] == ["missed", "restored"]
 
 
 def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
