@@ -26,6 +26,7 @@ from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_o
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
+from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, StoppedRun
 from dispatch.backends.slurm.left_jobs import LeftJobs
 from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
@@ -127,6 +128,7 @@ class SlurmBackend:
         self._leaving: set[int] = set()
         #: Of components that were stopped, the last job: it may have ended well before that.
         self._left = LeftJobs()
+        self._doubtful = DoubtfulRuns()
         #: Of each job whose node cleans up after it: when the accounting is asked for it next, and
         #: the pause before that.
         self._cleaning_s: dict[int, tuple[float, float]] = {}
@@ -234,8 +236,15 @@ class SlurmBackend:
         for delta, one in going:
             del self._there[_key(delta)]
             self._leaving.update([] if one.exited else [one.job])
-            self._left.add(_key(delta), one.job)
+            self._note_left(_key(delta), one)
             self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
+
+    def _note_left(self, key: Key, one: _Placed) -> None:
+        """Remember what is stopped: it may have ended before that, or never have begun."""
+        self._left.add(key, one.job)
+        if one.core and one.up and not one.exited:
+            node, sure_s = self._settings.machines[one.machine], self._vanished.sure_s(one.job)
+            self._doubtful.add(StoppedRun(key, one.machine, one.since_ms, one.job, node, sure_s))
 
     def _start(self, deltas: Iterable[Delta], at_ms: int) -> list[NotDone]:
         """Submit the jobs of components; return what cannot be started, and why.
@@ -334,10 +343,20 @@ class SlurmBackend:
             self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):
                 self._note_component(key, look, until_ms)
+            self._tell_void_runs(look, until_ms)
             self._sweep(look)
         told = [event for event in self._told if event.at_ms <= until_ms]
         self._told = [event for event in self._told if event.at_ms > until_ms]
         return tuple(sorted(told, key=lambda event: event.at_ms))
+
+    def _tell_void_runs(self, look: Look, at_ms: int) -> None:
+        """Tell of stopped runs that may never have begun: none of their time was had."""
+        for run in self._doubtful.void(look):
+            now = self._there.get(run.key)
+            if now is None or now.machine != run.machine:
+                why = f"job {run.job} was stopped, and nobody knows whether it had begun"
+                lost_ms = min(run.since_ms + 1, at_ms)
+                self._told.append(BackendEvent(EventKind.LOST, lost_ms, run.machine, *run.key, why))
 
     def _note_nodes(self, look: Look, at_ms: int) -> None:
         up = {

@@ -75,6 +75,10 @@ class VanishedJobs:
         self._missing = (self._missing - set(asked)) | (absent - gone)
         return frozenset(gone)
 
+    def sure_s(self, id_: int) -> int:
+        """Return since when the slurmd ran that was last asked and had a job; 0 for none."""
+        return self._sure.get(id_, 0)
+
     def _next_of(self, ids: Iterable[int]) -> list[int]:
         """Return the jobs that are asked for next: all have their turn."""
         turn = sorted(ids, key=lambda id_: (id_ <= self._last, id_))[: self._most]

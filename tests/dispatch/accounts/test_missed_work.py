@@ -10,7 +10,7 @@ import pytest
 from dispatch.accounts.missed_work import MissedWork
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
-from dispatch.executions.events import BackendEvent
+from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.loop import DispatchLoop
 from planner.cluster.cluster import Outage
 from planner.plan.records.changes import Advance, Close, Degrade, Reconfigure
@@ -186,6 +186,26 @@ def test_a_lease_that_lost_its_machine_is_owed_whole() -> None:
     assert row[1] - row[0] == 20
     assert row[0] >= 12
     assert seen.words[-2:] == ["missed", "restored"]
+
+
+@pytest.mark.parametrize("void", [True, False])
+def test_a_run_that_turns_out_void_after_it_was_stopped_had_no_slot(void: bool) -> None:
+    """It was said to run through its slot, and was sent back at its end: it may not have begun."""
+    seen = _Observation(placed=True)
+    seen.join()
+    for at_s in (0, 10, 19):
+        assert seen.at(at_s) == []
+    table = seen.world.table
+    execution = table.get("a")
+    assert execution is not None
+    machine = execution.parts[0].held[0].machine
+    table.requeue(execution, 20_000, "its room is wanted")
+    for part in execution.parts:
+        for held in list(part.held):
+            table.drop(execution, part, held)
+    if void:
+        table.take(BackendEvent(EventKind.LOST, 1, machine, "a", "m", 0, "it never began"))
+    assert bool(seen.at(22)) is void
 
 
 def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,6 +33,7 @@ class _Slurm:
         self.now_s = 0.0
         self.jobs: dict[int, SlurmJob] = {}
         self.accounted: list[SlurmJob] = []
+        self.begun_s: dict[str, int] = {}
 
     def submit(self, job: JobRequest) -> int:
         id_ = len(self.jobs) + 1
@@ -45,6 +47,9 @@ class _Slurm:
             if self.jobs[id_].state == "RUNNING":
                 self.jobs[id_] = replace(self.jobs[id_], state="CANCELLED")
 
+    def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
+        return dict.fromkeys(ids, True)
+
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
         return self.accounted
 
@@ -52,7 +57,10 @@ class _Slurm:
         self.jobs[id_] = replace(self.jobs[id_], state=state)
 
     def look(self) -> Look:
-        nodes = [SlurmNode(name, 4, 2000, "IDLE", (), "", _PARTITIONS) for name in ("n0", "n1")]
+        nodes = [
+            SlurmNode(name, 4, 2000, "IDLE", (), "", _PARTITIONS, begun_s=self.begun_s.get(name, 0))
+            for name in ("n0", "n1")
+        ]
         return Look(dict(self.jobs), {node.name: node for node in nodes})
 
 
@@ -142,3 +150,13 @@ def test_the_accounting_is_asked_while_a_node_cleans_up(known: bool, jobs: int) 
     _look(slurm, backend)
     assert backend.apply([_ELASTIC], 30_000) == ()
     assert len(slurm.jobs) == jobs
+
+
+def test_a_gang_that_was_stopped_and_may_never_have_begun_had_none_of_its_time() -> None:
+    """The slurmd of one began after its job; where it runs again elsewhere, that is told too."""
+    slurm, backend = _started(*_GANG)
+    assert backend.apply([*_STOPS, _MOVED[0]], 40_000) == ()
+    slurm.begun_s = {"n0": 30}
+    slurm.now_s += 20
+    lost = [one for one in backend.events(60_000) if one.kind is EventKind.LOST]
+    assert [(one.machine, one.index, one.at_ms) for one in lost] == [("m-0", 0, 1)]
