@@ -97,14 +97,13 @@ class MissedWork:
         self._ended.setdefault(reservation, set()).add(atom)
 
     def _note_run(self, execution: Execution, placed_ms: int, now_ms: int) -> None:
-        """Note that an execution runs; one that ran before the first tick began with its place."""
+        """Note that an execution runs; what ran at the first tick began with its place."""
         known = self._spans.setdefault(execution.id, [])
         if known and known[-1].placed_ms == placed_ms:
             known[-1] = known[-1]._replace(until_ms=now_ms)
         else:
-            start_ms = placed_ms
-            if placed_ms >= self._since_ms:
-                start_ms = min(max(_cores_up_ms(execution, now_ms), placed_ms), now_ms)
+            unknown_ms = placed_ms if placed_ms < self._since_ms else now_ms
+            start_ms = min(max(_cores_up_ms(execution, unknown_ms), placed_ms), now_ms)
             known[:] = [*known[1 - _MOST_SPANS :], _RunSpan(placed_ms, start_ms, now_ms)]
 
     def _cut_runs(self, execution: Execution) -> None:
@@ -211,10 +210,11 @@ class MissedWork:
         )
 
 
-def _cores_up_ms(execution: Execution, now_ms: int) -> int:
+def _cores_up_ms(execution: Execution, unknown_ms: int) -> int:
     """Return when the last core of an execution that runs had started, as its backend told."""
     cores = [held for part in execution.parts if part.component.core for held in part.held]
-    return max((now_ms if one.up_ms is None else one.up_ms for one in cores), default=now_ms)
+    ups_ms = (unknown_ms if one.up_ms is None else one.up_ms for one in cores)
+    return max(ups_ms, default=unknown_ms)
 
 
 def _draws_on(execution: Execution, path: str) -> bool:

@@ -331,3 +331,17 @@ def test_a_change_that_the_plan_did_not_take_is_asked_for_again_after_a_while() 
     table, plan = seen.world.table, seen.world.plan
     found = [len(seen.missed.due(plan, table, at_s * 1000)) for at_s in (30, 31, 39, 40)]
     assert found == [1, 0, 0, 1]
+
+
+def test_what_started_under_a_new_leader_did_not_run_before() -> None:
+    """It had its machines from the begin of its slot, and started twelve seconds into it."""
+    seen = _Observation(placed=True)
+    names = seen.world.pool.names
+    seen.world.backend = InMemoryBackend(names, start_delay_ms=lambda _: 12_000)
+    seen.world.restart()
+    seen.join()
+    seen.world.tick(0)  # by the leader before, whose account is gone
+    assert seen.world.held("a") == [2]
+    for at_s in (9, 12, 19):
+        assert seen.at(at_s) == []
+    assert seen.at(20) != []
