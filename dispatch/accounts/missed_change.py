@@ -15,6 +15,21 @@ from rdl.time_grid import TimeGrid
 from rdl.work_graph import END, LEASE
 
 
+class LeaseBook:
+    """Leases of reservations, remembered for as long as these do not change."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {}
+
+    def is_broken(self, plan: Plan, number: int, stretch: HeldStretch) -> bool:
+        """Return whether a stretch was cut to less than a lease of its atom."""
+        name, revision = plan.table.id_of(number), int(plan.table.meta[number]["revision"])
+        if name not in self._known or self._known[name][0] != revision:
+            self._known[name] = revision, _lease_and_end(plan, number)
+        lease, _ = self._known[name][1].get(stretch.path, (1, 0))
+        return stretch.end - stretch.start < lease
+
+
 def may_miss(plan: Plan, number: int) -> bool:
     """Return whether a reservation can be owed something: one that its owner closed cannot."""
     meta, state = plan.table.meta[number], plan.table.state(number)

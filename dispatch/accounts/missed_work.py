@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from dispatch.accounts.missed_change import may_miss, missed_change
+from dispatch.accounts.missed_change import LeaseBook, may_miss, missed_change
 from dispatch.accounts.stretches import HeldStretch, stretches_of
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
@@ -74,6 +74,7 @@ class MissedWork:
     _spans: dict[str, list[_RunSpan]] = field(default_factory=dict)
     _ended: dict[str, set[str | None]] = field(default_factory=dict)
     _asked_ms: dict[str, int] = field(default_factory=dict)
+    _leases: LeaseBook = field(default_factory=LeaseBook)
     _since_ms: int = _NEVER
 
     def observe(self, table: ExecutionTable, now_ms: int) -> None:
@@ -96,14 +97,13 @@ class MissedWork:
         self._ended.setdefault(reservation, set()).add(atom)
 
     def _note_run(self, execution: Execution, placed_ms: int, now_ms: int) -> None:
-        """Note that an execution runs; one that ran before the first tick began with its place."""
+        """Note that an execution runs; what ran at the first tick began with its place."""
         known = self._spans.setdefault(execution.id, [])
         if known and known[-1].placed_ms == placed_ms:
             known[-1] = known[-1]._replace(until_ms=now_ms)
         else:
-            start_ms = placed_ms
-            if placed_ms >= self._since_ms:
-                start_ms = min(max(_cores_up_ms(execution, now_ms), placed_ms), now_ms)
+            unknown_ms = placed_ms if placed_ms < self._since_ms else now_ms
+            start_ms = min(max(_cores_up_ms(execution, unknown_ms), placed_ms), now_ms)
             known[:] = [*known[1 - _MOST_SPANS :], _RunSpan(placed_ms, start_ms, now_ms)]
 
     def _cut_runs(self, execution: Execution) -> None:
@@ -162,7 +162,7 @@ class MissedWork:
         for atom in holding.atoms:
             users = [one for one in fellows if _draws_on(one, atom.path)]
             for stretch in stretches_of(atom, plan.grid, plan.now) if users else ():
-                until_ms = self._missed_until(stretch, users, plan)
+                until_ms = self._missed_until(stretch, users, plan, number)
                 if until_ms is not None and _would_fit(users[0], holding, stretch):
                     missed.append((stretch, until_ms))
         name = plan.table.id_of(number)
@@ -179,14 +179,19 @@ class MissedWork:
         return any(atom is None or names_atom(path, atom) for atom in atoms)
 
     def _missed_until(
-        self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan
+        self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan, number: int
     ) -> int | None:
-        """Return until when a stretch is missed, in ms; None where some execution had it."""
+        """Return until when a stretch is missed, in ms; None where some execution had it.
+
+        What began anew after less than a lease had none of it: the lease was broken.
+        """
         now_ms, late_ms = plan.grid.ms(plan.now), stretch.tolerance_ms
         until_ms = stretch.end_ms
         for execution in users:
-            if execution.submitted_ms > stretch.start_ms + late_ms or self._has_used(
-                execution, stretch
+            if execution.submitted_ms > stretch.start_ms + late_ms:
+                return None
+            if self._has_used(execution, stretch) and not (
+                execution.started_ms is None and self._leases.is_broken(plan, number, stretch)
             ):
                 return None
             if stretch.end_ms > now_ms and execution.started_ms is not None:
@@ -205,10 +210,11 @@ class MissedWork:
         )
 
 
-def _cores_up_ms(execution: Execution, now_ms: int) -> int:
+def _cores_up_ms(execution: Execution, unknown_ms: int) -> int:
     """Return when the last core of an execution that runs had started, as its backend told."""
     cores = [held for part in execution.parts if part.component.core for held in part.held]
-    return max((now_ms if one.up_ms is None else one.up_ms for one in cores), default=now_ms)
+    ups_ms = (unknown_ms if one.up_ms is None else one.up_ms for one in cores)
+    return max(ups_ms, default=unknown_ms)
 
 
 def _draws_on(execution: Execution, path: str) -> bool:

@@ -20,6 +20,7 @@ from dispatch.entitlements.slot_rows import SlotRows, slots_of_atoms
 from dispatch.entitlements.slots_ahead import SlotsAhead
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelayTable
 from lp.lotes.dispatch_table import DispatchTable
+from planner.cluster.cluster import SPARE
 from planner.plan.plan import Plan
 from planner.reservations.reservation import Holding
 from rdl.resources import Resources
@@ -171,7 +172,7 @@ class PlanFollower:
         return frozenset(
             f"{outage.machines}-{index}"
             for outage in self.plan.cluster.outages
-            if outage.start_ms <= at_ms < outage.end_ms
+            if outage.start_ms <= at_ms < outage.end_ms and outage.kind != SPARE
             for index in outage.indices
         )
 

@@ -167,6 +167,14 @@ class ExecutionTable:
             )
             if found is not None:
                 self._take_component(event, *found)
+            elif event.kind is EventKind.LOST:
+                self._note_lost(event)
+
+    def _note_lost(self, event: BackendEvent) -> None:
+        """Note that a run was lost that has been stopped since: the line has it already."""
+        execution = self._executions.get(event.execution)
+        if execution is not None and not execution.is_over:
+            execution.lost_ms = event.at_ms
 
     def _take_component(
         self, event: BackendEvent, execution: Execution, part: ComponentGroup, held: HeldComponent

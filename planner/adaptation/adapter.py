@@ -40,10 +40,12 @@ from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, move_of
+from planner.request import Request
 from planner.reservations.reservation import Holding
 from planner.reservations.slots import Slots
 from planner.reservations.state import STATE_NUMBERS, State
 from rdl.resources import format_amount
+from rdl.work_graph import END, LEASE
 
 #: Causes of updates, as histories tell them.
 MOVED: Final = "moved"
@@ -248,11 +250,23 @@ class _Answer:
         refused = move_of(self.plan, commitment)
         if isinstance(refused, Move) or commitment.request is None:
             return
+        if refused.code is Code.PAST_CHANGED and self._may_begin_anew(commitment.request):
+            return
         if refused.code in _FINAL and not holds_more(self.plan, commitment):
             why = runs_told(self.plan, commitment) or refused.detail
             self._note(
                 Fail(commitment.id, commitment.revision, why), commitment, Effect.FAILED, 0.0, why
             )
+
+    def _may_begin_anew(self, request: Request) -> bool:
+        """Return whether some window has time for a lease that owes nothing to what was held.
+
+        A lease that lost its machine cannot be made whole; where its work begins anew, the Plan is
+        told that it was missed, and owes all of it.
+        """
+        graph, now = request.graph, self.plan.now
+        atoms = graph.vertices[graph.atoms]
+        return bool((atoms[:, END] - now >= atoms[:, LEASE]).any())
 
     def _note(
         self, change: Change, commitment: Commitment, fate: Effect, moved: float, reason: str = ""

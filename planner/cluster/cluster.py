@@ -30,8 +30,12 @@ MOST_STEPS = 50_000_000
 MOST_AMOUNT_STEPS = 2**62
 
 
+#: Kinds of outages that a server keeps by itself: what others have reserved in its Slurm, and
+#: machines on which nothing is promised, so that promises of lost ones have a place. Those work.
+RESERVED, SPARE = "reserved", "spare"
+
 #: What takes machines away; the first is that of outages that do not say.
-OUTAGE_KINDS = ("maintenance", "loss", "drain")
+OUTAGE_KINDS = ("maintenance", "loss", "drain", RESERVED, SPARE)
 
 
 class ClusterError(ValueError):

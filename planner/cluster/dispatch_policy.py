@@ -78,6 +78,9 @@ class DispatchPolicy:
         Of ``global_cap``: share of the machines that are up above which none grows.
     grow_times
         Of ``relative_size``: how many times what was asked for.
+    spare
+        Share of the time in which no more machines were lost at once than are kept free of
+        promises; 0 keeps none.
 
     Raises
     ------
@@ -97,6 +100,7 @@ class DispatchPolicy:
     grow: str = "relative_size"
     grow_below: float = 0.6
     grow_times: int = 4
+    spare: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the words."""
@@ -115,6 +119,9 @@ class DispatchPolicy:
         if self.grow_times < 1:
             message = f"{self.grow_times} times is less than what was asked for"
             raise DispatchPolicyError("grow_times", message, "write 1 or more")
+        if not 0 <= self.spare <= 1:
+            fix = "write a number from 0 to 1"
+            raise DispatchPolicyError("spare", f"{self.spare} is no share", fix)
         if self.preempt and self.order == _SHARES:
             message = "shares give no order among two requests, so that none may preempt"
             raise DispatchPolicyError("preempt", message, "write false, or leave it out")

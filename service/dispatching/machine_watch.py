@@ -1,4 +1,4 @@
-"""MachineWatch: machines without an executor that reports are outages of the Plan, until one does.
+"""MachineWatch: machines that nobody reports of, or that others reserved, are outages of the Plan.
 
 So that what was promised on them is moved, or its owner told: the adapter answers an outage however
 it came about (Rayon, section 5.1, step 5).
@@ -7,21 +7,21 @@ it came about (Rayon, section 5.1, step 5).
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
-from planner.cluster.cluster import Cluster, Outage
+from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
+from planner.cluster.cluster import RESERVED, Cluster, Outage
+from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
 from service.commits.changes.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
+from service.dispatching.reserved_outages import outages_with_reserved
+from service.dispatching.spare_outages import outages_with_spares
 from service.planning.planner import Planner
 from service.problems import ApiProblemError, ProblemDocument
 from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
-
-#: For how long a lost machine counts as away; it comes back when its executor reports.
-LOST_MS: Final = 365 * 24 * 3_600_000
 
 
 class MachineWatch:
@@ -38,7 +38,13 @@ class MachineWatch:
         self._replica = replica
         self._refused = ""
 
-    def follow(self, lost: Mapping[str, int], reporting: Container[str], now_ms: int) -> bool:
+    def follow(
+        self,
+        lost: Mapping[str, int],
+        reporting: Container[str],
+        now_ms: int,
+        reserved: Iterable[ForeignSpan] | None = None,
+    ) -> bool:
         """Add and end outages; return whether the Plan shows machines as they are.
 
         Parameters
@@ -49,16 +55,22 @@ class MachineWatch:
             Machines whose executor reports.
         now_ms
             Now, in ms from the origin.
+        reserved
+            Machines that others have reserved beneath the Plan, from and to ms from the origin;
+            None where that is not known: outages for them stay as they are.
         """
         with self._replica.newest() as plan:
             cluster = plan.cluster
-        wanted = outages_with_losses(cluster, lost, reporting, now_ms)
+            wanted = outages_with_losses(cluster, lost, reporting, now_ms)
+            if reserved is not None:
+                wanted = outages_with_reserved(replace(cluster, outages=wanted), reserved, now_ms)
+            wanted = outages_with_spares(plan, replace(cluster, outages=wanted), now_ms)
         if wanted == cluster.outages:
             return True
         try:
-            return self._change(cluster, wanted)
+            return self._change(cluster, without_old(wanted, now_ms))
         except ApiProblemError as error:
-            logger.warning("lost machines are no outages yet: %s", error)
+            logger.warning("machines that are away are no outages yet: %s", error)
             return False
 
     def _change(self, cluster: Cluster, wanted: tuple[Outage, ...]) -> bool:
@@ -67,12 +79,21 @@ class MachineWatch:
         if not isinstance(answer, ClusterAnswer):
             assert isinstance(answer, ProblemDocument)
             if answer.detail != self._refused:
-                logger.warning("lost machines are no outages yet: %s", answer.detail)
+                logger.warning("machines that are away are no outages yet: %s", answer.detail)
             self._refused = answer.detail
             return False
         self._refused = ""
         self._planner.change(AdaptationCommand(answer.version))
         return True
+
+
+def without_old(outages: Iterable[Outage], now_ms: int) -> tuple[Outage, ...]:
+    """Return outages without those of losses and of others that nobody remembers any more."""
+    return tuple(
+        one
+        for one in outages
+        if one.kind not in ("loss", RESERVED) or one.end_ms > now_ms - WINDOW_MS
+    )
 
 
 def outages_with_losses(

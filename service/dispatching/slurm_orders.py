@@ -45,6 +45,7 @@ def order_of(table: ExecutionTable) -> Callable[[Delta], ComponentOrder]:
             component.environment,
             component.core,
             execution.application.reservation,
+            sum(part.component.count for part in execution.parts if part.component.core),
         )
 
     return order

@@ -260,7 +260,8 @@ class Tenure:
         found = self._backend
         if isinstance(found, InMemoryBackend):
             return
-        told = self._watch.follow(found.lost_machines, found.live_machines, now_ms)
+        reserved = None if self._slurm is None else self._slurm.foreign_spans
+        told = self._watch.follow(found.lost_machines, found.live_machines, now_ms, reserved)
         if told and self._executors is not None:
             self._executors.welcome_back()
 

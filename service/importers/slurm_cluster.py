@@ -7,13 +7,15 @@ until the job's time limit, one that is down or drained until it is back.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
-from service.dispatching.machine_watch import LOST_MS
+from dispatch.backends.slurm.reserved.foreign_reservations import foreign_spans
+from planner.cluster.cluster import RESERVED
+from planner.cluster.lost_machines import LOST_MS
 
 #: Signs of a label; others become a dash.
 _NO_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -51,6 +53,11 @@ class SlurmModel:
         Of the cluster file.
     jobs
         Whether jobs of others make outages.
+    known
+        The machine of each node as of an import before this one, which it keeps: new nodes come
+        after them.
+    origin_s
+        The origin of the cluster file of that import, Unix time, which a Plan keeps; None: now.
     """
 
     promised: str
@@ -59,6 +66,8 @@ class SlurmModel:
     step_s: int
     horizon_s: int
     jobs: bool
+    known: Mapping[str, str] = field(default_factory=dict)
+    origin_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +117,16 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
     if not nodes:
         both = " and ".join(sorted(needed))
         raise ValueError(f"no node is in the partition {both}; Slurm has {len(view.nodes)} nodes")
-    groups = _groups(nodes)
+    groups = _groups(nodes, model.known)
     machines = {
         f"{name}-{index}": node.name
         for name, alike in groups.items()
         for index, node in enumerate(alike)
     }
-    origin_s = view.at_s // model.step_s * model.step_s
+    begin_s = view.at_s // model.step_s * model.step_s
+    origin_s = begin_s if model.origin_s is None else model.origin_s
     machine_of = {node: machine for machine, node in machines.items()}
-    away = list(_away(view, model, machine_of, origin_s))
+    away = list(_away(view, model, machine_of, begin_s))
     taken = [job.id for job in view.jobs if _is_in_the_way(job, model) and not _end_of(job)]
     cluster = "\n".join(
         [
@@ -133,11 +143,17 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
     )
 
 
-def _groups(nodes: Iterable[SlurmNode]) -> dict[str, list[SlurmNode]]:
-    """Return nodes alike by the name of their group, in the order of their numbers."""
+def _groups(nodes: Iterable[SlurmNode], known: Mapping[str, str]) -> dict[str, list[SlurmNode]]:
+    """Return nodes alike by the name of their group, known ones first, then by their numbers."""
     everywhere = frozenset.intersection(*(frozenset(node.partitions) for node in nodes))
+    places = {node: machine.rpartition("-") for node, machine in known.items()}
+
+    def place(node: SlurmNode) -> tuple[bool, int, tuple[object, ...]]:
+        index = int(places[node.name][2]) if node.name in places else 0
+        return node.name not in places, index, _natural(node.name)
+
     alike: dict[tuple[object, ...], list[SlurmNode]] = {}
-    for node in sorted(nodes, key=lambda one: _natural(one.name)):
+    for node in sorted(nodes, key=place):
         own = frozenset(node.partitions) - everywhere
         kind = (node.cpus, node.memory, node.gres, frozenset(node.features), own)
         alike.setdefault(kind, []).append(node)
@@ -145,12 +161,19 @@ def _groups(nodes: Iterable[SlurmNode]) -> dict[str, list[SlurmNode]]:
     for group in alike.values():
         stems = {node.name.rstrip("0123456789-_.") for node in group}
         stem = (stems.pop() if len(stems) == 1 else "") or "node"
-        name, number = stem, 1
-        while name in found:
-            number += 1
-            name = f"{stem}{number}"
-        found[name] = group
+        had = places.get(group[0].name)
+        found[had[0] if had and had[0] not in found else _new_name(stem, found, places)] = group
     return found
+
+
+def _new_name(stem: str, found: Container[str], places: Mapping[str, tuple[str, str, str]]) -> str:
+    """Return a name for a group that no group has or had."""
+    had = {group for group, _, _ in places.values()}
+    name, number = stem, 1
+    while name in found or name in had:
+        number += 1
+        name = f"{stem}{number}"
+    return name
 
 
 def _natural(name: str) -> tuple[object, ...]:
@@ -169,23 +192,18 @@ def _group_lines(name: str, nodes: Sequence[SlurmNode]) -> Iterator[str]:
 
 
 def _away(
-    view: SlurmView, model: SlurmModel, machine_of: Mapping[str, str], origin_s: int
+    view: SlurmView, model: SlurmModel, machine_of: Mapping[str, str], begin_s: int
 ) -> Iterator[_Away]:
-    horizon_s = origin_s + model.horizon_s
+    horizon_s = begin_s + model.horizon_s
     for node in view.nodes:
         if node.name in machine_of and not node.is_up:
-            lost_s = origin_s + LOST_MS // 1000
+            lost_s = begin_s + LOST_MS // 1000
             why = f"{node.state.lower()} {' '.join(node.flags).lower()}".strip()
-            yield _Away(machine_of[node.name], origin_s, lost_s, "loss", f"{why} {node.reason}")
-    for one in view.reservations:
-        if one.name.startswith(f"{model.prefix}_") or one.end_s <= view.at_s:
-            continue
-        for name in one.nodes:
-            if name in machine_of:
-                end_s = min(one.end_s, horizon_s)
-                start_s = max(one.start_s, origin_s)
-                if start_s < end_s:
-                    yield _Away(machine_of[name], start_s, end_s, "maintenance", one.name)
+            yield _Away(machine_of[node.name], begin_s, lost_s, "loss", f"{why} {node.reason}")
+    for one in foreign_spans(view.reservations, model.prefix, machine_of):
+        if one.end > view.at_s:
+            start_s = max(one.start, begin_s)
+            yield _Away(one.machine, start_s, one.end, RESERVED, one.reservation)
     for job in view.jobs:
         if not _is_in_the_way(job, model):
             continue
@@ -193,7 +211,7 @@ def _away(
             if name in machine_of:
                 end_s = min(_end_of(job) or horizon_s, horizon_s)
                 yield _Away(
-                    machine_of[name], origin_s, max(end_s, origin_s + 1), "drain", f"job {job.id}"
+                    machine_of[name], begin_s, max(end_s, begin_s + 1), "drain", f"job {job.id}"
                 )
 
 

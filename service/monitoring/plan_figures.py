@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from planner.cluster.calendar import calendar_of
-from planner.cluster.cluster import Cluster
+from planner.cluster.cluster import SPARE, Cluster
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE
@@ -141,7 +141,7 @@ def _machines_out(cluster: Cluster, at_ms: int) -> dict[str, int]:
     """Return how many machines of each group are away at an instant, in ms from the origin."""
     away: dict[str, set[int]] = {group.name: set() for group in cluster.machines}
     for outage in cluster.outages:
-        if outage.start_ms <= at_ms < outage.end_ms:
+        if outage.start_ms <= at_ms < outage.end_ms and outage.kind != SPARE:
             away[outage.machines].update(outage.indices)
     return {name: len(indices) for name, indices in away.items()}
 

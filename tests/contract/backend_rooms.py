@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -134,11 +135,12 @@ class ExecutorRoom:
 class SlurmRoom:
     """Two nodes of a real Slurm; a component waits for a file that says how it ends."""
 
-    def __init__(self, folder: Path, *, rest: bool) -> None:
+    def __init__(self, folder: Path, *, rest: bool, start_s: float = 300.0) -> None:
         self.nodes = {"m-0": "n1", "m-1": "n2"}
         self.slurm = own_slurm()
         self._folder = folder
-        self.settings = self.slurm.settings(self.nodes, rest=rest)
+        settings = self.slurm.settings(self.nodes, rest=rest)
+        self.settings = replace(settings, start_s=start_s)
         self._open = open_slurm(self.settings)
         self.backend = self.backend_of(1)
 

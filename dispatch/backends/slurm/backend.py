@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +26,8 @@ from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_o
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
+from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, StoppedRun
+from dispatch.backends.slurm.left_jobs import LeftJobs
 from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
@@ -123,14 +126,17 @@ class SlurmBackend:
         self._there: dict[Key, _Placed] = {}
         #: Jobs that were cancelled, by number, and are not known to be gone.
         self._leaving: set[int] = set()
+        #: Of components that were stopped, the last job: it may have ended well before that.
+        self._left = LeftJobs()
+        self._doubtful = DoubtfulRuns()
         #: Of each job whose node cleans up after it: when the accounting is asked for it next, and
         #: the pause before that.
         self._cleaning_s: dict[int, tuple[float, float]] = {}
         #: What the accounting has by number; None where it was not asked since the last look.
         self._accounted: dict[int, SlurmJob] | None = None
         self._vanished = VanishedJobs(slurm.commands, steady_s)
-        #: Jobs of which nothing is left, and since when, Unix time.
-        self._gone: dict[int, int] = {}
+        #: Jobs of which nothing is left.
+        self._gone: frozenset[int] = frozenset()
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
         #: When that was asked for, at the earliest, in ms from the origin.
@@ -191,6 +197,8 @@ class SlurmBackend:
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
+        if {_key(delta) for delta in stops} & {_key(delta) for delta in starts}:
+            self._look_at_left()
         missed += self._start(starts, at_ms)
         if deltas:
             self._lookout.hurry()
@@ -228,7 +236,15 @@ class SlurmBackend:
         for delta, one in going:
             del self._there[_key(delta)]
             self._leaving.update([] if one.exited else [one.job])
+            self._note_left(_key(delta), one)
             self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
+
+    def _note_left(self, key: Key, one: _Placed) -> None:
+        """Remember what is stopped: it may have ended before that, or never have begun."""
+        self._left.add(key, one.job)
+        if one.core and one.up and not one.exited:
+            node, sure_s = self._settings.machines[one.machine], self._vanished.sure_s(one.job)
+            self._doubtful.add(StoppedRun(key, one.machine, one.since_ms, one.job, node, sure_s))
 
     def _start(self, deltas: Iterable[Delta], at_ms: int) -> list[NotDone]:
         """Submit the jobs of components; return what cannot be started, and why.
@@ -236,18 +252,25 @@ class SlurmBackend:
         A job that Slurm took though it did not answer is cancelled later.
         """
         refused: list[NotDone] = []
-        asked: dict[Key, tuple[Delta, JobRequest, bool]] = {}
+        orders: dict[Key, tuple[Delta, ComponentOrder]] = {}
         for delta in deltas:
-            why = self._why_not(delta, asked)
+            why = self._why_not(delta, orders)
             order = self._order(delta) if not why else None
             if order is None or not order.command:
                 refused.append(NotDone(delta, why or "the component has no command to run"))
+            else:
+                orders[_key(delta)] = delta, order
+        wanted: list[tuple[Delta, JobRequest, bool]] = []
+        done = self._done_before({key: order for key, (_, order) in orders.items()})
+        for key, (delta, order) in orders.items():
+            if key in done:
+                self._place(delta, done[key], at_ms, core=order.core)
                 continue
-            key, node = _key(delta), self._settings.machines[delta.machine]
+            node = self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)
             request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
-            asked[key] = delta, request, order.core
-        wanted = list(asked.values())
+            request = replace(request, minutes=self._minutes_until(rights.until_s, at_ms))
+            wanted.append((delta, request, order.core))
         answers = submit_all(self._slurm.commands, [request for _, request, _ in wanted])
         away = [one for one in answers if isinstance(one, SlurmAwayError)]
         if away:
@@ -257,9 +280,41 @@ class SlurmBackend:
                 is_silent = isinstance(answer, SlurmAwayError)
                 refused.append(NotDone(delta, str(answer), is_silent=is_silent))
             else:
-                placed = _Placed(delta.machine, at_ms, answer, self._steady_s(), core)
-                self._there[_key(delta)] = placed
+                self._place(delta, answer, at_ms, core=core)
         return refused
+
+    def _minutes_until(self, until_s: int, at_ms: int) -> int:
+        """Return the time limit of a job that is to end before a Unix time; 0 for none."""
+        now_s = (at_ms + self._origin_ms) // 1000
+        return max(1, (until_s - now_s) // 60) if until_s else 0
+
+    def _place(self, delta: Delta, job: int, at_ms: int, *, core: bool) -> None:
+        self._leaving.discard(job)
+        self._there[_key(delta)] = _Placed(delta.machine, at_ms, job, self._steady_s(), core)
+
+    def _done_before(self, orders: Mapping[Key, ComponentOrder]) -> dict[Key, int]:
+        """Return the jobs of what is to be started that had ended well when they were stopped."""
+        standing = Counter(
+            key[0] for key, one in self._there.items() if one.core and key not in orders
+        )
+        return self._left.ended_well(orders, standing, self._has_ended_well)
+
+    def _look_at_left(self) -> None:
+        """Look at Slurm beside the turn: what has just been stopped may have ended before."""
+        try:
+            self._left.see(self._slurm.look().jobs)
+            self._accounted = None
+        except SlurmAwayError as error:
+            self.note_silence(error)
+        except SlurmError as error:
+            logger.warning("what became of stopped jobs is not known: %s", error)
+
+    def _has_ended_well(self, key: Key, job: SlurmJob) -> bool:
+        """Return whether a component's job that was stopped had ended well by then."""
+        if job.is_ending:
+            found = self._remembered(job.id)
+            return found is not None and self._key(found) == key and found.state == "COMPLETED"
+        return self._key(job) == key and job.state == "COMPLETED"
 
     def _why_not(self, delta: Delta, asked: Container[Key]) -> str:
         """Return why a component cannot be submitted to its machine, or nothing."""
@@ -283,14 +338,25 @@ class SlurmBackend:
         if look is not None:
             self.newest, self.newest_ms = look, until_ms
             self._accounted = None
+            self._left.see(look.jobs)
             self._note_nodes(look, until_ms)
             self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):
                 self._note_component(key, look, until_ms)
+            self._tell_void_runs(look, until_ms)
             self._sweep(look)
         told = [event for event in self._told if event.at_ms <= until_ms]
         self._told = [event for event in self._told if event.at_ms > until_ms]
         return tuple(sorted(told, key=lambda event: event.at_ms))
+
+    def _tell_void_runs(self, look: Look, at_ms: int) -> None:
+        """Tell of stopped runs that may never have begun: none of their time was had."""
+        for run in self._doubtful.void(look):
+            now = self._there.get(run.key)
+            if now is None or now.machine != run.machine:
+                why = f"job {run.job} was stopped, and nobody knows whether it had begun"
+                lost_ms = min(run.since_ms + 1, at_ms)
+                self._told.append(BackendEvent(EventKind.LOST, lost_ms, run.machine, *run.key, why))
 
     def _note_nodes(self, look: Look, at_ms: int) -> None:
         up = {
@@ -335,7 +401,7 @@ class SlurmBackend:
         one = self._there[key]
         if one.exited:
             return
-        job = look.jobs.get(one.job) or self._remembered(one)
+        job = look.jobs.get(one.job) or self._remembered(one.job)
         if job is not None and self._key(job) != key:
             job = None  # a slurmctld that lost its state gives numbers anew
         if job is None:
@@ -346,9 +412,9 @@ class SlurmBackend:
         why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
-            gone_ms = self._plan_ms(self._gone[one.job]) if one.job in self._gone else at_ms
-            lost_ms = min(max(gone_ms, one.since_ms), at_ms)
-            self._end(key, one, EventKind.LOST, lost_ms, why)
+            # Nobody knows how much of one that vanished ran: perhaps its slurmd never began it.
+            lost_ms = one.since_ms + 1 if one.job in self._gone else at_ms
+            self._end(key, one, EventKind.LOST, min(lost_ms, at_ms), why)
             return
         if not one.up and (job.is_up or job.state == "COMPLETED"):
             started_ms = max(one.since_ms, min(self._plan_ms(job.started_s), at_ms))
@@ -366,7 +432,7 @@ class SlurmBackend:
         due_s, pause_s = self._cleaning_s.setdefault(one.job, (now_s + _CLEAN_S, _CLEAN_S))
         if now_s < due_s:
             return None
-        job = self._remembered(one)
+        job = self._remembered(one.job)
         pause_s = min(2 * pause_s, _LONGEST_CLEAN_S)
         self._cleaning_s[one.job] = self._steady_s() + pause_s, pause_s
         if job is None or self._key(job) != key or job.state != "COMPLETED":
@@ -391,7 +457,7 @@ class SlurmBackend:
             return f"Slurm did not start job {job.id} in {waited_s:.0f} s: {job.reason}"
         return ""
 
-    def _remembered(self, one: _Placed) -> SlurmJob | None:
+    def _remembered(self, id_: int) -> SlurmJob | None:
         """Return what the accounting has of a job that ended; it is asked once in a look."""
         if not self._slurm.capabilities.accounting:
             return None
@@ -401,7 +467,7 @@ class SlurmBackend:
             except SlurmError:
                 ended = []
             self._accounted = {job.id: job for job in ended if not job.is_open}
-        return self._accounted.get(one.job)
+        return self._accounted.get(id_)
 
     def _end(self, key: Key, one: _Placed, kind: EventKind, at_ms: int, detail: str) -> None:
         if kind is EventKind.EXITED and one.core:

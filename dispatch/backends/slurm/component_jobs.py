@@ -52,6 +52,8 @@ class ComponentOrder:
         Whether its execution needs it.
     reservation
         The reservation that its execution names, or None.
+    cores
+        How many components its execution needs.
     """
 
     application: str
@@ -61,6 +63,7 @@ class ComponentOrder:
     environment: tuple[tuple[str, str], ...]
     core: bool
     reservation: str | None
+    cores: int = 1
 
 
 def request_of(

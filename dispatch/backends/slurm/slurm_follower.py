@@ -12,6 +12,7 @@ from dispatch.backends.slurm.backend import OrderOf, SlurmBackend
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import NodeRights
 from dispatch.backends.slurm.control.slurm import Slurm
+from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan, foreign_spans
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
 from dispatch.backends.slurm.reserved.user_jobs import UserJobs, WaitingJobs
@@ -134,6 +135,20 @@ class SlurmFollower:
     def waits(self) -> dict[str, WaitingJobs]:
         """Jobs of people that wait, by the reservation; none since Slurm was silent."""
         return {} if self.backend.is_silent else self._jobs.waits
+
+    @property
+    def foreign_spans(self) -> tuple[ForeignSpan, ...] | None:
+        """Machines that others have reserved in Slurm, from and to ms from the Plan's origin.
+
+        As they were read last, at most half a minute ago where Slurm answers; None before that.
+        """
+        if self._keeper.foreign is None:
+            return None
+        machine_of = {node: name for name, node in self._slurm.settings.machines.items()}
+        found = foreign_spans(self._keeper.foreign, self._slurm.settings.prefix, machine_of)
+        return tuple(
+            one._replace(start=self.plan_ms(one.start), end=self.plan_ms(one.end)) for one in found
+        )
 
     def plan_ms(self, unix_s: int) -> int:
         """Return a Unix time as ms from the Plan's origin."""

@@ -51,24 +51,21 @@ class VanishedJobs:
         #: The last job of the question before.
         self._last = 0
 
-    def among(self, ids: Iterable[int], look: Look) -> dict[int, int]:
-        """Return those of some jobs that have vanished; Slurm is asked where that is not sure.
-
-        Each with the Unix time at which nothing of it was left: since then its slurmd runs.
-        """
+    def among(self, ids: Iterable[int], look: Look) -> frozenset[int]:
+        """Return those of some jobs that have vanished; Slurm is asked where that is not sure."""
         begun_s = {id_: _begun_s(id_, look) for id_ in ids}
         self._sure = {id_: at_s for id_, at_s in self._sure.items() if id_ in begun_s}
         self._missing &= set(begun_s)
         open_ids = [id_ for id_, at_s in begun_s.items() if at_s and self._sure.get(id_, 0) != at_s]
         now_s = self._steady_s()
         if not open_ids or now_s - self._asked_s < _PAUSE_S:
-            return {}
+            return frozenset()
         asked = self._next_of(open_ids)
         try:
             found = self._commands.jobs_with_processes(asked)
         except SlurmError:
             self._most = max(1, len(asked) // 2)
-            return {}  # nobody says what is left
+            return frozenset()  # nobody says what is left
         finally:
             self._asked_s = self._steady_s()
         self._most = min(2 * self._most, _MOST)
@@ -76,7 +73,11 @@ class VanishedJobs:
         absent = {id_ for id_ in asked if found.get(id_) is False}
         gone = absent & self._missing
         self._missing = (self._missing - set(asked)) | (absent - gone)
-        return {id_: begun_s[id_] for id_ in gone}
+        return frozenset(gone)
+
+    def sure_s(self, id_: int) -> int:
+        """Return since when the slurmd ran that was last asked and had a job; 0 for none."""
+        return self._sure.get(id_, 0)
 
     def _next_of(self, ids: Iterable[int]) -> list[int]:
         """Return the jobs that are asked for next: all have their turn."""

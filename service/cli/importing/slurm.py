@@ -38,16 +38,21 @@ def slurm(
     horizon: int,
     jobs: bool,
 ) -> None:
-    """Read a Slurm by its own commands: nodes, reservations, maintenance and running jobs."""
+    """Read a Slurm by its own commands: nodes, reservations, maintenance and running jobs.
+
+    Where the files are there already, nodes keep their machines, new ones come after them, and the
+    Plan its origin; all else that the cluster file had is lost.
+    """
     from dispatch.backends.slurm.control.commands import SlurmCommands
     from dispatch.backends.slurm.control.errors import SlurmError
     from service.importers.slurm_cluster import SlurmModel, SlurmView, import_slurm
 
     commands = SlurmCommands()
-    model = SlurmModel(
-        promised, best_effort, prefix, whole_seconds(step), whole_seconds(horizon), jobs
-    )
     try:
+        model = SlurmModel(
+            promised, best_effort, prefix, whole_seconds(step), whole_seconds(horizon), jobs,
+            _known(settings_out), _origin_s(cluster_out),
+        )  # fmt: skip
         view = SlurmView(
             commands.nodes(), commands.reservations(), commands.jobs(), int(time.time())
         )
@@ -63,3 +68,20 @@ def slurm(
             f"{len(found.endless)} jobs have no time limit and count to the horizon: {shown}",
             err=True,
         )
+
+
+def _known(path: Path) -> dict[str, str]:
+    """Return the machine of each node of a settings file; none where there is no such file."""
+    from dispatch.backends.slurm.control.settings import read_settings
+
+    if not path.exists() or not path.stat().st_size:
+        return {}
+    return {node: machine for machine, node in read_settings(path).machines.items()}
+
+
+def _origin_s(path: Path) -> int | None:
+    """Return the origin of a cluster file as Unix time; None where there is no such file."""
+    from planner.files import read_cluster
+
+    origin = read_cluster(path).origin if path.exists() and path.stat().st_size else None
+    return None if origin is None else round(origin.timestamp())

@@ -10,9 +10,10 @@ import pytest
 from dispatch.accounts.missed_work import MissedWork
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
-from dispatch.executions.events import BackendEvent
+from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.loop import DispatchLoop
-from planner.plan.records.changes import Advance, Close, Degrade
+from planner.cluster.cluster import Outage
+from planner.plan.records.changes import Advance, Close, Degrade, Reconfigure
 from planner.promise import PromiseLevel
 from planner.reservations.state import State
 from planner.validation.validate import validate
@@ -169,6 +170,44 @@ def test_work_that_is_found_lost_later_ran_until_it_was_lost(lost_s: int, owed: 
     assert bool(seen.at(22)) is owed
 
 
+def test_a_lease_that_lost_its_machine_is_owed_whole() -> None:
+    """All machines go after three of twenty seconds, and come back: the gang has a whole lease."""
+    seen = _Observation(placed=True)
+    seen.join()
+    for at_s in (0, 1, 2, 3):
+        assert seen.at(at_s) == []
+    plan = seen.world.plan
+    gone = Outage("m", (0, 1, 2, 3), 3_000, 12_000, "loss")
+    commit(plan, Reconfigure(replace(plan.cluster, outages=(gone,))))
+    adapt_now(plan)
+    seen.at(4)
+    seen.at(12)
+    (row,) = seen.rows["0"]
+    assert row[1] - row[0] == 20
+    assert row[0] >= 12
+    assert seen.words[-2:] == ["missed", "restored"]
+
+
+@pytest.mark.parametrize("void", [True, False])
+def test_a_run_that_turns_out_void_after_it_was_stopped_had_no_slot(void: bool) -> None:
+    """It was said to run through its slot, and was sent back at its end: it may not have begun."""
+    seen = _Observation(placed=True)
+    seen.join()
+    for at_s in (0, 10, 19):
+        assert seen.at(at_s) == []
+    table = seen.world.table
+    execution = table.get("a")
+    assert execution is not None
+    machine = execution.parts[0].held[0].machine
+    table.requeue(execution, 20_000, "its room is wanted")
+    for part in execution.parts:
+        for held in list(part.held):
+            table.drop(execution, part, held)
+    if void:
+        table.take(BackendEvent(EventKind.LOST, 1, machine, "a", "m", 0, "it never began"))
+    assert bool(seen.at(22)) is void
+
+
 def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:
     """Eight seconds late in forty, leases of five: two of them are owed, the others stay."""
     seen = _Observation("window(atom(<1 cpu>, 1, 1, 5, 40), 0, 100)")
@@ -292,3 +331,17 @@ def test_a_change_that_the_plan_did_not_take_is_asked_for_again_after_a_while() 
     table, plan = seen.world.table, seen.world.plan
     found = [len(seen.missed.due(plan, table, at_s * 1000)) for at_s in (30, 31, 39, 40)]
     assert found == [1, 0, 0, 1]
+
+
+def test_what_started_under_a_new_leader_did_not_run_before() -> None:
+    """It had its machines from the begin of its slot, and started twelve seconds into it."""
+    seen = _Observation(placed=True)
+    names = seen.world.pool.names
+    seen.world.backend = InMemoryBackend(names, start_delay_ms=lambda _: 12_000)
+    seen.world.restart()
+    seen.join()
+    seen.world.tick(0)  # by the leader before, whose account is gone
+    assert seen.world.held("a") == [2]
+    for at_s in (9, 12, 19):
+        assert seen.at(at_s) == []
+    assert seen.at(20) != []

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import pytest
 from click.testing import CliRunner
 
+from dispatch.backends.slurm.control.commands import instant_word
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.main import main
@@ -130,6 +131,57 @@ def _is_up(lab: SlurmLab, machine: str) -> bool:
 
 def _nodes_of_tries(lab: SlurmLab) -> set[str]:
     return {name for job in lab.slurm.jobs(f"{lab.prefix}/try-") for name in job.nodes}
+
+
+def test_what_was_promised_where_others_reserve_nodes_is_kept_elsewhere(lab: SlurmLab) -> None:
+    """An administrator plans maintenance of its nodes: the promise moves while there is time."""
+    lab.reserve("moved", "window(atom(<4 cpu>, 2, 2, 6, 12), +50, +90)")
+    before = lab.slots("moved")
+    name, nodes = f"maint-{lab.prefix}", _nodes(before)
+    start_s = int(time.time()) + 40
+    lab.slurm.commands.run(
+        "scontrol", "create", "reservation", f"reservationname={name}", "users=root",
+        f"starttime={instant_word(start_s)}", "duration=5", f"nodes={','.join(sorted(nodes))}",
+        "flags=MAINT,IGNORE_JOBS",
+    )  # fmt: skip
+    try:
+        until(lambda: lab.slots("moved") and not before & lab.slots("moved"))
+        assert len(_reserved(lab)) == 1
+        lab.submit("upkeep", part("w", 2, "sleep 2"), reservation="moved")
+        until(lambda: lab.application("upkeep")["state"] == "completed")
+        done = [job for job in lab.jobs("upkeep") if job.state == "COMPLETED"]
+        assert len(done) == 2
+        assert all(job.ends_s <= start_s + 50 for job in done)
+    finally:
+        lab.slurm.commands.delete_reservation(name)
+    until(lambda: not _reserved(lab))
+
+
+def test_work_starts_on_nodes_that_others_reserved_for_later(lab: SlurmLab) -> None:
+    """Slurm starts no job that might run into maintenance: each ends before it by its limit."""
+    name = f"later-{lab.prefix}"
+    nodes = ",".join(f"n{n}" for n in range(1, NODES + 1))
+    lab.slurm.commands.run(
+        "scontrol", "create", "reservation", f"reservationname={name}", "users=root",
+        f"starttime={instant_word(int(time.time()) + 1000)}", "duration=5", f"nodes={nodes}",
+        "flags=MAINT,IGNORE_JOBS",
+    )  # fmt: skip
+    try:
+        until(lambda: len(_reserved(lab)) == 1)
+        lab.reserve("before", "window(atom(<4 cpu>, 2, 2, 6, 12), +5, +60)")
+        lab.submit("covered", part("w", 2, "sleep 2"), reservation="before")
+        lab.submit("lent", part("w", 2, "sleep 2"))
+        for id_ in ("covered", "lent"):
+            until(lambda id_=id_: lab.application(id_)["state"] == "completed", 60)  # type: ignore[misc]
+    finally:
+        lab.slurm.commands.delete_reservation(name)
+    until(lambda: not _reserved(lab))
+
+
+def _reserved(lab: SlurmLab) -> list[object]:
+    """Return the outages for what others have reserved."""
+    outages = lab.call("GET", "/v1/cluster/outages")["outages"]
+    return [one for one in outages if one["kind"] == "reserved"]
 
 
 def test_a_script_is_reserved_and_submitted_in_one_step(lab: SlurmLab) -> None:

@@ -111,13 +111,22 @@ def cause(lab: SlurmLab, kind: str, rng: random.Random) -> Absence:
             change = ("scontrol", "update", f"nodename={node}")
             lab.slurm.commands.run(*change, "state=drain", "reason=soak")
             time.sleep(rng.uniform(2, 6))
-            lab.slurm.commands.run(*change, "state=resume")
+            resume(lab, node)
         case "cancel":
             elastic = lab.running("fill", "e")
             lab.slurm.commands.cancel(job.id for job in elastic[:1])
     until(lambda: can_answer(lab))
     what = node if kind in ("node", "blink", "drain") else kind
     return Absence(what, since_s, time.time())
+
+
+def resume(lab: SlurmLab, node: str) -> None:
+    """End a drain; Slurm itself ends that of a node that was down before and is back meanwhile."""
+    try:
+        lab.slurm.commands.run("scontrol", "update", f"nodename={node}", "state=resume")
+    except SlurmError:
+        if any(one.name == node and "DRAIN" in one.flags for one in lab.slurm.commands.nodes()):
+            raise
 
 
 def can_answer(lab: SlurmLab) -> bool:
@@ -182,7 +191,10 @@ def faults_of(
             )
             seen = after.submitted_s - whole_s > LOOK_S
             if before.state == "COMPLETED" and name.split("/")[1] not in anew and seen:
-                faults.append(f"{name} ran again after it had completed: job {after.id}")
+                gang = [run for run in records if run.name.split("/")[1] == name.split("/")[1]]
+                begin_s = min(run.submitted_s for run in gang)
+                tale = course_of(story, (begin_s, after.started_s), gang)
+                faults.append(f"{name} ran again after it had completed: job {after.id}; {tale}")
     by_id = reservations_of(records)
     for id_, verdict in verdicts_of(story, records).items():
         if verdict in ("late", "untold"):
@@ -213,19 +225,27 @@ def verdicts_of(story: FaultStory, records: Sequence[SlurmJob]) -> dict[str, str
 
 def tale_of(story: FaultStory, id_: str, runs: Mapping[str, Sequence[SlurmJob]]) -> str:
     """Return what there is to say of a promise, in s from when it was made."""
-    begin_s, end_s = story.windows[id_]
+    begin_s, end_s = window = story.windows[id_]
+    told = story.told.get(id_, ("", []))
+    course = course_of(story, window, runs.get(id_, []))
+    return f"deadline {end_s - begin_s:.0f}; {course}; told: {told}"
+
+
+def course_of(story: FaultStory, window: tuple[float, float], runs: Sequence[SlurmJob]) -> str:
+    """Return what was away in a window and what ran, in s from its begin."""
+    begin_s, end_s = window
     away = [
         f"{one.what} {one.since_s - begin_s:.0f} to {one.until_s - begin_s:.0f}"
         for one in story.absences
         if one.until_s > begin_s and one.since_s < end_s
     ]
     ran = [
-        f"job {run.id} on {','.join(run.nodes) or '-'} asked {run.submitted_s - begin_s:.0f}, ran "
-        f"{run.started_s - begin_s:.0f} to {run.ends_s - begin_s:.0f}, {run.state}"
-        for run in runs.get(id_, [])
+        f"job {run.id} of {run.name.split('/')[-1]} on {','.join(run.nodes) or '-'} "
+        f"asked {run.submitted_s - begin_s:.0f}, ran {run.started_s - begin_s:.0f} "
+        f"to {run.ends_s - begin_s:.0f}, {run.state}"
+        for run in sorted(runs, key=lambda run: run.id)
     ]
-    told = story.told.get(id_, ("", []))
-    return f"deadline {end_s - begin_s:.0f}; away: {away}; runs: {ran}; told: {told}"
+    return f"away: {away}; runs: {ran}"
 
 
 def note_what_was_told(lab: SlurmLab, story: FaultStory) -> None:

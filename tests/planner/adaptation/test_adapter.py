@@ -118,15 +118,19 @@ def test_started_work_is_pinned_and_only_the_remainder_moves() -> None:
 
 
 def test_leases_in_force_break_only_when_their_machines_are_gone() -> None:
-    """All machines lost: even started work goes, its past stays, and it says so."""
+    """All machines lost: even started work goes, its past stays, and it says so.
+
+    It has failed when its window has no time to begin anew.
+    """
     plan = _plan(2, _gang(2, 6, 0, 12), agent="earliest")
     commit(plan, Advance(2))
     lose(plan, (2, 2, 24))
     assert _state(plan, "r0") is State.DEGRADED
     assert _rows(plan, "r0") == {"0": [[0, 2, 2]]}
-    commit(plan, Advance(3))
-    adapt_now(plan)
-    assert _state(plan, "r0") is State.FAILED
+    for step, state in ((3, State.DEGRADED), (6, State.DEGRADED), (7, State.FAILED)):
+        commit(plan, Advance(step))
+        adapt_now(plan)
+        assert _state(plan, "r0") is state
 
 
 def test_degraded_is_restored_when_machines_return() -> None:

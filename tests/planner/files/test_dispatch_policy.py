@@ -40,7 +40,7 @@ def test_every_word_is_written_back() -> None:
         "order": "sjf-2d", "by_priority": False, "interactive_first": False, "preempt": False,
         "allocation": "malleable", "reclaim": False, "placement": "spread", "tables": False,
         "allow_start": True,
-        "grow": "global_cap", "grow_below": 0.5, "grow_times": 2,
+        "grow": "global_cap", "grow_below": 0.5, "grow_times": 2, "spare": 0.99,
     }  # fmt: skip
     cluster = cluster_from_json({**_CLUSTER, "dispatch": words})
     assert cluster_to_json(cluster)["dispatch"] == words

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.cluster.cluster import Outage
+from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
 from planner.files import cluster_from_json
-from service.dispatching.machine_watch import LOST_MS, outages_with_losses
+from service.dispatching.machine_watch import outages_with_losses, without_old
 
 CLUSTER = cluster_from_json(
     {
@@ -62,3 +63,11 @@ def test_one_of_several_comes_back() -> None:
         replace(LOSS, indices=(1,)),
         replace(LOSS, indices=(0,), end_ms=180_000),
     )
+
+
+def test_what_was_over_a_month_ago_is_left_out_of_the_next_change() -> None:
+    """A description does not grow for ever; the operator's own outages stay."""
+    over = replace(LOSS, end_ms=180_000)
+    at_ms = 180_000 + WINDOW_MS
+    assert without_old((OWN, over), at_ms - 1) == (OWN, over)
+    assert without_old((OWN, over, LOSS), at_ms) == (OWN, LOSS)

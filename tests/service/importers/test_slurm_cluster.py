@@ -48,6 +48,32 @@ def test_nodes_alike_are_a_group_in_the_order_of_their_numbers(tmp_path: Path) -
     assert dict(read_settings(settings).machines) == dict(found.machines)
 
 
+def test_a_node_that_is_added_gets_the_next_machine() -> None:
+    """Those of an import before keep theirs, in every group, though another comes before them."""
+    nodes = [node("c2"), node("c3"), node("c9", 8)]
+    before = import_slurm(SlurmView(nodes, (), (), AT), MODEL).machines
+    known = {name: machine for machine, name in before.items()}
+    assert known == {"c2": "c-0", "c3": "c-1", "c9": "c2-0"}
+    nodes += [node("c1"), node("c0", 8), node("c4", 16)]
+    after = import_slurm(SlurmView(nodes, (), (), AT), replace(MODEL, known=known)).machines
+    assert {name: machine for machine, name in after.items()} == known | {
+        "c1": "c-2",
+        "c0": "c2-1",
+        "c4": "c3-0",
+    }
+
+
+def test_the_origin_of_an_import_before_stays(tmp_path: Path) -> None:
+    """A Plan keeps it; what is away is so from now on."""
+    view = SlurmView([node("n1", flags=("DRAIN",))], (), (), AT + 7200)
+    path = tmp_path / "cluster.toml"
+    path.write_text(import_slurm(view, replace(MODEL, origin_s=AT // 60 * 60)).cluster)
+    cluster = read_cluster(path)
+    assert cluster.origin is not None
+    assert cluster.origin.timestamp() == AT // 60 * 60
+    assert [one.start_ms for one in cluster.outages] == [7_200_000]
+
+
 def test_what_takes_nodes_away_is_an_outage(tmp_path: Path) -> None:
     """A drained node, maintenance to come and a job; not Agenda's own, nor what is pushed aside."""
     view = SlurmView(
@@ -70,7 +96,7 @@ def test_what_takes_nodes_away_is_an_outage(tmp_path: Path) -> None:
     assert sorted((one.kind, one.indices) for one in outages) == [
         ("drain", (2,)),
         ("loss", (0,)),
-        ("maintenance", (1,)),
+        ("reserved", (1,)),
     ]
     assert import_slurm(view, replace(MODEL, jobs=False)).outages == 2
 

@@ -45,7 +45,10 @@ _FLAGS: Final = "FLEX,IGNORE_JOBS,OVERLAP"
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """One job of one node that is to be submitted; `memory` in MiB, 0 for the partition's own."""
+    """One job of one node that is to be submitted.
+
+    `memory` is in MiB, 0 for the partition's own; `minutes` its time limit, 0 for none.
+    """
 
     name: str
     script: str
@@ -59,6 +62,7 @@ class JobRequest:
     output: str
     errors: str
     reservations: tuple[str, ...] = ()
+    minutes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,8 @@ class SlurmCommands:
         }
         if job.memory:
             options["--mem"] = str(job.memory)
+        if job.minutes:
+            options["--time"] = str(job.minutes)
         if job.gres:
             options["--gres"] = job.gres
         if job.reservations:

@@ -99,6 +99,11 @@ class SlurmJob:
         """Whether it waits until somebody releases it."""
         return self.reason.startswith("JobHeld")
 
+    @property
+    def is_held_by_others(self) -> bool:
+        """Whether it is not its user who holds it: an administrator wants it to wait."""
+        return self.reason == "JobHeldAdmin"
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
@@ -150,11 +155,15 @@ class NodeRights:
     own, active
         Whether it may run as promised work (the first is its own, or its promise names no machine),
         and whether any of them holds now or soon.
+    until_s
+        When the next reservation of others begins there, Unix time: Slurm starts no job that might
+        run into it. 0 where there is none.
     """
 
     names: tuple[str, ...] = ()
     own: bool = False
     active: bool = False
+    until_s: int = 0
 
 
 def job_of(entry: Mapping[str, Any]) -> SlurmJob:

@@ -15,6 +15,7 @@ from typing import Final
 from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import NodeRights, SlurmReservation
+from dispatch.backends.slurm.reserved.foreign_reservations import foreign_begin
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, word_of
 
 logger = logging.getLogger("agenda.slurm")
@@ -43,6 +44,11 @@ class ReservationKeeper:
         Of Slurm.
     prefix, user
         What names begin with, and who runs jobs in the reservations.
+
+    Attributes
+    ----------
+    foreign
+        Reservations that others made, as they were read last; None before the first time.
     """
 
     def __init__(self, commands: SlurmCommands, prefix: str, user: str) -> None:
@@ -50,6 +56,7 @@ class ReservationKeeper:
         self._prefix = prefix
         self._user = user
         self._there: list[SlurmReservation] = []
+        self.foreign: tuple[SlurmReservation, ...] | None = None
         self._said: dict[str, str] = {}
         self._sequence = 0
 
@@ -97,6 +104,7 @@ class ReservationKeeper:
             tuple(one.name for one in here),
             own=any(map(is_own, here)),
             active=any(one.start_s <= soon_s for one in here),
+            until_s=foreign_begin(self.foreign or (), node, now_s),
         )
 
     def of(self, reservation: str) -> list[SlurmReservation]:
@@ -116,6 +124,7 @@ class ReservationKeeper:
         stem = f"{self._prefix}_"
         found = self._commands.reservations()
         self._there = [one for one in found if one.name.startswith(stem)]
+        self.foreign = tuple(one for one in found if not one.name.startswith(stem))
 
     def _stem(self, reservation: str) -> str:
         return f"{self._prefix}_{word_of(reservation)}_"

@@ -118,7 +118,9 @@ class UserJobs:
                 done[id_] = None
             if job.state == "PENDING":
                 waiting.add(job.id)
-                if id_ in machineless:
+                if job.is_held_by_others:
+                    self._say_once(job, f"job {job.id} is held by an administrator: it waits")
+                elif id_ in machineless:
                     self._let_run(job)
                 else:
                     self._bind(job, id_, now_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from planner.cluster.cluster import OUTAGE_KINDS
+from planner.cluster.cluster import OUTAGE_KINDS, RESERVED, SPARE
 from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call
@@ -36,7 +36,7 @@ OUTAGE: Final[tuple[Field, ...]] = (
     choice(
         "kind",
         "loss: gone now; drain: gone once leases in force are over; maintenance: known ahead.",
-        OUTAGE_KINDS,
+        tuple(kind for kind in OUTAGE_KINDS if kind not in (RESERVED, SPARE)),
         default="loss",
     ),
     replace(_GROUP, schema={**_GROUP.schema, "examples": ["plain"]}),

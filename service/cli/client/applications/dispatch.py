@@ -81,6 +81,13 @@ def dispatch() -> None:
     metavar="N",
     help="Of relative_size: grow to N times what was asked for.",
 )
+@click.option(
+    "--spare",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Keep as many machines free of promises as were lost at once at most in this share of "
+    "the time; 0: none.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def policy(server: Server, form: str, **options: Any) -> int:

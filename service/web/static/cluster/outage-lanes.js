@@ -11,6 +11,8 @@ const LOOKS = /** @type {Record<string, {colour: string, apart: number, cross: b
   loss: { colour: "bad", apart: 6, cross: true },
   drain: { colour: "accent", apart: 11, cross: false },
   maintenance: { colour: "warn", apart: 5, cross: false },
+  reserved: { colour: "warn", apart: 9, cross: true },
+  spare: { colour: "faint", apart: 9, cross: false },
 });
 
 /**

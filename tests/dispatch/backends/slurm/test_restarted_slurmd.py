@@ -99,12 +99,15 @@ def test_a_slurmd_that_was_there_before_a_job_is_not_asked(begun_s: int) -> None
 
 
 def test_a_job_of_which_nothing_is_left_begins_anew() -> None:
-    """Its slurmd began after it, at 103, and has nothing of it: asked twice, a second apart."""
+    """Its slurmd began after it, at 103, and has nothing of it: asked twice, a second apart.
+
+    None of its time counts as had: nobody knows whether it ever ran.
+    """
     slurm, backend = _started()
     slurm.node = replace(slurm.node, begun_s=103)
     assert _told_in(slurm, backend, 1) == []
     assert [(one.kind, one.at_ms) for one in _events_in(slurm, backend, 2)] == [
-        (EventKind.LOST, 103_000)
+        (EventKind.LOST, 100_001)
     ]
     assert slurm.cancelled[:1] == [1]
 

@@ -120,6 +120,46 @@ def test_a_job_that_was_moved_is_lost(room: SlurmRoom) -> None:
     assert "moved to n2" in told(room.backend, EventKind.LOST).detail
 
 
+def test_a_job_whose_time_limit_is_lowered_fails_when_it_reaches_it(room: SlurmRoom) -> None:
+    """Slurm's least limit is a minute; what it ends in that way is the component's failure."""
+    room.slurm.commands.update_job(running(room), timelimit="1")
+    found: list[BackendEvent] = []
+
+    def has_failed() -> bool:
+        found.extend(room.backend.events(60_000))
+        return any(event.kind is EventKind.FAILED for event in found)
+
+    eventually(has_failed, limit_s=240, pause_s=1)
+    assert [event.kind for event in found] == [EventKind.FAILED]
+    assert found[0].detail.startswith("it reached its time limit in Slurm")
+
+
+def test_a_suspended_job_goes_on_when_it_is_resumed(room: SlurmRoom) -> None:
+    """An administrator stops it for a while: it is neither lost nor started elsewhere."""
+    job = running(room)
+    room.slurm.commands.run("scontrol", "suspend", str(job))
+    eventually(lambda: _jobs(room, "w")[0].state == "SUSPENDED")
+    assert room.backend.events(60_000) == ()
+    room.slurm.commands.run("scontrol", "resume", str(job))
+    room.end(KEY)
+    assert told(room.backend, EventKind.EXITED).detail == ""
+    assert room.starts(KEY) == 1
+
+
+def test_a_job_that_is_held_while_it_waits_is_lost(tmp_path: Path) -> None:
+    """After `start_s`, with Slurm's reason: it is placed anew."""
+    room = SlurmRoom(tmp_path, rest=True, start_s=2.0)
+    try:
+        room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=down")
+        assert room.backend.apply([START], 0) == ()
+        room.slurm.commands.run("scontrol", "hold", str(room.job_of(KEY)))
+        room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=up")
+        assert "JobHeld" in told(room.backend, EventKind.LOST).detail
+    finally:
+        room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=up")
+        room.close()
+
+
 def test_a_restart_of_slurmctld_changes_nothing(room: SlurmRoom) -> None:
     """While it is away nothing is told and starts are refused; what ran goes on."""
     running(room)

@@ -115,3 +115,15 @@ def test_jobs_are_remembered_as_long_as_the_plan_has_their_reservation() -> None
     assert jobs.waits == {}
     jobs.follow([], {}, 902)
     assert jobs.named([]) == set()
+
+
+def test_a_job_that_an_administrator_holds_is_not_released() -> None:
+    """It waits, and what it misses is planned again while its window has room."""
+    jobs, released = _jobs(start_s=200)
+    jobs.follow([HELD], {"p": "ann"}, 101)
+    assert released == [7]
+    held = replace(HELD, reason="JobHeldAdmin")
+    other, released = _jobs(start_s=200)
+    other.follow([held], {"p": "ann"}, 101)
+    assert released == []
+    assert other.waits == {"p": WaitingJobs(100, may_run=False)}

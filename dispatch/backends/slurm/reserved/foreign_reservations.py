@@ -1,0 +1,59 @@
+"""Reservations of Slurm that others made, such as for maintenance: machines that the Plan has not.
+
+Slurm starts no job on a node that might run into one of them, so that a promise there would be
+broken; nodes are away until its end, whoever may run jobs in it, from a minute before it begins:
+the time limits that Slurm goes by are whole minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from dispatch.backends.slurm.control.records import SlurmReservation
+
+#: How long before they begin machines are away, s.
+_LEAD_S: Final = 60
+
+#: Flag of a reservation whose begin moves on with the clock: it never begins.
+_FLOATING: Final = "TIME_FLOAT"
+
+
+class ForeignSpan(NamedTuple):
+    """A machine that is not Agenda's from one instant to another; of which unit the caller says."""
+
+    machine: str
+    start: int
+    end: int
+    reservation: str
+
+
+def foreign_spans(
+    reservations: Iterable[SlurmReservation], prefix: str, machine_of: Mapping[str, str]
+) -> Iterator[ForeignSpan]:
+    """Yield the machines of reservations that others made, and when they are away, in Unix time.
+
+    Parameters
+    ----------
+    prefix
+        What names of Agenda's own begin with.
+    machine_of
+        The machine of each node of Slurm; other nodes do not count.
+    """
+    for one in reservations:
+        if one.name.startswith(f"{prefix}_") or _FLOATING in one.flags:
+            continue
+        for node in one.nodes:
+            if node in machine_of and one.start_s < one.end_s:
+                begin_s = one.start_s - _LEAD_S
+                yield ForeignSpan(machine_of[node], begin_s, one.end_s, one.name)
+
+
+def foreign_begin(reservations: Iterable[SlurmReservation], node: str, now_s: int) -> int:
+    """Return when the next reservation of others begins on a node, Unix time; 0 for none."""
+    begins = [
+        one.start_s
+        for one in reservations
+        if node in one.nodes and one.end_s > now_s and _FLOATING not in one.flags
+    ]
+    return min(begins, default=0)

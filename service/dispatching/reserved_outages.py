@@ -1,0 +1,76 @@
+"""Outages of the Plan for machines that others have reserved beneath it, in Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
+from planner.cluster.cluster import RESERVED, Cluster, Outage
+
+
+def outages_with_reserved(
+    cluster: Cluster, spans: Iterable[ForeignSpan], now_ms: int
+) -> tuple[Outage, ...]:
+    """Return the outages of a cluster with those of machines that others have reserved.
+
+    Those of the kind ``reserved`` that nobody wants any more end now, or never begin; others stay.
+
+    Parameters
+    ----------
+    spans
+        From and to ms from the origin. What began before is away from now on.
+    now_ms
+        Now, in ms from the origin.
+    """
+    now_ms = now_ms // cluster.step_ms * cluster.step_ms
+    wanted: dict[str, set[tuple[int, int]]] = {}
+    for one in spans:
+        if one.end > now_ms:
+            wanted.setdefault(one.machine, set()).add((one.start, one.end))
+    kept: list[Outage] = []
+    for outage in cluster.outages:
+        if outage.kind != RESERVED or outage.end_ms <= now_ms:
+            kept.append(outage)
+            continue
+        stay: list[int] = []
+        over: list[int] = []
+        for index in outage.indices:
+            mine = wanted.get(f"{outage.machines}-{index}", set())
+            span = _match(outage, mine, now_ms)
+            if span is None:
+                over.append(index)
+            else:
+                mine.discard(span)
+                stay.append(index)
+        if stay:
+            kept.append(replace(outage, indices=tuple(stay)))
+        if over and outage.start_ms < now_ms:
+            kept.append(replace(outage, indices=tuple(over), end_ms=now_ms))
+    return (*kept, *_outages_of(wanted, cluster, now_ms))
+
+
+def _match(outage: Outage, spans: Iterable[tuple[int, int]], now_ms: int) -> tuple[int, int] | None:
+    """Return the span of a machine that an outage stands for; one that has begun goes on."""
+    for start_ms, end_ms in spans:
+        begun = outage.start_ms <= now_ms and start_ms <= now_ms
+        if end_ms == outage.end_ms and (begun or start_ms == outage.start_ms):
+            return start_ms, end_ms
+    return None
+
+
+def _outages_of(
+    spans: Mapping[str, Iterable[tuple[int, int]]], cluster: Cluster, now_ms: int
+) -> list[Outage]:
+    """Return one outage for the machines of a group that are away from and to the same times."""
+    counts = {group.name: group.count for group in cluster.machines}
+    alike: dict[tuple[str, int, int], set[int]] = {}
+    for name, mine in spans.items():
+        group, _, index = name.rpartition("-")
+        if int(index) < counts.get(group, 0):
+            for start_ms, end_ms in mine:
+                alike.setdefault((group, max(start_ms, now_ms), end_ms), set()).add(int(index))
+    return [
+        Outage(group, tuple(sorted(indices)), start_ms, end_ms, RESERVED)
+        for (group, start_ms, end_ms), indices in sorted(alike.items())
+    ]

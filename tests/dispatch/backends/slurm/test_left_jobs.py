@@ -1,0 +1,162 @@
+"""Components that were stopped just after they had done their work: they do not run again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dispatch.backends.slurm.backend import SlurmBackend
+from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.commands import JobRequest
+from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
+from dispatch.backends.slurm.control.settings import SlurmSettings
+from dispatch.backends.slurm.control.slurm import Look
+from dispatch.executions.assignment import Delta, Op
+from dispatch.executions.events import EventKind
+from rdl.resources import Resources
+
+_PARTITIONS = ("agenda", "scavenge")
+
+
+class _Slurm:
+    """A Slurm of two nodes, on which a test says how jobs stand; all run at once."""
+
+    def __init__(self) -> None:
+        machines = {"m-0": "n0", "m-1": "n1"}
+        self.settings = SlurmSettings(machines, "agenda", "scavenge", user="u", poll_s=0.05)
+        self.commands = self
+        self.capabilities = SimpleNamespace(accounting=True, rest=None)
+        self.now_s = 0.0
+        self.jobs: dict[int, SlurmJob] = {}
+        self.accounted: list[SlurmJob] = []
+        self.begun_s: dict[str, int] = {}
+
+    def submit(self, job: JobRequest) -> int:
+        id_ = len(self.jobs) + 1
+        self.jobs[id_] = SlurmJob(
+            id_, job.name, "u", job.comment, "RUNNING", "", (job.node,), started_s=1
+        )
+        return id_
+
+    def cancel(self, ids: list[int]) -> None:
+        for id_ in ids:
+            if self.jobs[id_].state == "RUNNING":
+                self.jobs[id_] = replace(self.jobs[id_], state="CANCELLED")
+
+    def jobs_with_processes(self, ids: Collection[int]) -> dict[int, bool]:
+        return dict.fromkeys(ids, True)
+
+    def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
+        return self.accounted
+
+    def turn(self, id_: int, state: str) -> None:
+        self.jobs[id_] = replace(self.jobs[id_], state=state)
+
+    def look(self) -> Look:
+        nodes = [
+            SlurmNode(name, 4, 2000, "IDLE", (), "", _PARTITIONS, begun_s=self.begun_s.get(name, 0))
+            for name in ("n0", "n1")
+        ]
+        return Look(dict(self.jobs), {node.name: node for node in nodes})
+
+
+def _order(delta: Delta) -> ComponentOrder:
+    core = delta.component == "w"
+    return ComponentOrder("x", "t", "true", Resources.of({"cpu": 1000}), (), core, None, cores=2)
+
+
+_GANG = [Delta(Op.START, "x", "w", index, f"m-{index}") for index in (0, 1)]
+_STOPS = [replace(delta, op=Op.STOP) for delta in _GANG]
+_MOVED = [replace(delta, machine=f"m-{1 - delta.index}") for delta in _GANG]
+_ELASTIC = Delta(Op.GROW, "x", "e", 0, "m-0")
+
+
+def _started(*deltas: Delta) -> tuple[_Slurm, SlurmBackend]:
+    slurm = _Slurm()
+    backend = SlurmBackend(cast("Any", slurm), _order, steady_s=lambda: slurm.now_s)
+    assert backend.apply(deltas, 0) == ()
+    _look(slurm, backend)
+    return slurm, backend
+
+
+def _look(slurm: _Slurm, backend: SlurmBackend) -> list[tuple[EventKind, str, int]]:
+    slurm.now_s += 20
+    events = backend.events(round(slurm.now_s * 1000))
+    return [(one.kind, one.component, one.index) for one in events]
+
+
+@pytest.mark.parametrize("same_turn", [True, False])
+def test_a_gang_that_had_done_its_work_when_it_was_stopped_is_done(same_turn: bool) -> None:
+    """It ended between two looks: nothing is submitted, it starts and exits in the next."""
+    slurm, backend = _started(*_GANG)
+    for id_ in (1, 2):
+        slurm.turn(id_, "COMPLETED")
+    if same_turn:
+        assert backend.apply([*_STOPS, *_MOVED], 5000) == ()
+    else:
+        assert backend.apply(_STOPS, 5000) == ()
+        _look(slurm, backend)
+        assert backend.apply(_MOVED, 30_000) == ()
+    assert len(slurm.jobs) == 2
+    told = _look(slurm, backend)
+    assert [one for one in told if one[0] is EventKind.EXITED] == [
+        (EventKind.EXITED, "w", 0),
+        (EventKind.EXITED, "w", 1),
+    ]
+
+
+def test_a_gang_of_which_one_had_not_ended_begins_anew() -> None:
+    """Both run again, and what the first had done is forgotten."""
+    slurm, backend = _started(*_GANG)
+    slurm.turn(1, "COMPLETED")
+    assert backend.apply(_STOPS, 5000) == ()
+    _look(slurm, backend)
+    assert backend.apply(_GANG[1:], 30_000) == ()
+    assert backend.apply(_GANG[:1], 31_000) == ()
+    assert len(slurm.jobs) == 4
+
+
+def test_one_core_that_is_moved_after_it_had_ended_is_done_while_the_other_runs() -> None:
+    """The other was not stopped."""
+    slurm, backend = _started(*_GANG)
+    slurm.turn(1, "COMPLETED")
+    assert backend.apply([_STOPS[0], _MOVED[0]], 5000) == ()
+    assert len(slurm.jobs) == 2
+    assert (EventKind.EXITED, "w", 0) in _look(slurm, backend)
+
+
+@pytest.mark.parametrize(("state", "jobs"), [("COMPLETED", 1), ("FAILED", 2), ("CANCELLED", 2)])
+def test_an_elastic_component_counts_by_itself(state: str, jobs: int) -> None:
+    """Where it ended well."""
+    slurm, backend = _started(_ELASTIC)
+    slurm.turn(1, state)
+    assert backend.apply([replace(_ELASTIC, op=Op.SHRINK)], 5000) == ()
+    _look(slurm, backend)
+    assert backend.apply([_ELASTIC], 30_000) == ()
+    assert len(slurm.jobs) == jobs
+
+
+@pytest.mark.parametrize(("known", "jobs"), [(True, 1), (False, 2)])
+def test_the_accounting_is_asked_while_a_node_cleans_up(known: bool, jobs: int) -> None:
+    """What it does not know is not taken for done."""
+    slurm, backend = _started(_ELASTIC)
+    slurm.accounted = [replace(slurm.jobs[1], state="COMPLETED")] if known else []
+    slurm.turn(1, "COMPLETING")
+    assert backend.apply([replace(_ELASTIC, op=Op.SHRINK)], 5000) == ()
+    _look(slurm, backend)
+    assert backend.apply([_ELASTIC], 30_000) == ()
+    assert len(slurm.jobs) == jobs
+
+
+def test_a_gang_that_was_stopped_and_may_never_have_begun_had_none_of_its_time() -> None:
+    """The slurmd of one began after its job; where it runs again elsewhere, that is told too."""
+    slurm, backend = _started(*_GANG)
+    assert backend.apply([*_STOPS, _MOVED[0]], 40_000) == ()
+    slurm.begun_s = {"n0": 30}
+    slurm.now_s += 20
+    lost = [one for one in backend.events(60_000) if one.kind is EventKind.LOST]
+    assert [(one.machine, one.index, one.at_ms) for one in lost] == [("m-0", 0, 1)]
