@@ -2,8 +2,8 @@
 
 Best effort runs on them. When a machine is lost, a spare one of its group takes promises in the
 same change, so that what was promised on the lost one has a place at once. Nothing that was
-promised makes way for a spare machine: it begins when what stands on it is over, and there is none
-while some promise waits for room.
+promised makes way for a spare machine: it begins when what stands on it is over, and what may stand
+anywhere, and there is none while some promise waits for room.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import numpy as np
 from planner.cluster.cluster import SPARE, Cluster, MachineGroup, Outage
 from planner.cluster.lost_machines import LOST_MS, lost_at_once, lost_now
 from planner.plan.plan import Plan
+from planner.plan.table.columns import LEVEL_NUMBERS
+from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE
-from planner.reservations.state import STATE_NUMBERS, State
+from planner.reservations.state import LIVE, STATE_NUMBERS, State
 
 
 def outages_with_spares(plan: Plan, cluster: Cluster, now_ms: int) -> tuple[Outage, ...]:
@@ -85,19 +87,27 @@ def _more(
 
 
 def _away(cluster: Cluster, group: MachineGroup, now_ms: int) -> set[int]:
-    """Return the machines of a group that are away now or later."""
+    """Return the machines of a group that are away now."""
     return {
         index
         for one in cluster.outages
-        if one.machines == group.name and one.end_ms > now_ms
+        if one.machines == group.name and one.start_ms <= now_ms < one.end_ms
         for index in one.indices
     }
 
 
 def _free_from(plan: Plan, now_ms: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return int64[machines]: the step at which the last slot that stands on each is over."""
+    """Return int64[machines]: the step at which the last that stands, or may stand, there is over.
+
+    What is promised without a machine may stand on any.
+    """
     slots, _ = plan.table.slots_after(now_ms // plan.grid.step_ms)
-    slots = slots[slots[:, 3] != NOWHERE]
-    found = np.zeros(len(plan.cluster.machine_names), dtype=np.int64)
-    np.maximum.at(found, slots[:, 3], slots[:, 1])
+    somewhere = slots[slots[:, 3] != NOWHERE]
+    meta = plan.table.meta
+    live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
+    anywhere = live & (meta["promise"] != LEVEL_NUMBERS[PromiseLevel.PLACED])
+    ends = [meta["finish"][anywhere], slots[slots[:, 3] == NOWHERE, 1]]
+    first = max((int(one.max(initial=0)) for one in ends), default=0)
+    found = np.full(len(plan.cluster.machine_names), first, dtype=np.int64)
+    np.maximum.at(found, somewhere[:, 3], somewhere[:, 1])
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from planner.cluster.cluster import Cluster, Outage
+from planner.cluster.cluster import SPARE, Cluster, Outage
 from planner.plan.plan import Plan
 from planner.plan.table.table import StandingSlots
 from planner.reservations.reservation import slots_to_json
@@ -218,7 +218,7 @@ def _entries(
             "name": f"{group}-{index}",
             "group": group,
             "index": index,
-            "up": outage is None,
+            "up": outage is None or outage.kind == SPARE,
             "outage": None if outage is None else _outage_to_json(outage, cluster),
             "capacity": shown[group],
             "used": Resources.of(load.used).to_json(),
@@ -237,9 +237,12 @@ def _share(amounts: Mapping[str, int], size: Mapping[str, int]) -> float:
 
 
 def _away_at(cluster: Cluster, at_ms: int) -> dict[tuple[str, int], Outage]:
-    """Return the outage that each machine away is in, the last to end of several."""
+    """Return the outage that each machine away is in, the last to end of several.
+
+    Of a spare machine, on which work goes on, it is that one only where there is no other.
+    """
     under_way = [one for one in cluster.outages if one.start_ms <= at_ms < one.end_ms]
-    under_way.sort(key=lambda one: one.end_ms)
+    under_way.sort(key=lambda one: (one.kind != SPARE, one.end_ms))
     return {(one.machines, index): one for one in under_way for index in one.indices}
 
 

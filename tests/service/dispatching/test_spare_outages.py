@@ -90,6 +90,23 @@ def test_what_is_promised_makes_no_way() -> None:
     assert ends[found[0]] == min(ends.values())
 
 
+def test_what_is_promised_on_no_machine_makes_no_way() -> None:
+    """It may stand on any, so that all machines are spare after it at the soonest."""
+    cluster = replace(_cluster(_PAST), promise=PromiseLevel.POOLED)
+    plan = _plan(cluster, "window(atom(<1 cpu>, 1, 1, 30, 30), 100, 200)")
+    found = plan.reservation("r0")
+    assert found is not None
+    end_ms = 1000 * int(found.atoms[0].rows[-1, 1])
+    assert [start_ms for _, start_ms in _spares(plan, cluster)] == [end_ms, end_ms]
+
+
+def test_an_outage_to_come_takes_no_spare_machine_away() -> None:
+    """Maintenance of all of them in an hour."""
+    later = Outage("m", (0, 1, 2, 3), 3_700_000, 7_300_000)
+    cluster = _cluster(_PAST, later)
+    assert _spares(_plan(cluster), cluster) == [(2, _NOW_MS), (3, _NOW_MS)]
+
+
 def test_there_is_none_while_a_promise_waits_for_room() -> None:
     """All four machines are promised, and one is taken away."""
     cluster = _cluster(_PAST)
