@@ -110,7 +110,7 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
     Raises
     ------
     ValueError
-        If no node is in both partitions.
+        If no node is in both partitions, or a node that is known would be another machine.
     """
     needed = {model.promised, model.best_effort}
     nodes = [node for node in view.nodes if needed <= set(node.partitions)]
@@ -123,6 +123,7 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
         for name, alike in groups.items()
         for index, node in enumerate(alike)
     }
+    _check_places(machines, model.known)
     begin_s = view.at_s // model.step_s * model.step_s
     origin_s = begin_s if model.origin_s is None else model.origin_s
     machine_of = {node: machine for machine, node in machines.items()}
@@ -141,6 +142,19 @@ def import_slurm(view: SlurmView, model: SlurmModel) -> ImportedSlurm:
     return ImportedSlurm(
         cluster, _settings(model, machines), machines, len(away), tuple(sorted(taken))
     )
+
+
+def _check_places(machines: Mapping[str, str], known: Mapping[str, str]) -> None:
+    """Raise a ValueError where a node that stays would be another machine than before."""
+    before = [(node, known[node], machine) for machine, node in machines.items() if node in known]
+    moved = [f"{node} ({had}, now {has})" for node, had, has in before if had != has]
+    if moved:
+        left = sorted(set(known) - set(machines.values())) or ["a node that changed"]
+        raise ValueError(
+            f"{len(moved)} nodes would be other machines than before: {', '.join(moved[:5])}. "
+            f"Promises stand on machines: bring back {', '.join(left[:5])} as it was (drain it in "
+            "Slurm instead), or begin a new Plan: take the settings file away and import again"
+        )
 
 
 def _groups(nodes: Iterable[SlurmNode], known: Mapping[str, str]) -> dict[str, list[SlurmNode]]:

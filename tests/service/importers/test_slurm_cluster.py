@@ -63,6 +63,14 @@ def test_a_node_that_is_added_gets_the_next_machine() -> None:
     }
 
 
+def test_no_node_becomes_another_machine_without_a_word() -> None:
+    """One that left makes room for the next, which promises were not made on."""
+    view = SlurmView([node("c2"), node("c4")], (), (), AT)
+    known = {"c2": "c-0", "c3": "c-1", "c4": "c-2"}
+    with pytest.raises(ValueError, match=r"c4 \(c-2, now c-1\).*bring back c3"):
+        import_slurm(view, replace(MODEL, known=known))
+
+
 def test_the_origin_of_an_import_before_stays(tmp_path: Path) -> None:
     """A Plan keeps it; what is away is so from now on."""
     view = SlurmView([node("n1", flags=("DRAIN",))], (), (), AT + 7200)
