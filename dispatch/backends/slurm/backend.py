@@ -69,6 +69,8 @@ class _Placed:
         Whether it is a core that has ended by itself: it keeps its machine until all have.
     core
         Whether its execution needs it.
+    limit
+        Whether it was given a time limit, for what others have reserved.
     """
 
     machine: str
@@ -78,6 +80,7 @@ class _Placed:
     core: bool
     up: bool = False
     exited: bool = False
+    limit: bool = False
 
 
 class SlurmBackend:
@@ -275,12 +278,12 @@ class SlurmBackend:
         away = [one for one in answers if isinstance(one, SlurmAwayError)]
         if away:
             self.note_silence(away[0])
-        for (delta, _, core), answer in zip(wanted, answers, strict=True):
+        for (delta, request, core), answer in zip(wanted, answers, strict=True):
             if isinstance(answer, SlurmError):
                 is_silent = isinstance(answer, SlurmAwayError)
                 refused.append(NotDone(delta, str(answer), is_silent=is_silent))
             else:
-                self._place(delta, answer, at_ms, core=core)
+                self._place(delta, answer, at_ms, core=core, limit=request.minutes > 0)
         return refused
 
     def _minutes_until(self, until_s: int, at_ms: int) -> int:
@@ -288,9 +291,13 @@ class SlurmBackend:
         now_s = (at_ms + self._origin_ms) // 1000
         return max(1, (until_s - now_s) // 60) if until_s else 0
 
-    def _place(self, delta: Delta, job: int, at_ms: int, *, core: bool) -> None:
+    def _place(
+        self, delta: Delta, job: int, at_ms: int, *, core: bool, limit: bool = False
+    ) -> None:
         self._leaving.discard(job)
-        self._there[_key(delta)] = _Placed(delta.machine, at_ms, job, self._steady_s(), core)
+        self._there[_key(delta)] = _Placed(
+            delta.machine, at_ms, job, self._steady_s(), core, limit=limit
+        )
 
     def _done_before(self, orders: Mapping[Key, ComponentOrder]) -> dict[Key, int]:
         """Return the jobs of what is to be started that had ended well when they were stopped."""
@@ -421,7 +428,7 @@ class SlurmBackend:
             one = self._there[key] = replace(one, up=True)
             self._tell(EventKind.STARTED, started_ms, key, one, "")
         if not job.is_open:
-            self._end(key, one, *_kind_at(job, at_ms))
+            self._end(key, one, *_kind_at(one, job, at_ms))
 
     def _ended_well(self, key: Key, one: _Placed) -> SlurmJob | None:
         """Return what the accounting has of a job that is being cleaned up, if it has ended well.
@@ -536,8 +543,10 @@ def _key(delta: Delta) -> Key:
     return delta.execution, delta.component, delta.index
 
 
-def _kind_at(job: SlurmJob, at_ms: int) -> tuple[EventKind, int, str]:
+def _kind_at(one: _Placed, job: SlurmJob, at_ms: int) -> tuple[EventKind, int, str]:
     kind, detail = end_of(job)
+    if one.limit and job.state == "TIMEOUT":
+        kind = EventKind.LOST  # its node was to be another's: no fault of the component
     return kind, at_ms, detail
 
 
