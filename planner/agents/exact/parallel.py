@@ -231,8 +231,8 @@ class _Workers:
         left_s = budget.until - budget.clock()
         hint = [self._incumbent.results[position] for position in self._positions]
         limits = CpLimits(left_s, self._input.seed, stop=stop.is_set, report=report)
-        self._parts = PartialProof(self._problem, hint, limits, lambda: self._incumbent.value)
         try:
+            self._parts = PartialProof(self._problem, hint, limits, lambda: self._incumbent.value)
             report_answer(self._incumbent, self._positions, self._parts.prove())
         finally:
             self._cp_sat_ended.set()

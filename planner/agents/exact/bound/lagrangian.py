@@ -127,8 +127,9 @@ class LagrangianBound:
 
     @property
     def is_settled(self) -> bool:
-        """Whether only small gains are left: column generation has had its turn."""
-        return not self._stages and self._generation is None
+        """Whether only small gains are left: column generation, if any, and ascents have ended."""
+        is_generated = not self._stages and self._generation is None
+        return is_generated and all(one.over for one in self._ascents)
 
     @property
     def size(self) -> int:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planner.agents.exact.bound import lagrangian
 from planner.agents.exact.bound.column_generation import ColumnGeneration
 from planner.agents.exact.bound.lagrangian import FINE_GAIN, LagrangianBound
 from planner.agents.exact.bound.subgradient import starts
@@ -107,3 +108,16 @@ def test_prices_end_soon_once_nothing_is_left_to_gain() -> None:
         prices.advance(5, 0.97 * settled)
         evaluations += 5
     assert prices.bound < settled * (1 - FINE_GAIN) or evaluations < 100
+
+
+def test_prices_without_column_generation_settle_by_their_ascents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of more requests than the master takes, ascents are all that there is."""
+    monkeypatch.setattr(lagrangian, "MOST_REQUESTS", 0)
+    requests, view = small("mixed", 1)
+    prices = LagrangianBound(build_problem(requests, view))
+    assert not prices.is_settled
+    while not prices.is_settled:
+        prices.advance(20, 0.0)
+    assert prices.best is not None
