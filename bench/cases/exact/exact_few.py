@@ -1,8 +1,8 @@
 """`exact_few`: sets of 5 to 20 requests (`bench/workloads/small_sets.py`), 60 s of two cores each.
 
 Seconds are those of the processor, half of what all threads and solvers use together: so on a busy
-machine a run takes longer, and comes to about the same. Figures are of the second half of the
-seeds, in an order drawn once, so that the first few of them are a fair part: how each set ended and
+machine a run takes longer, and comes to about the same; CP-SAT on the whole of a set of blocks
+keeps its limit by the wall clock, and has less there. Figures are of the second half of the seeds, in an order drawn once, so that the first few of them are a fair part: how each set ended and
 what gave its last bound.
 """
 
