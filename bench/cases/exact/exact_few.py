@@ -2,8 +2,9 @@
 
 Seconds are those of the processor, half of what all threads and solvers use together: so on a busy
 machine a run takes longer, and comes to about the same; CP-SAT on the whole of a set of blocks
-keeps its limit by the wall clock, and has less there. Figures are of the second half of the seeds, in an order drawn once, so that the first few of them are a fair part: how each set ended and
-what gave its last bound.
+keeps its limit by the wall clock, and has less there. Figures are of the second half of the seeds,
+in an order drawn once, so that the first few of them are a fair part: how each set ended and what
+gave its last bound.
 """
 
 from __future__ import annotations
