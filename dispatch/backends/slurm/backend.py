@@ -1,8 +1,9 @@
 """SlurmBackend: each component is a Slurm job of one node; Slurm's own queue is all the memory.
 
 A job's name says which component it is, so that a new leader of the dispatch reads from Slurm
-what runs, and Slurm lets only one job of a name run at a time. Nothing is kept that could not be
-read again.
+what runs, and Slurm lets only one job of a name run at a time. Little is kept that could not be
+read again: which jobs were stopped before anybody knew how they ended, and which have a time limit
+of ours. A new leader knows neither.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ A master programme chooses the subset of most value that nothing known rules out
 if they can, and give a row that refutes many others. Else CP-SAT is asked whether it can be placed.
 If it can, it is the best plan; if not, a smaller subset that cannot either is ruled out with all
 that holds it, and what could be placed on the way is a plan. What CP-SAT leaves open in its time is
-set aside and asked again, for longer each time: until then the bound is its value. Several threads
-can work on one proof: each asks about a subset of its own.
+set aside and asked again, for longer each time, in turn with a MILP of the steps, which only finds
+places: until then the bound is its value. Several threads can work on one proof: each asks about a
+subset of its own.
 """
 
 from __future__ import annotations
