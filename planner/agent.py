@@ -90,6 +90,14 @@ class Agent(Protocol):
         ...
 
 
+def plans_early(agent: Agent | None) -> bool:
+    """Return whether an agent places as early as it can, and says so by a true `early`.
+
+    Others, and nobody, place late.
+    """
+    return bool(getattr(agent, "early", False))
+
+
 #: Part of a value that rounding may lose before two values count as different.
 VALUE_TOLERANCE = 1e-6
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.adaptation.yarn_rule import yarn_order
-from planner.agent import Agent, Limits
-from planner.agents import agent_named
+from planner.agent import Agent, Limits, plans_early
+from planner.agents import QUICK_AGENTS, agent_named
 from planner.capacity.overlay import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
@@ -31,9 +31,6 @@ from planner.reservations.state import LIVE, STATE_NUMBERS, State
 
 #: Rounds of improvement where neither time nor work is limited.
 ROUNDS: Final = 200
-
-#: Agents that plan early: what they placed is placed by them first, so that time is left after it.
-_EARLY = ("earliest", "aligned-early")
 
 #: Rounds in which room is sought for a commitment that waits.
 _ROOM_ROUNDS = 12
@@ -204,7 +201,7 @@ class Repair:
     def early_agent(self, commitment: Commitment) -> str | None:
         """Return the agent of a commitment if it plans early, so that time is left after it."""
         name = self.plan.table.agent_of(commitment.number)
-        return name if name in _EARLY else None
+        return name if name in QUICK_AGENTS and plans_early(agent_named(name)) else None
 
     def _improve(self, cost: Cost, draft: DraftPlan, seed: int, deadline: Deadline) -> DraftPlan:
         """Lift a few commitments around one that found no place, as long as that helps."""

@@ -1,8 +1,9 @@
 """Another place for a request whose bundles machines cannot hold where an agent put them.
 
-One atom is searched against what machines have left. A request of several atoms goes back to the
-agent, on a view in which machines hold no more of a bundle than was found where it did not fit,
-until everything finds machines or a number of tries is over.
+One atom is searched against what machines have left, from the front of its window where its agent
+plans early, else from the end. A request of several atoms goes back to the agent, on a view in
+which machines hold no more of a bundle than was found where it did not fit, until everything finds
+machines or a number of tries is over.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.agent import Agent, Limits
+from planner.agent import Agent, Limits, plans_early
 from planner.capacity.overlay import Overlay, takings_of
 from planner.explain import machines_sentence
 from planner.machines.slot_atom import SlotAtom
@@ -25,6 +26,7 @@ from planner.request import Request
 from planner.reservations.holding import holding_of, rule_of, with_slots
 from planner.reservations.reservation import Holding
 from planner.reservations.rows import add_up
+from planner.reservations.slots import Slots
 from planner.value import PriceList
 from planner.view import AverageSlack, Demand, PlanView, ProfileArrays
 from rdl.local_time import zone_named
@@ -130,12 +132,12 @@ class MachineSearch:
                 return missed if fresh is None else fresh
             missed = fresh
         if level is PromiseLevel.PLACED and is_lone(request) and not self.begun:
-            return self._search_alone(request) or missed
+            return self._search_alone(request, early=plans_early(planner)) or missed
         return missed if planner is None else self._again(request, planner, missed)
 
-    def _search_alone(self, request: Request) -> Found | None:
+    def _search_alone(self, request: Request, *, early: bool) -> Found | None:
         mark = self.batch.mark()
-        found = search_alone(self.batch, self.overlay, request, self.first)
+        found = search_alone(self.batch, self.overlay, request, self.first, early=early)
         if found is None:
             return None
         takings = takings_of(found[1], self.overlay.ledger, request.tenant, request.queue)
@@ -173,7 +175,9 @@ def is_lone(request: Request) -> bool:
     return len(request.graph.vertices) == 1 and len(request.graph.shifts) == 1
 
 
-def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: int) -> Found | None:
+def search_alone(
+    batch: SlotBatch, overlay: Overlay, request: Request, first: int, *, early: bool = False
+) -> Found | None:
     """Return another place for a request of one atom that occurs once, its slots taken; or None.
 
     Parameters
@@ -182,6 +186,8 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
         What the pool has left besides the changes of the batch.
     first
         The earliest step.
+    early
+        Search from the front of the window, else from its end.
     """
     if not is_lone(request):
         return None
@@ -197,8 +203,9 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
         int(row[column]) for column in (MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK)
     )
     rule = rule_of(graph, 0)
-    atom = SlotAtom(low, high, least, most, multiple, lease, work, bundle, label, rule)
-    slots = batch.search(atom, overlay.room_for(demand, low, high), tries_for(batch.room.machines))
+    atom = SlotAtom(low, high, least, most, multiple, lease, work, bundle, label, rule, early)
+    room, tries = overlay.room_for(demand, low, high), tries_for(batch.room.machines)
+    slots = _search_early(batch, atom, room, tries) if early else batch.search(atom, room, tries)
     if slots is None:
         return None
     rows = add_up(slots[:, :3])
@@ -206,6 +213,31 @@ def search_alone(batch: SlotBatch, overlay: Overlay, request: Request, first: in
     result = PlacementResult(None, "", index, np.array([0, len(rows)]), rows)
     holding = holding_of(request, result)
     return result, with_slots(holding, [slots])
+
+
+def _search_early(
+    batch: SlotBatch, atom: SlotAtom, room: NDArray[np.int64], tries: int
+) -> Slots | None:
+    """Return slots that end early, taken; or None.
+
+    A search tries the lowest rectangles first, which are the longest: what it finds is sought in
+    shorter windows too, whose end is halved in.
+    """
+    mark = batch.mark()
+    found = batch.search(atom, room, tries)
+    if found is None:
+        return None
+    end, none = int(found[:, 1].max()), atom.lo + max(atom.lease, -(-atom.work // atom.most)) - 1
+    while end - none > 1:
+        middle = (none + end) // 2
+        batch.undo(mark)
+        other = batch.search(replace(atom, hi=middle), room[: middle - atom.lo], tries)
+        if other is None:
+            none = middle
+        else:
+            found, end = other, int(other[:, 1].max())
+    batch.undo(mark)
+    return batch.search(replace(atom, hi=end), room[: end - atom.lo], tries)
 
 
 class CappedView:

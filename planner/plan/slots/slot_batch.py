@@ -208,8 +208,11 @@ class SlotBatch:
         return MachineShortage(atom, start, end, bundles, bundles - 1)
 
     def search(self, atom: SlotAtom, room: NDArray[np.int64], tries: int) -> Slots | None:
-        """Return slots of one atom at times that machines have room at, taken; or None."""
-        found = self.room.search(atom, room, tries, tries)
+        """Return slots of one atom at times that machines have room at, taken; or None.
+
+        Early ones are the first that are found, late ones the best fit of all.
+        """
+        found = self.room.search(atom, room, tries, 1 if atom.early else tries)
         if found is not None:
             self._note(found, atom.bundle)
         return found
