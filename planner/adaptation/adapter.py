@@ -39,7 +39,7 @@ from planner.plan.records.changes import Change, Degrade, Fail, Update
 from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
-from planner.replanning.move import Move, move_of
+from planner.replanning.move import Move, broken_atoms, move_of
 from planner.request import Request
 from planner.reservations.reservation import Holding
 from planner.reservations.slots import Slots
@@ -250,7 +250,9 @@ class _Answer:
         refused = move_of(self.plan, commitment)
         if isinstance(refused, Move) or commitment.request is None:
             return
-        if refused.code is Code.PAST_CHANGED and self._may_begin_anew(commitment.request):
+        if refused.code is Code.PAST_CHANGED and self._may_begin_anew(
+            commitment, commitment.request
+        ):
             return
         if refused.code in _FINAL and not holds_more(self.plan, commitment):
             why = runs_told(self.plan, commitment) or refused.detail
@@ -258,15 +260,16 @@ class _Answer:
                 Fail(commitment.id, commitment.revision, why), commitment, Effect.FAILED, 0.0, why
             )
 
-    def _may_begin_anew(self, request: Request) -> bool:
-        """Return whether some window has time for a lease that owes nothing to what was held.
+    def _may_begin_anew(self, commitment: Commitment, request: Request) -> bool:
+        """Return whether each broken lease has time in its window to be held anew, from nothing.
 
         A lease that lost its machine cannot be made whole; where its work begins anew, the Plan is
         told that it was missed, and owes all of it.
         """
         graph, now = request.graph, self.plan.now
-        atoms = graph.vertices[graph.atoms]
-        return bool((atoms[:, END] - now >= atoms[:, LEASE]).any())
+        broken = broken_atoms(self.plan, commitment, request)
+        atoms = [graph.vertices[one] for one in graph.atoms.tolist() if graph.paths[one] in broken]
+        return bool(atoms) and all(row[END] - now >= row[LEASE] for row in atoms)
 
     def _note(
         self, change: Change, commitment: Commitment, fate: Effect, moved: float, reason: str = ""

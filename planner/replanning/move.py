@@ -136,6 +136,21 @@ def _part_begun(plan: Plan, commitment: Commitment, request: Request) -> dict[st
     return found
 
 
+def broken_atoms(plan: Plan, commitment: Commitment, request: Request) -> frozenset[str]:
+    """Return the atoms whose past is none of their leases, so that no rest of their work fits."""
+    found: set[str] = set()
+    numbers = _numbers(request.graph)
+    for atom, path, rows in commitment.occurrences():
+        past, _ = split(rows, plan.now)
+        if not len(past) or path not in numbers or "@" in path:
+            continue
+        try:
+            FixedAtom.of(atom, past, numbers[path], plan.now)
+        except PastChangedError:
+            found.add(path)
+    return frozenset(found)
+
+
 def _numbers(graph: WorkGraph) -> dict[str, tuple[int, int, int, int, int]]:
     """Return g, h, multiple, lease and work of every atom by path."""
     found: dict[str, tuple[int, int, int, int, int]] = {}

@@ -133,6 +133,18 @@ def test_leases_in_force_break_only_when_their_machines_are_gone() -> None:
         assert _state(plan, "r0") is state
 
 
+def test_a_broken_lease_fails_by_its_own_window() -> None:
+    """The first gang has none of its lease and no time after step 6; the second has time left."""
+    parts = f"{_gang(2, 6, 0, 12)}, {_gang(2, 4, 14, 24)}"
+    plan = _plan(2, f"all({parts})", agent="earliest")
+    commit(plan, Advance(2))
+    lose(plan, (2, 2, 24))
+    for step, state in ((6, State.DEGRADED), (7, State.FAILED)):
+        commit(plan, Advance(step))
+        adapt_now(plan)
+        assert _state(plan, "r0") is state
+
+
 def test_degraded_is_restored_when_machines_return() -> None:
     """No command needed: the same rows fit again, and the history says so."""
     plan = _plan(2, _gang(2, 6, 4, 12))
