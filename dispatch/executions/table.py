@@ -161,17 +161,17 @@ class ExecutionTable:
             self.pool.lose(event.machine)
         elif event.kind is EventKind.MACHINE_BACK:
             self.pool.bring_back(event.machine)
+        elif event.kind is EventKind.VOID:
+            self._note_void(event)
         elif event.kind is not EventKind.STOPPED:
             found = self._on.get(event.machine, {}).get(
                 (event.execution, event.component, event.index)
             )
             if found is not None:
                 self._take_component(event, *found)
-            elif event.kind is EventKind.LOST:
-                self._note_lost(event)
 
-    def _note_lost(self, event: BackendEvent) -> None:
-        """Note that a run was lost that has been stopped since: the line has it already."""
+    def _note_void(self, event: BackendEvent) -> None:
+        """Note that none of the time of runs until then was had; what runs since is another run."""
         execution = self._executions.get(event.execution)
         if execution is not None and not execution.is_over:
             execution.lost_ms = event.at_ms

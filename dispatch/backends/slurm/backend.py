@@ -360,11 +360,9 @@ class SlurmBackend:
     def _tell_void_runs(self, look: Look, at_ms: int) -> None:
         """Tell of stopped runs that may never have begun: none of their time was had."""
         for run in self._doubtful.void(look):
-            now = self._there.get(run.key)
-            if now is None or now.machine != run.machine:
-                why = f"job {run.job} was stopped, and nobody knows whether it had begun"
-                lost_ms = min(run.since_ms + 1, at_ms)
-                self._told.append(BackendEvent(EventKind.LOST, lost_ms, run.machine, *run.key, why))
+            why = f"job {run.job} was stopped, and nobody knows whether it had begun"
+            void_ms = min(run.since_ms + 1, at_ms)
+            self._told.append(BackendEvent(EventKind.VOID, void_ms, run.machine, *run.key, why))
 
     def _note_nodes(self, look: Look, at_ms: int) -> None:
         up = {

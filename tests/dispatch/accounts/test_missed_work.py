@@ -204,7 +204,7 @@ def test_a_run_that_turns_out_void_after_it_was_stopped_had_no_slot(void: bool) 
         for held in list(part.held):
             table.drop(execution, part, held)
     if void:
-        table.take(BackendEvent(EventKind.LOST, 1, machine, "a", "m", 0, "it never began"))
+        table.take(BackendEvent(EventKind.VOID, 1, machine, "a", "m", 0, "it never began"))
     assert bool(seen.at(22)) is void
 
 

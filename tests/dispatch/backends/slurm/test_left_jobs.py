@@ -152,11 +152,14 @@ def test_the_accounting_is_asked_while_a_node_cleans_up(known: bool, jobs: int) 
     assert len(slurm.jobs) == jobs
 
 
-def test_a_gang_that_was_stopped_and_may_never_have_begun_had_none_of_its_time() -> None:
-    """The slurmd of one began after its job; where it runs again elsewhere, that is told too."""
+@pytest.mark.parametrize("again", [_MOVED[0], _GANG[0]], ids=["there", "here"])
+def test_a_gang_that_was_stopped_and_may_never_have_begun_had_none_of_its_time(
+    again: Delta,
+) -> None:
+    """The slurmd of one began after its job; where it runs again, here or there, that is told."""
     slurm, backend = _started(*_GANG)
-    assert backend.apply([*_STOPS, _MOVED[0]], 40_000) == ()
+    assert backend.apply([*_STOPS, again], 40_000) == ()
     slurm.begun_s = {"n0": 30}
     slurm.now_s += 20
-    lost = [one for one in backend.events(60_000) if one.kind is EventKind.LOST]
-    assert [(one.machine, one.index, one.at_ms) for one in lost] == [("m-0", 0, 1)]
+    void = [one for one in backend.events(60_000) if one.kind is EventKind.VOID]
+    assert [(one.machine, one.index, one.at_ms) for one in void] == [("m-0", 0, 1)]
