@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from dispatch.accounts.stretches import Cut, HeldStretch, missed_part, without
 from planner.explain import time_text
@@ -16,7 +16,7 @@ from rdl.work_graph import END, LEASE
 
 
 class LeaseBook:
-    """Leases of reservations, remembered for as long as these do not change."""
+    """Leases of reservations, remembered for as long as these do not change and are asked for."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {}
@@ -28,6 +28,10 @@ class LeaseBook:
             self._known[name] = revision, _lease_and_end(plan, number)
         lease, _ = self._known[name][1].get(stretch.path, (1, 0))
         return stretch.end - stretch.start < lease
+
+    def keep(self, reservations: Container[str]) -> None:
+        """Forget all other reservations."""
+        self._known = {name: one for name, one in self._known.items() if name in reservations}
 
 
 def may_miss(plan: Plan, number: int) -> bool:

@@ -134,7 +134,9 @@ class MissedWork:
             In ms from the origin; stretches are judged up to the Plan's present step.
         """
         found: list[Degrade] = []
-        for name in sorted({one.application.reservation or "" for one in table} - {""}):
+        names = {one.application.reservation or "" for one in table if not one.is_over} - {""}
+        self._leases.keep(names)
+        for name in sorted(names):
             fellows = table.of_reservation(name)
             if not fellows or now_ms < self._asked_ms.get(name, now_ms - _PAUSE_MS) + _PAUSE_MS:
                 continue

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
-from planner.cluster.cluster import RESERVED, Cluster, Outage
+from planner.cluster.cluster import RESERVED, SPARE, Cluster, Outage
 from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
 from service.commits.changes.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
@@ -65,13 +65,28 @@ class MachineWatch:
             if reserved is not None:
                 wanted = outages_with_reserved(replace(cluster, outages=wanted), reserved, now_ms)
             wanted = outages_with_spares(plan, replace(cluster, outages=wanted), now_ms)
-        if wanted == cluster.outages:
-            return True
+        kept = tuple(one for one in wanted if one.kind != SPARE or one in cluster.outages)
         try:
-            return self._change(cluster, without_old(wanted, now_ms))
+            if kept != cluster.outages and not self._change(cluster, without_old(kept, now_ms)):
+                return False
+            if wanted != kept:  # machines that are away do not wait for them
+                self._add_spares(now_ms)
+            return True
         except ApiProblemError as error:
             logger.warning("machines that are away are no outages yet: %s", error)
             return False
+
+    def _add_spares(self, now_ms: int) -> None:
+        """Keep more machines free, unless something is promised after they were chosen."""
+        with self._replica.newest() as plan:
+            cluster, version = plan.cluster, plan.version
+            wanted = outages_with_spares(plan, cluster, now_ms)
+        if wanted == cluster.outages:
+            return
+        changed = Reconfiguration(replace(cluster, outages=wanted), cluster_tag(cluster), version)
+        answer = self._planner.change(changed)[0]
+        if isinstance(answer, ClusterAnswer):
+            self._planner.change(AdaptationCommand(answer.version))
 
     def _change(self, cluster: Cluster, wanted: tuple[Outage, ...]) -> bool:
         changed = Reconfiguration(replace(cluster, outages=wanted), cluster_tag(cluster))

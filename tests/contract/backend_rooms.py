@@ -155,7 +155,7 @@ class SlurmRoom:
             f"while [ ! -e {stem}.end ]; do sleep 0.1; done; exit $(cat {stem}.end)"
         )
         resources = Resources.of({"cpu": 1000, "memory": 50})
-        return ComponentOrder("job", "ads", command, resources, (), False, None)
+        return ComponentOrder("job", "ads", command, resources, (), False, None, 0)
 
     def _stem(self, key: Key) -> Path:
         return self._folder / "-".join(map(str, key))

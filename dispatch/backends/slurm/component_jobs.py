@@ -53,7 +53,7 @@ class ComponentOrder:
     reservation
         The reservation that its execution names, or None.
     cores
-        How many components its execution needs.
+        How many components its execution needs, all groups together.
     """
 
     application: str
@@ -63,7 +63,7 @@ class ComponentOrder:
     environment: tuple[tuple[str, str], ...]
     core: bool
     reservation: str | None
-    cores: int = 1
+    cores: int
 
 
 def request_of(

@@ -160,10 +160,19 @@ class MissedTime:
 
 @dataclass(frozen=True, slots=True)
 class Reconfiguration:
-    """Change the cluster: policies, queues, prices, outages, machines."""
+    """Change the cluster: policies, queues, prices, outages, machines.
+
+    Attributes
+    ----------
+    tag
+        Of the description that it is meant for; None for any.
+    version
+        The Plan's version that it is meant for; None for any.
+    """
 
     cluster: Cluster
     tag: str | None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,8 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
             case MissedTime(change=change):
                 draft.answer = blocked_problem(plan, change.id, change.revision, Transition.MISS)
                 draft.change = change
-            case Reconfiguration(cluster=cluster, tag=tag):
-                draft.answer = stale_cluster_problem(plan, tag)
+            case Reconfiguration(cluster=cluster, tag=tag, version=version):
+                draft.answer = stale_cluster_problem(plan, tag, version)
                 draft.change = Reconfigure(cluster)
     return rest
 

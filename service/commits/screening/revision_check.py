@@ -79,12 +79,17 @@ def cluster_tag(cluster: Cluster) -> str:
     return hashlib.sha256(body).hexdigest()[:16]
 
 
-def stale_cluster_problem(plan: Plan, tag: str | None) -> ProblemDocument | None:
-    """Return why a change is not meant for the cluster as it is described now, or None."""
+def stale_cluster_problem(
+    plan: Plan, tag: str | None, version: int | None = None
+) -> ProblemDocument | None:
+    """Return why a change is not meant for the cluster or the Plan as they are now, or None."""
     present = cluster_tag(plan.cluster)
-    if tag in (None, "*", present):
+    if tag not in (None, "*", present):
+        detail = "the cluster's description has changed since that version of it"
+    elif version not in (None, plan.version):
+        detail = f"the Plan has changed since version {version}"
+    else:
         return None
-    detail = "the cluster's description has changed since that version of it"
     return _stale_revision(detail, present)
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from dispatch.accounts.missed_change import LeaseBook
 from dispatch.accounts.missed_work import MissedWork
+from dispatch.accounts.stretches import HeldStretch
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.executions.events import BackendEvent, EventKind
@@ -206,6 +208,17 @@ def test_a_run_that_turns_out_void_after_it_was_stopped_had_no_slot(void: bool) 
     if void:
         table.take(BackendEvent(EventKind.VOID, 1, machine, "a", "m", 0, "it never began"))
     assert bool(seen.at(22)) is void
+
+
+def test_leases_are_remembered_for_reservations_that_are_worked_for_alone() -> None:
+    """Those of what nobody works for any more are forgotten."""
+    seen, book = _Observation(), LeaseBook()
+    stretch = HeldStretch("0", 0, 3, 0, 3_000)
+    assert book.is_broken(seen.world.plan, 0, stretch)
+    book.keep({"r"})
+    assert set(book._known) == {"r"}
+    book.keep({"other"})
+    assert not book._known
 
 
 def test_whole_leases_are_taken_out_of_a_slot_of_many() -> None:

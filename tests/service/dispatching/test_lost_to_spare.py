@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from service.dispatching.machine_watch import MachineWatch
+from service.planning.planner import Planner
 from tests.service.conftest import Service
 
 _CLUSTER = {
@@ -55,6 +57,34 @@ def test_what_was_promised_on_a_lost_machine_has_a_spare_one_at_the_same_times(
         atom["allocation"] for atom in before["atoms"]
     ]
     assert _outages(still, "spare") == []
+
+
+class _LatePlanner:
+    """A planner before whose next change of a stated version something else happens."""
+
+    def __init__(self, planner: Planner, happening: Callable[[], object]) -> None:
+        self._planner = planner
+        self._happenings = [happening]
+
+    def change(self, command: Any) -> Any:
+        """Change the Plan, late."""
+        if getattr(command, "version", None) is not None and self._happenings:
+            self._happenings.pop()()
+        return self._planner.change(command)
+
+
+def test_no_spare_machine_is_kept_where_it_is_promised_after_it_was_chosen(still: Service) -> None:
+    """All four are promised between the choice and its commit: they keep their machines."""
+    watch = _open(still)
+    watch.follow({"m-0": still.runtime.now_ms()}, _NAMES[1:], still.runtime.now_ms())
+    still.clock.advance(3600)
+    gang = "window(atom(<4 cpu>, 4, 4, 11h, 44h), +0h, +11h)"
+    late = _LatePlanner(still.runtime.planner, lambda: still.reserve("four", gang))
+    watch = MachineWatch(cast("Planner", late), still.runtime._replica)
+    assert watch.follow({}, _NAMES, still.runtime.now_ms())
+    assert _outages(still, "spare") == []
+    body = still.client.get("/v1/reservations/four").get_json()
+    assert (body["state"], _machines(body)) == ("active", set(_NAMES))
 
 
 def test_what_was_promised_where_others_reserve_moves_at_the_same_times(still: Service) -> None:

@@ -17,7 +17,7 @@ from dispatch.executions.events import EventKind
 from rdl.resources import Resources
 
 _START = Delta(Op.START, "x", "w", 0, "m-0")
-_ORDER = ComponentOrder("x", "t", "true", Resources.of({"cpu": 1000}), (), True, None)
+_ORDER = ComponentOrder("x", "t", "true", Resources.of({"cpu": 1000}), (), True, None, 1)
 
 
 class _Slurm:
