@@ -2,8 +2,7 @@
 
 A job's name says which component it is, so that a new leader of the dispatch reads from Slurm
 what runs, and Slurm lets only one job of a name run at a time. Little is kept that could not be
-read again: which jobs were stopped before anybody knew how they ended, and which have a time limit
-of ours. A new leader knows neither.
+read again: which jobs were stopped before anybody knew how they ended. A new leader does not know.
 """
 
 from __future__ import annotations
@@ -19,11 +18,12 @@ from dispatch.backends.interface import NotDone
 from dispatch.backends.slurm.component_jobs import (
     ComponentOrder,
     end_of,
+    limited,
     request_of,
 )
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.job_names import key_of, tenure_of, words_of
+from dispatch.backends.slurm.control.job_names import has_own_limit, key_of, tenure_of, words_of
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
@@ -175,8 +175,9 @@ class SlurmBackend:
                 continue
             since_ms = self._plan_ms(job.submitted_s)
             part = parts[key[1]]
+            core, limit = part.component.core, has_own_limit(job)
             one = _Placed(
-                machine, since_ms, job.id, self._steady_s(), part.component.core, up=job.is_up
+                machine, since_ms, job.id, self._steady_s(), core, up=job.is_up, limit=limit
             )
             self._there[key] = one
             placed.append((part, HeldComponent(key[2], machine, since_ms, up=job.is_up)))
@@ -273,7 +274,7 @@ class SlurmBackend:
             node = self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)
             request = request_of(self._settings, key, delta.machine, order, self._tenure, rights)
-            request = replace(request, minutes=self._minutes_until(rights.until_s, at_ms))
+            request = limited(request, self._minutes_until(rights.until_s, at_ms))
             wanted.append((delta, request, order.core))
         answers = submit_all(self._slurm.commands, [request for _, request, _ in wanted])
         away = [one for one in answers if isinstance(one, SlurmAwayError)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dispatch.backends.slurm.control.commands import JobRequest
-from dispatch.backends.slurm.control.job_names import comment_of, job_name
+from dispatch.backends.slurm.control.job_names import comment_of, job_name, limit_comment
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.executions.assignment import Key
@@ -96,6 +96,13 @@ def request_of(
         errors=f"{said}.err",
         reservations=rights.names,
     )
+
+
+def limited(request: JobRequest, minutes: int) -> JobRequest:
+    """Return the job with a time limit that its comment tells of; as it is where that is 0."""
+    if not minutes:
+        return request
+    return replace(request, minutes=minutes, comment=limit_comment(request.comment, minutes))
 
 
 def _script(key: Key, machine: str, order: ComponentOrder) -> str:

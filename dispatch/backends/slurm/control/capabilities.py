@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,7 +76,7 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
         configuration.get("SLURM_VERSION", "unknown"),
         rest,
         accounting,
-        tuple(_warnings(configuration, accounting)),
+        (*_warnings(configuration, accounting), *_limit_warnings(settings, commands.partitions())),
     )
 
 
@@ -122,6 +122,19 @@ def _permission_problems(settings: SlurmSettings, commands: SlurmCommands) -> It
             f"no reservation can be made as {settings.user}: {error}; make it an operator: "
             f"sacctmgr modify user {settings.user} set adminlevel=Operator"
         )
+
+
+def _limit_warnings(
+    settings: SlurmSettings, partitions: Mapping[str, Mapping[str, str]]
+) -> Iterator[str]:
+    """Yield what a time limit of a partition does to components, which name none."""
+    for name in dict.fromkeys((settings.promised, settings.best_effort)):
+        longest = partitions.get(name, {}).get("MaxTime", "UNLIMITED")
+        if longest != "UNLIMITED":
+            yield (
+                f"MaxTime of {name!r} is {longest}: components end then, and before a later "
+                "reservation of others Slurm starts none; set MaxTime=INFINITE"
+            )
 
 
 def _warnings(configuration: dict[str, str], accounting: bool) -> Iterator[str]:

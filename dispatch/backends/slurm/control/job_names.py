@@ -41,6 +41,16 @@ def promise_comment(reservation: str, deadline_s: int, work_s: int) -> str:
     return f"agenda reservation={reservation} close=yes {promise}"
 
 
+def limit_comment(comment: str, minutes: int) -> str:
+    """Return the comment of a job whose time limit the service has set, and not its user."""
+    return f"{comment} limit={minutes}"
+
+
+def has_own_limit(job: SlurmJob) -> bool:
+    """Return whether a component's job was submitted with a time limit of the service."""
+    return "limit" in words_of(job)
+
+
 def tenure_of(job: SlurmJob) -> int:
     """Return the tenure in which a component's job was submitted; 0 where it does not say."""
     for word in job.comment.split():

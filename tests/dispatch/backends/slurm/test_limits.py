@@ -1,13 +1,21 @@
-"""What a job's time limit says of its component, by who set it."""
+"""What time limits of jobs and partitions say of components, by who set them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from dispatch.backends.slurm.backend import _kind_at, _Placed
-from dispatch.backends.slurm.control.records import SlurmJob
-from dispatch.executions.events import EventKind
+import pytest
 
+from dispatch.backends.slurm.backend import _kind_at, _Placed
+from dispatch.backends.slurm.component_jobs import ComponentOrder, limited, request_of
+from dispatch.backends.slurm.control.capabilities import _limit_warnings
+from dispatch.backends.slurm.control.job_names import has_own_limit, tenure_of
+from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
+from dispatch.backends.slurm.control.settings import SlurmSettings
+from dispatch.executions.events import EventKind
+from rdl.resources import Resources
+
+_SETTINGS = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="agenda")
 _JOB = SlurmJob(7, "agenda/x", "agenda", "", "TIMEOUT", "", ("n1",))
 _PLACED = _Placed("m-0", 0, 7, 0.0, core=True)
 
@@ -18,3 +26,21 @@ def test_a_limit_for_what_others_have_reserved_loses_the_component() -> None:
     assert _kind_at(given, _JOB, 5)[0] is EventKind.LOST
     assert _kind_at(_PLACED, _JOB, 5)[0] is EventKind.FAILED
     assert _kind_at(given, replace(_JOB, state="FAILED"), 5)[0] is EventKind.FAILED
+
+
+@pytest.mark.parametrize("minutes", [0, 7])
+def test_a_job_says_for_the_next_leader_whether_its_limit_is_of_the_service(minutes: int) -> None:
+    """In its comment, beside the tenure that submitted it."""
+    order = ComponentOrder("x", "t", "true", Resources.of({"cpu": 1000}), (), True, "r", 1)
+    request = request_of(_SETTINGS, ("x", "w", 0), "m-0", order, 3, NodeRights())
+    job = replace(_JOB, comment=limited(request, minutes).comment)
+    assert has_own_limit(job) is bool(minutes)
+    assert tenure_of(job) == 3
+    assert not has_own_limit(replace(job, comment="limit=7 of another's"))
+
+
+def test_a_partition_that_ends_components_is_told_at_start() -> None:
+    """One without a limit is not."""
+    there = {"agenda": {"MaxTime": "UNLIMITED"}, "scavenge": {"MaxTime": "1-00:00:00"}}
+    (warning,) = _limit_warnings(_SETTINGS, there)
+    assert warning.startswith("MaxTime of 'scavenge' is 1-00:00:00")
