@@ -27,8 +27,8 @@ from dispatch.backends.slurm.control.job_names import has_own_limit, key_of, ten
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
-from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, StoppedRun
-from dispatch.backends.slurm.left_jobs import LeftJobs
+from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, LastRun
+from dispatch.backends.slurm.last_jobs import LastJobs
 from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
@@ -131,7 +131,7 @@ class SlurmBackend:
         #: Jobs that were cancelled, by number, and are not known to be gone.
         self._leaving: set[int] = set()
         #: Of components that were stopped, the last job: it may have ended well before that.
-        self._left = LeftJobs()
+        self._last_jobs = LastJobs()
         self._doubtful = DoubtfulRuns()
         #: Of each job whose node cleans up after it: when the accounting is asked for it next, and
         #: the pause before that.
@@ -246,10 +246,10 @@ class SlurmBackend:
 
     def _note_left(self, key: Key, one: _Placed) -> None:
         """Remember what is stopped: it may have ended before that, or never have begun."""
-        self._left.add(key, one.job)
+        self._last_jobs.add(key, one.job)
         if one.core and one.up and not one.exited:
             node, sure_s = self._settings.machines[one.machine], self._vanished.sure_s(one.job)
-            self._doubtful.add(StoppedRun(key, one.machine, one.since_ms, one.job, node, sure_s))
+            self._doubtful.add(LastRun(key, one.machine, one.since_ms, one.job, node, sure_s))
 
     def _start(self, deltas: Iterable[Delta], at_ms: int) -> list[NotDone]:
         """Submit the jobs of components; return what cannot be started, and why.
@@ -306,12 +306,12 @@ class SlurmBackend:
         standing = Counter(
             key[0] for key, one in self._there.items() if one.core and key not in orders
         )
-        return self._left.ended_well(orders, standing, self._has_ended_well)
+        return self._last_jobs.ended_well(orders, standing, self._has_ended_well)
 
     def _look_at_left(self) -> None:
         """Look at Slurm beside the turn: what has just been stopped may have ended before."""
         try:
-            self._left.see(self._slurm.look().jobs)
+            self._last_jobs.see(self._slurm.look().jobs)
             self._accounted = None
         except SlurmAwayError as error:
             self.note_silence(error)
@@ -347,7 +347,7 @@ class SlurmBackend:
         if look is not None:
             self.newest, self.newest_ms = look, until_ms
             self._accounted = None
-            self._left.see(look.jobs)
+            self._last_jobs.see(look.jobs)
             self._note_nodes(look, until_ms)
             self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):

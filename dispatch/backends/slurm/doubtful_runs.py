@@ -16,7 +16,7 @@ from dispatch.executions.assignment import Key
 _SILENT: Final = "NOT_RESPONDING"
 
 
-class StoppedRun(NamedTuple):
+class LastRun(NamedTuple):
     """A run that was stopped while Slurm said that it ran.
 
     Attributes
@@ -41,16 +41,16 @@ class DoubtfulRuns:
     """Judges stopped runs by the first look at which their node answers."""
 
     def __init__(self) -> None:
-        self._runs: list[StoppedRun] = []
+        self._runs: list[LastRun] = []
 
-    def add(self, run: StoppedRun) -> None:
+    def add(self, run: LastRun) -> None:
         """Note a run that is stopped."""
         self._runs.append(run)
 
-    def void(self, look: Look) -> list[StoppedRun]:
+    def void(self, look: Look) -> list[LastRun]:
         """Return those of which nobody knows that they ran: their slurmd began after them."""
-        found: list[StoppedRun] = []
-        waiting: list[StoppedRun] = []
+        found: list[LastRun] = []
+        waiting: list[LastRun] = []
         for run in self._runs:
             job, node = look.jobs.get(run.job), look.nodes.get(run.node)
             if job is None or node is None:

@@ -6,9 +6,9 @@ import pytest
 
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.slurm import Look
-from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, StoppedRun
+from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, LastRun
 
-_RUN = StoppedRun(("x", "w", 0), "m-0", 99_000, 7, "n0", 0)
+_RUN = LastRun(("x", "w", 0), "m-0", 99_000, 7, "n0", 0)
 
 
 def _look(begun_s: int, *flags: str, job: bool = True) -> Look:

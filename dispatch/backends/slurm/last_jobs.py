@@ -1,4 +1,4 @@
-"""LeftJobs: the last jobs of components that were stopped, which may have ended well before that.
+"""LastJobs: the last jobs of components that were stopped, which may have ended well before that.
 
 What happens between two looks is not known: a component may be stopped that has just done its
 work. When it is to be started again, its job has ended well, and is not run a second time.
@@ -13,7 +13,7 @@ from dispatch.backends.slurm.control.records import SlurmJob
 from dispatch.executions.assignment import Key
 
 
-class LeftJobs:
+class LastJobs:
     """Remembers jobs of components that were stopped, for as long as slurmctld knows them."""
 
     def __init__(self) -> None:
