@@ -117,6 +117,13 @@ class RuinRecreate:
         """Go on from the best plan."""
         kernels.restore(self.problem.forest, self.problem.room, self.arrays)
 
+    def adopt(self, other: RuinRecreate) -> None:
+        """Go on from the best plan of another search for the same requests."""
+        for name in ("rows", "pieces", "option", "worth", "held"):
+            getattr(self.arrays, name)[state.KEPT] = getattr(other.arrays, name)[state.KEPT]
+        self.arrays.total[state.BEST] = other.arrays.total[state.BEST]
+        self.restore_best()
+
     def plan(self) -> list[PlacementResult | None]:
         """Return the best plan, None where a request is refused."""
         held = self.arrays.held[state.KEPT]
