@@ -21,7 +21,7 @@ COLD = 0.012
 _BETTER = 1e-9
 
 #: Seconds that a round searches with more room: these, or a part of what is left; at least.
-_WIDE_S = 1.0
+_WIDE_S = 0.5
 _WIDE_SHARE = 0.05
 _LEAST_WIDE_S = 0.2
 

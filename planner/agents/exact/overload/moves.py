@@ -36,6 +36,11 @@ _MIDDLE: Final = 0.6
 _MIDDLE_COLUMNS: Final = 16
 _NEAR_COLUMNS: Final = 3
 
+_AIMED: Final = 0.5  # share of moves of a run that covers a column with overload
+_DRAWN: Final = 48  # runs looked at for one that does
+_LOOK: Final = 500  # moves between two looks at where there is overload
+_COLUMNS_KNOWN: Final = 4096
+
 #: Cost below which nothing is left: sums of many changes drift.
 NOTHING: Final = 1e-6
 
@@ -188,9 +193,36 @@ def _change_runs(
 
 
 @inlined
-def _move(f: Forest, room: FreeRoom, runs: RunSet, temperature: float, old: I64, new: I64) -> None:
-    """Make one move and keep it or take it back."""
+def _list_over(runs: RunSet, over: I64) -> Int:
+    """Write columns with overload, as many as go in; return how many."""
+    count: Int = np.int64(0)
+    for line in range(runs.free.shape[0]):
+        for c in range(runs.free.shape[1]):
+            if runs.free[line, c] < 0 and count < len(over):
+                over[count] = c
+                count += 1
+    return count
+
+
+@inlined
+def _run_over(f: Forest, runs: RunSet, column: int) -> Int:
+    """Return a run that covers a column, or any run where none of some that are drawn does."""
     i = draw_below(runs, len(runs.run))
+    for _ in range(_DRAWN):
+        row = f.vertices[runs.atom[runs.run[i, R_ATOM], A_VERTEX]]
+        for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
+            at = column - f.shifts[q]
+            if runs.run[i, R_BEGIN] <= at < runs.run[i, R_END]:
+                return i
+        i = draw_below(runs, len(runs.run))
+    return i
+
+
+@compiled
+def _move(
+    f: Forest, room: FreeRoom, runs: RunSet, i: int, temperature: float, old: I64, new: I64
+) -> None:
+    """Make one move of a run and keep it or take it back."""
     k = runs.run[i, R_ATOM]
     own = runs.first[k + 1] - runs.first[k]
     count, j = 1, i
@@ -230,10 +262,20 @@ def reduce_overload(
     """
     f, room, runs = borrowed(f), borrowed(room), borrowed(runs)
     old, new = np.zeros((2, 2), dtype=np.int64), np.zeros((2, 2), dtype=np.int64)
+    over, count = np.zeros(_COLUMNS_KNOWN, dtype=np.int64), np.int64(0)
+    temperature = hot
     for m in range(moves):
         if runs.cost[0] < NOTHING:
             return
-        _move(f, room, runs, hot * (cold / hot) ** (m / moves), old, new)
+        if m % _LOOK == 0:
+            count = _list_over(runs, over)
+            temperature = hot * (cold / hot) ** (m / moves)
+        i = np.int64(-1)
+        if count > 0 and draw(runs) < _AIMED:
+            i = _run_over(f, runs, over[draw_below(runs, count)])
+        else:
+            i = draw_below(runs, len(runs.run))
+        _move(f, room, runs, i, temperature, old, new)
 
 
 @compiled

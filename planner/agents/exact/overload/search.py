@@ -9,7 +9,7 @@ bundle of those that stand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -44,14 +44,20 @@ _STEP: Final = 1.25
 #: Temperatures of the moves of runs: at the first, after the last, and by how much less the next
 #: ones begin, down to a least beginning.
 _HOT: Final = 8.0
-_COLD: Final = 0.15
+_COLD: Final = 0.12
 _COOLER: Final = 0.5
-_LEAST_HOT: Final = 0.6
+_LEAST_HOT: Final = 0.25
 
-#: Moves between two draws of the windows, a run; and draws before something must go.
-_MOVES_A_RUN: Final = 100
-_DRAWS: Final = 8
-_DRAWS_AFTER: Final = 3
+#: Moves between two draws of the windows, a run; draws before something must go, and after.
+_MOVES_A_RUN: Final = 40
+_DRAWS: Final = 16
+_DRAWS_AFTER: Final = 6
+
+#: More draws are in vain above a cost, or where it still is so much of what it was some draws
+#: before.
+_HOPELESS: Final = 300.0
+_PATIENCE: Final = 4
+_STILL: Final = 0.8
 
 
 def lay_out(problem: PlanningProblem, search: RuinRecreate, seed: int) -> RunSet:
@@ -91,6 +97,19 @@ def suits_overload(problem: PlanningProblem) -> bool:
     atoms = vertices[vertices[:, pb.V_KIND] == ATOM]
     bends = (atoms[:, pb.V_RUN] == 0) & (atoms[:, pb.V_LEAST] < atoms[:, pb.V_MOST])
     return bool(bends.mean() >= _BENDS) and mean_height(problem) >= LARGE
+
+
+def _stands_still(costs: Sequence[float]) -> bool:
+    """Return whether more draws are in vain.
+
+    Parameters
+    ----------
+    costs
+        At the beginning, and after each draw.
+    """
+    if len(costs) <= _PATIENCE:
+        return len(costs) > 1 and costs[-1] > _HOPELESS
+    return costs[-1] > _STILL * costs[-_PATIENCE]
 
 
 @dataclass(slots=True)
@@ -196,13 +215,14 @@ class OverloadSearch:
 
     def _reduce(self, wide: RuinRecreate, runs: RunSet, draws: int, hot: float) -> None:
         """Move runs until nothing is over or `draws` sets of windows have been tried."""
-        forest = self.problem.forest
+        forest, costs = self.problem.forest, [float(runs.cost[0])]
         for _ in range(draws):
-            if float(runs.cost[0]) <= moves.NOTHING or self.is_over():
+            if costs[-1] <= moves.NOTHING or _stands_still(costs) or self.is_over():
                 return
             layout.draw_windows(forest, wide.arrays, runs)
             self._move_runs(runs, hot)
             hot = max(_LEAST_HOT, hot * _COOLER)
+            costs.append(float(runs.cost[0]))
 
     def _move_runs(self, runs: RunSet, hot: float) -> None:
         total = _MOVES_A_RUN * max(1000, len(runs.run))
