@@ -69,15 +69,20 @@ class RuinRecreate:
         """Start from a plan; what its rows do not fit the arrays is left out."""
         arrays, forest = self.arrays, self.problem.forest
         kept = slice(state.KEPT, state.KEPT + 1)
-        for plan in (state.PLAN, state.BEFORE, state.KEPT):
-            for array in (arrays.pieces, arrays.worth, arrays.held):
-                array[plan] = 0
-        arrays.free[:] = self.problem.room.free
+        self._clear()
         for request, result in enumerate(results):
             if result.placed:
                 self._load_request(request, result)
         arrays.total[state.BEST] = float(arrays.worth[kept].sum())
         kernels.restore(forest, self.problem.room, arrays)
+
+    def _clear(self) -> None:
+        """Hold nothing in any plan."""
+        arrays = self.arrays
+        for plan in (state.PLAN, state.BEFORE, state.KEPT):
+            for array in (arrays.pieces, arrays.worth, arrays.held):
+                array[plan] = 0
+        arrays.free[:] = self.problem.room.free
 
     def _load_request(self, request: int, result: PlacementResult) -> None:
         arrays, forest, at = self.arrays, self.problem.forest, state.KEPT
@@ -119,6 +124,7 @@ class RuinRecreate:
 
     def adopt(self, other: RuinRecreate) -> None:
         """Go on from the best plan of another search for the same requests."""
+        self._clear()
         for name in ("rows", "pieces", "option", "worth", "held"):
             getattr(self.arrays, name)[state.KEPT] = getattr(other.arrays, name)[state.KEPT]
         self.arrays.total[state.BEST] = other.arrays.total[state.BEST]

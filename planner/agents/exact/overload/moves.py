@@ -205,7 +205,7 @@ def _list_over(runs: RunSet, over: I64) -> Int:
 
 
 @inlined
-def _run_over(f: Forest, runs: RunSet, column: int) -> Int:
+def _run_over(f: Forest, runs: RunSet, column: Int) -> Int:
     """Return a run that covers a column, or any run where none of some that are drawn does."""
     i = draw_below(runs, len(runs.run))
     for _ in range(_DRAWN):
@@ -262,7 +262,8 @@ def reduce_overload(
     """
     f, room, runs = borrowed(f), borrowed(room), borrowed(runs)
     old, new = np.zeros((2, 2), dtype=np.int64), np.zeros((2, 2), dtype=np.int64)
-    over, count = np.zeros(_COLUMNS_KNOWN, dtype=np.int64), np.int64(0)
+    over = np.zeros(_COLUMNS_KNOWN, dtype=np.int64)
+    count: Int = np.int64(0)
     temperature = hot
     for m in range(moves):
         if runs.cost[0] < NOTHING:

@@ -142,11 +142,13 @@ class OverloadSearch:
     surplus: float = FIRST_SURPLUS
     rounds: int = 0
     _slice: int = field(default=2000, init=False)
+    _wide: RuinRecreate = field(init=False)
 
     def __post_init__(self) -> None:
         """Let no atom hold more than fits alone, however much there is besides."""
         room = self.problem.room
         self.problem = replace(self.problem, room=room._replace(fit=count_alone(room)))
+        self._wide = RuinRecreate(self.problem, self.seed)
 
     def improve(self, search: RuinRecreate, seconds: float) -> bool:
         """Make one round; return whether `search` has a better plan by it.
@@ -164,7 +166,7 @@ class OverloadSearch:
         lost, runs = 0, lay_out(self.problem, wide, self.seed + self.rounds)
         self._reduce(wide, runs, _DRAWS, _HOT)
         while float(runs.cost[0]) > moves.NOTHING:
-            request = self._in_the_way(wide, runs)
+            request = self._next_refusal(wide, runs)
             if (
                 self.is_over()
                 or wide.value - wide.arrays.worth[state.KEPT, request] <= search.value
@@ -199,17 +201,17 @@ class OverloadSearch:
         """Return a search with more room that has gone on from the best plan for some seconds."""
         room = self.problem.room
         more = (room.free * (1 + self.surplus)).astype(np.int64)
-        problem = replace(self.problem, room=room._replace(free=more))
-        wide = RuinRecreate(problem, self.seed + self.rounds)
+        wide = self._wide
+        wide.problem = replace(self.problem, room=room._replace(free=more))
         wide.adopt(search)
         hot = WARM[self.rounds % len(WARM)]
-        mean = problem.total / len(problem.requests)
-        began, count, progress = self.clock(), 20, 0.0
+        mean = self.problem.total / len(self.problem.requests)
+        began, before, count, progress = self.clock(), wide.moves, 20, 0.0
         while progress < 1.0 and not self.is_over():
             wide.run(count, self.mix, mean * hot * (COLD / hot) ** progress)
             spent = self.clock() - began
             progress = spent / seconds
-            count = fill_slice(count, spent * count / max(1, wide.moves))
+            count = fill_slice(count, spent * count / (wide.moves - before))
         wide.restore_best()
         return wide
 
@@ -235,7 +237,7 @@ class OverloadSearch:
             self._slice = fill_slice(count, self.clock() - before)
             made += count
 
-    def _in_the_way(self, wide: RuinRecreate, runs: RunSet) -> int:
+    def _next_refusal(self, wide: RuinRecreate, runs: RunSet) -> int:
         """Return the request whose refusal takes most overload away for what it is worth."""
         shares = moves.overload_shares(self.problem.forest, self.problem.room, runs)
         worth = wide.arrays.worth[state.KEPT]
