@@ -9,25 +9,14 @@ import planner.agents.exact.problem as pb
 from planner.agents.check import satisfies
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import search_state as state
-from planner.agents.exact.move_mixes import plain_mix
 from planner.agents.exact.overload import layout, moves
 from planner.agents.exact.overload.run_set import A_LEASE, A_UNIT, A_VERTEX, RunSet
 from planner.agents.exact.overload.search import lay_out
-from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.plan.plan import Plan
 from planner.request import Request
-from tests.planner.agents.exact.sets import REFUSED, small
+from tests.planner.agents.exact.sets import planned, small
 from tests.planner.tiny_requests import CLUSTER, tiny_requests
-
-
-def planned(requests: list[Request], problem: PlanningProblem, seed: int) -> RuinRecreate:
-    """Return a search that has some plan."""
-    search = RuinRecreate(problem, seed)
-    search.load([REFUSED] * len(requests))
-    search.run(200, plain_mix(3), 0.0)
-    search.restore_best()
-    return search
 
 
 def tiny(seed: int) -> tuple[list[Request], RuinRecreate]:

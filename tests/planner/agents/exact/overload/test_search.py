@@ -22,8 +22,7 @@ from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.view import PlanView
-from tests.planner.agents.exact.overload.test_layout import planned
-from tests.planner.agents.exact.sets import REFUSED, small
+from tests.planner.agents.exact.sets import REFUSED, planned, small
 from tests.planner.brute_force_plan import best_value
 from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 
