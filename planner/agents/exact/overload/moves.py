@@ -10,7 +10,7 @@ import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import F64, I64, Int
 from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.search_state import draw, draw_below
-from planner.agents.exact.overload.layout import cell_cost
+from planner.agents.exact.overload.layout import cell_cost, overload_cost
 from planner.agents.exact.overload.run_set import (
     A_BEGIN,
     A_END,
@@ -41,8 +41,8 @@ _DRAWN: Final = 48  # runs looked at for one that does
 _LOOK: Final = 500  # moves between two looks at where there is overload
 _COLUMNS_KNOWN: Final = 4096
 
-#: Cost below which nothing is left: sums of many changes drift.
-NOTHING: Final = 1e-6
+#: Cost below which the sum of changes, which drifts, is taken anew.
+_NOTHING: Final = 1e-6
 
 
 @inlined
@@ -266,9 +266,12 @@ def reduce_overload(
     count: Int = np.int64(0)
     temperature = hot
     for m in range(moves):
-        if runs.cost[0] < NOTHING:
-            return
+        if runs.cost[0] < _NOTHING:
+            runs.cost[0] = overload_cost(runs)
+            if runs.cost[0] == 0.0:
+                return
         if m % _LOOK == 0:
+            runs.cost[0] = overload_cost(runs)
             count = _list_over(runs, over)
             temperature = hot * (cold / hot) ** (m / moves)
         i = np.int64(-1)
@@ -277,6 +280,7 @@ def reduce_overload(
         else:
             i = draw_below(runs, len(runs.run))
         _move(f, room, runs, i, temperature, old, new)
+    runs.cost[0] = overload_cost(runs)
 
 
 @compiled

@@ -165,7 +165,7 @@ class OverloadSearch:
             return False
         lost, runs = 0, lay_out(self.problem, wide, self.seed + self.rounds)
         self._reduce(wide, runs, _DRAWS, _HOT)
-        while float(runs.cost[0]) > moves.NOTHING:
+        while float(runs.cost[0]) > 0:
             request = self._next_refusal(wide, runs)
             if (
                 self.is_over()
@@ -219,7 +219,7 @@ class OverloadSearch:
         """Move runs until nothing is over or `draws` sets of windows have been tried."""
         forest, costs = self.problem.forest, [float(runs.cost[0])]
         for _ in range(draws):
-            if costs[-1] <= moves.NOTHING or _stands_still(costs) or self.is_over():
+            if costs[-1] == 0 or _stands_still(costs) or self.is_over():
                 return
             layout.draw_windows(forest, wide.arrays, runs)
             self._move_runs(runs, hot)
@@ -229,7 +229,7 @@ class OverloadSearch:
     def _move_runs(self, runs: RunSet, hot: float) -> None:
         total = _MOVES_A_RUN * max(1000, len(runs.run))
         made = 0
-        while made < total and float(runs.cost[0]) > moves.NOTHING and not self.is_over():
+        while made < total and float(runs.cost[0]) > 0 and not self.is_over():
             count = min(self._slice, total - made)
             begin, end = (hot * (_COLD / hot) ** (q / total) for q in (made, made + count))
             before = self.clock()

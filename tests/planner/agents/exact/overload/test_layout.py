@@ -118,3 +118,17 @@ def test_a_request_of_too_many_pieces_is_left_out() -> None:
     layout.write_plan(search.problem.forest, search.arrays, runs)
     assert search.arrays.held[state.KEPT, request] == 0
     assert search.arrays.worth[state.KEPT, request] == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_cost_is_nought_exactly_where_nothing_is_over(seed: int) -> None:
+    """However many moves were made, the cost says whether the plan takes more than there is."""
+    _, search = tiny(seed)
+    problem = search.problem
+    runs = lay_out(problem, search, seed)
+    runs.free[:] -= problem.room.demand_amounts.max(initial=0)
+    for moves_made in (0, 1, 500, 5000):
+        layout.draw_windows(problem.forest, search.arrays, runs)
+        runs.cost[0] = 1.0
+        moves.reduce_overload(problem.forest, problem.room, runs, moves_made, 1.0, 0.1)
+        assert (runs.cost[0] == 0) == bool((runs.free >= 0).all())
