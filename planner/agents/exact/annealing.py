@@ -27,7 +27,7 @@ _LEAST_WIDE_S = 0.2
 
 #: Rounds without a better plan after which a cycle is made, and moves after a better plan.
 _FRUITLESS = 8
-_MOVES_AFTER = 75
+_MOVES_AFTER = 200
 
 _CYCLE_S = (1.0, 24.0)
 _CYCLE_MOVES = 30  # of a cycle at least, a request
@@ -52,11 +52,8 @@ class Annealer:
         self._mix = mix_of(problem)
         self._patience = _EXHAUSTED * requests * requests
         self._checked_at, self._check_s = budget.clock(), budget.check_s
-        self._overload: OverloadSearch | None = None
-        if suits_overload(problem):
-            self._overload = OverloadSearch(
-                problem, self._mix, solve_input.seed, budget.clock, self._over
-            )
+        self._input = solve_input
+        self._makes_rounds = budget.moves is None and suits_overload(problem)
         self.exhausted = False
         self._moves_since_best = 0  # moves since the search found a better plan
         self._loaded_value = 0.0
@@ -79,9 +76,10 @@ class Annealer:
             Number of the first cycle: 0 begins at `HOT`, others at `WARM` in turn.
         """
         budget, length, moves = self._budget, _CYCLE_S[0], 20
+        overload = self._overload_search() if self._makes_rounds else None
         while not self._over():
-            if self._overload is not None and cycle > 0:
-                self._make_rounds(self._overload)
+            if overload is not None and cycle > 0:
+                self._make_rounds(overload)
             self._catch_up()
             begin, total, progress = budget.clock(), 0, 0.0
             left_s = max(budget.left_s - self._check_s, 1e-6)
@@ -107,17 +105,28 @@ class Annealer:
         if self._incumbent.value > max(self._loaded_value, self._search.value) * (1 + _BETTER):
             self._load()
 
+    def _overload_search(self) -> OverloadSearch:
+        def is_over() -> bool:
+            self._budget.report_progress()
+            return self._over()
+
+        problem, seed = self._input.problem, self._input.seed
+        return OverloadSearch(problem, self._mix, seed, self._budget.clock, is_over)
+
     def _make_rounds(self, overload: OverloadSearch) -> None:
         """Make rounds by way of overload until some in turn find nothing."""
         fruitless = 0
         while fruitless < _FRUITLESS and not self._over():
             self._catch_up()
             seconds = min(_WIDE_S, _WIDE_SHARE * self._budget.left_s)
-            better = overload.improve(self._search, max(seconds, _LEAST_WIDE_S))
-            fruitless = 0 if better else fruitless + 1
-            if better:
-                self.descend(_MOVES_AFTER)
-            self._budget.report_progress()
+            if not overload.improve(self._search, max(seconds, _LEAST_WIDE_S)):
+                fruitless += 1
+                continue
+            fruitless = self._moves_since_best = 0
+            self._search.run(_MOVES_AFTER, self._mix, 0.0)
+            if self._search.value > self._offered_value and self._check_is_due():
+                self._offer()
+        self.descend(_MOVES_AFTER)
 
     def _over(self) -> bool:
         """Return whether to end: the last check takes its time too."""

@@ -18,8 +18,6 @@ from rdl.work_graph import ANY, ATOM
 #: Rows that one atom may hold at most; a shape of more pieces is not looked for.
 MOST_ROWS = 256
 
-_SEEDS = 0x9E3779B97F4A7C15
-
 
 @dataclass(slots=True)
 class RuinRecreate:
@@ -44,7 +42,6 @@ class RuinRecreate:
         vertices = forest.vertices
         count, requests = len(vertices), len(forest.value)
         first = _first_slots(forest)
-        drawn = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
         self.arrays = state.SearchState(
             free=room.free.copy(),
             first=first,
@@ -61,7 +58,7 @@ class RuinRecreate:
             line=np.zeros((state.LINES, room.free.shape[1] + 2), dtype=np.int64),
             list=np.zeros((state.LISTS, requests + 2), dtype=np.int64),
             key=np.zeros(requests + 2),
-            random=np.array([drawn], dtype=np.uint64),
+            random=state.random_state(self.seed),
             total=np.zeros(state.TOTALS),
         )
 

@@ -134,6 +134,11 @@ class SearchState(NamedTuple):
     total: F64
 
 
+def random_state(seed: int) -> U64:
+    """Return a state of random numbers."""
+    return np.array([((seed + 1) * 0x9E3779B97F4A7C15) % 2**64 | 1], dtype=np.uint64)
+
+
 class RandomSource(Protocol):
     """A state of random numbers: uint64[1], not 0."""
 

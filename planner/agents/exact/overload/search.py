@@ -19,10 +19,11 @@ import planner.agents.exact.problem as pb
 from planner.agents.exact.budget import fill_slice
 from planner.agents.exact.build.problem_builder import count_alone
 from planner.agents.exact.kernels import search_state as state
+from planner.agents.exact.kernels.arrays import U64
 from planner.agents.exact.kernels.search_state import MoveMix
 from planner.agents.exact.move_mixes import LARGE, mean_height
-from planner.agents.exact.overload import layout, moves
-from planner.agents.exact.overload.run_set import A_COLUMNS, R_COLUMNS, RunSet
+from planner.agents.exact.overload.kernels import layout, moves
+from planner.agents.exact.overload.kernels.run_set import A_COLUMNS, R_COLUMNS, RunSet
 from planner.agents.exact.problem import F64, PlanningProblem
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from rdl.work_graph import ATOM
@@ -31,6 +32,13 @@ from rdl.work_graph import ATOM
 #: in mean values of a request.
 WARM: Final = (0.1, 0.04)
 COLD: Final = 0.012
+
+#: Runs that all requests may be together: of more, windows are drawn too seldom.
+_MOST_RUNS: Final = 40_000
+
+#: What seeds of the search with more room, and of the moves of runs, differ by from that given.
+_WIDE_SEED: Final = 1_000
+_RUN_SEED: Final = 2_000
 
 #: Share of atoms whose height may change, from which rounds are made.
 _BENDS: Final = 0.2
@@ -53,19 +61,18 @@ _MOVES_A_RUN: Final = 40
 _DRAWS: Final = 16
 _DRAWS_AFTER: Final = 6
 
-#: More draws are in vain above a cost, or where it still is so much of what it was some draws
+#: More draws are in vain above a cost, or where it still is so much of what it was so many draws
 #: before.
 _HOPELESS: Final = 300.0
-_PATIENCE: Final = 4
+_PATIENCE: Final = 3
 _STILL: Final = 0.8
 
 
-def lay_out(problem: PlanningProblem, search: RuinRecreate, seed: int) -> RunSet:
+def lay_out(problem: PlanningProblem, search: RuinRecreate, random: U64) -> RunSet:
     """Return the kept plan of a search as runs, over what is free in a problem."""
     forest, room = problem.forest, problem.room
     counts = layout.count_runs(forest, search.arrays)
     atoms, runs, cells = (int(count) for count in counts)
-    random = np.array([((seed + 1) * 0x9E3779B97F4A7C15) % 2**64 | 1], dtype=np.uint64)
     found = RunSet(
         atom=np.zeros((atoms, A_COLUMNS), dtype=np.int64),
         run=np.zeros((runs, R_COLUMNS), dtype=np.int64),
@@ -75,7 +82,7 @@ def lay_out(problem: PlanningProblem, search: RuinRecreate, seed: int) -> RunSet
         most=np.zeros(cells, dtype=np.int64),
         free=room.free.copy(),
         scale=_scales(problem),
-        cost=np.zeros(1),
+        over=np.zeros(1, dtype=np.int64),
         random=random,
     )
     layout.lay_runs(forest, room, search.arrays, found)
@@ -92,9 +99,15 @@ def _scales(problem: PlanningProblem) -> F64:
 
 
 def suits_overload(problem: PlanningProblem) -> bool:
-    """Return whether pieces are large, and enough of the work may bend."""
+    """Return whether pieces are large, enough of them may bend, and runs are not too many."""
     vertices = problem.forest.vertices
     atoms = vertices[vertices[:, pb.V_KIND] == ATOM]
+    units = np.maximum(
+        1, np.where(atoms[:, pb.V_LEAST] == atoms[:, pb.V_MOST], atoms[:, pb.V_MOST], 1)
+    )
+    runs = atoms[:, pb.V_WORK] // (np.maximum(1, atoms[:, pb.V_LEASE]) * units) + 1
+    if runs.sum() > _MOST_RUNS:
+        return False
     bends = (atoms[:, pb.V_RUN] == 0) & (atoms[:, pb.V_LEAST] < atoms[:, pb.V_MOST])
     return bool(bends.mean() >= _BENDS) and mean_height(problem) >= LARGE
 
@@ -107,9 +120,9 @@ def _stands_still(costs: Sequence[float]) -> bool:
     costs
         At the beginning, and after each draw.
     """
-    if len(costs) <= _PATIENCE:
+    if len(costs) < _PATIENCE + 2:
         return len(costs) > 1 and costs[-1] > _HOPELESS
-    return costs[-1] > _STILL * costs[-_PATIENCE]
+    return costs[-1] > _STILL * costs[-1 - _PATIENCE]
 
 
 @dataclass(slots=True)
@@ -119,7 +132,8 @@ class OverloadSearch:
     Attributes
     ----------
     problem
-        The requests and what is free.
+        The requests and what is free; where more bundles fit machines than fit alone, as many as
+        fit alone.
     mix
         Moves of the search.
     seed
@@ -132,6 +146,8 @@ class OverloadSearch:
         Part of what is free that the next round has besides.
     rounds
         Rounds so far.
+    wide
+        The search with more room.
     """
 
     problem: PlanningProblem
@@ -142,13 +158,15 @@ class OverloadSearch:
     surplus: float = FIRST_SURPLUS
     rounds: int = 0
     _slice: int = field(default=2000, init=False)
-    _wide: RuinRecreate = field(init=False)
+    wide: RuinRecreate = field(init=False)
+    _random: U64 = field(init=False)
 
     def __post_init__(self) -> None:
         """Let no atom hold more than fits alone, however much there is besides."""
         room = self.problem.room
         self.problem = replace(self.problem, room=room._replace(fit=count_alone(room)))
-        self._wide = RuinRecreate(self.problem, self.seed)
+        self.wide = RuinRecreate(self.problem, self.seed + _WIDE_SEED)
+        self._random = state.random_state(self.seed + _RUN_SEED)
 
     def improve(self, search: RuinRecreate, seconds: float) -> bool:
         """Make one round; return whether `search` has a better plan by it.
@@ -163,23 +181,21 @@ class OverloadSearch:
         if wide.value <= search.value:
             self._adapt(_STEP)
             return False
-        lost, runs = 0, lay_out(self.problem, wide, self.seed + self.rounds)
+        refused, runs = 0, lay_out(self.problem, wide, self._random)
         self._reduce(wide, runs, _DRAWS, _HOT)
-        while float(runs.cost[0]) > 0:
-            request = self._next_refusal(wide, runs)
-            if (
-                self.is_over()
-                or wide.value - wide.arrays.worth[state.KEPT, request] <= search.value
-            ):
+        while runs.over[0] > 0:
+            request = -1 if self.is_over() else self.next_refusal(runs)
+            worth = wide.arrays.worth[state.KEPT, request]
+            if request < 0 or wide.value - worth <= search.value:
                 self._adapt(1 / _STEP)
                 return False
             layout.write_plan(self.problem.forest, wide.arrays, runs)
             layout.remove(self.problem.forest, wide.arrays, request)
-            runs = lay_out(self.problem, wide, self.seed + self.rounds)
+            runs = lay_out(self.problem, wide, self._random)
             self._reduce(wide, runs, _DRAWS_AFTER, _LEAST_HOT)
-            lost += 1
+            refused += 1
         layout.write_plan(self.problem.forest, wide.arrays, runs)
-        self._adapt(1 / _STEP if lost else _STEP)
+        self._adapt(1 / _STEP if refused else _STEP)
         if wide.value <= search.value:
             return False
         search.adopt(wide)
@@ -187,7 +203,7 @@ class OverloadSearch:
 
     def load_loops(self, search: RuinRecreate) -> None:
         """Call every loop once on whatever plan a search has."""
-        runs = lay_out(self.problem, search, self.seed)
+        runs = lay_out(self.problem, search, self._random)
         layout.draw_windows(self.problem.forest, search.arrays, runs)
         moves.reduce_overload(self.problem.forest, self.problem.room, runs, 0, _HOT, _COLD)
         moves.overload_shares(self.problem.forest, self.problem.room, runs)
@@ -201,7 +217,7 @@ class OverloadSearch:
         """Return a search with more room that has gone on from the best plan for some seconds."""
         room = self.problem.room
         more = (room.free * (1 + self.surplus)).astype(np.int64)
-        wide = self._wide
+        wide = self.wide
         wide.problem = replace(self.problem, room=room._replace(free=more))
         wide.adopt(search)
         hot = WARM[self.rounds % len(WARM)]
@@ -217,28 +233,34 @@ class OverloadSearch:
 
     def _reduce(self, wide: RuinRecreate, runs: RunSet, draws: int, hot: float) -> None:
         """Move runs until nothing is over or `draws` sets of windows have been tried."""
-        forest, costs = self.problem.forest, [float(runs.cost[0])]
+        forest, costs = self.problem.forest, [layout.overload_cost(runs)]
         for _ in range(draws):
-            if costs[-1] == 0 or _stands_still(costs) or self.is_over():
+            if runs.over[0] == 0 or _stands_still(costs) or self.is_over():
                 return
             layout.draw_windows(forest, wide.arrays, runs)
             self._move_runs(runs, hot)
             hot = max(_LEAST_HOT, hot * _COOLER)
-            costs.append(float(runs.cost[0]))
+            costs.append(layout.overload_cost(runs))
 
     def _move_runs(self, runs: RunSet, hot: float) -> None:
+        """Move runs in slices, until nothing is over or each has been moved often enough."""
         total = _MOVES_A_RUN * max(1000, len(runs.run))
-        made = 0
-        while made < total and float(runs.cost[0]) > 0 and not self.is_over():
-            count = min(self._slice, total - made)
-            begin, end = (hot * (_COLD / hot) ** (q / total) for q in (made, made + count))
+        done = 0
+        while done < total and runs.over[0] > 0 and not self.is_over():
+            count = min(self._slice, total - done)
+            begin, end = (hot * (_COLD / hot) ** (q / total) for q in (done, done + count))
             before = self.clock()
-            moves.reduce_overload(self.problem.forest, self.problem.room, runs, count, begin, end)
-            self._slice = fill_slice(count, self.clock() - before)
-            made += count
+            made = moves.reduce_overload(
+                self.problem.forest, self.problem.room, runs, count, begin, end
+            )
+            if made == self._slice:  # a short one says little of how long a slice takes
+                self._slice = fill_slice(count, self.clock() - before)
+            done += count
 
-    def _next_refusal(self, wide: RuinRecreate, runs: RunSet) -> int:
-        """Return the request whose refusal takes most overload away for what it is worth."""
+    def next_refusal(self, runs: RunSet) -> int:
+        """Return the request whose refusal takes most overload away for what it is worth, or -1."""
         shares = moves.overload_shares(self.problem.forest, self.problem.room, runs)
-        worth = wide.arrays.worth[state.KEPT]
-        return int(np.argmax(shares / np.maximum(worth, 1e-9 * self.problem.total)))
+        shares[self.problem.forest.keep > 0] = 0.0
+        worth = np.maximum(self.wide.arrays.worth[state.KEPT], 1e-9 * self.problem.total)
+        found = int(np.argmax(shares / worth))
+        return found if shares[found] > 0 else -1

@@ -43,8 +43,8 @@ class RunSet(NamedTuple):
         int64[row, column]: what the runs leave; below 0 is overload.
     scale
         float64[row]: 1 / the mean amount of a demand.
-    cost
-        float64[1]: what all overload costs now.
+    over
+        int64[1]: cells of `free` below 0.
     random
         uint64[1].
     """
@@ -57,5 +57,5 @@ class RunSet(NamedTuple):
     most: I64
     free: I64
     scale: F64
-    cost: F64
+    over: I64
     random: U64

@@ -13,7 +13,6 @@ import numpy as np
 
 import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import I64, Int
-from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.search_state import (
     ACTIVE,
     BEST,
@@ -24,7 +23,8 @@ from planner.agents.exact.kernels.search_state import (
     SearchState,
     draw,
 )
-from planner.agents.exact.overload.run_set import (
+from planner.agents.exact.overload.kernels.compiled import compiled, inlined
+from planner.agents.exact.overload.kernels.run_set import (
     A_BEGIN,
     A_END,
     A_FIRST,
@@ -98,7 +98,10 @@ def lay_runs(f: Forest, room: FreeRoom, s: SearchState, runs: RunSet) -> None:
                 runs.held[runs.cell[k] + c - row[pb.V_START]] += 1
             _take(f, room, runs, row, begin, end, atom[A_UNIT])
         k += 1
-    runs.cost[0] = overload_cost(runs)
+    runs.over[0] = 0
+    for line in range(runs.free.shape[0]):
+        for c in range(runs.free.shape[1]):
+            runs.over[0] += 1 if runs.free[line, c] < 0 else 0
 
 
 @inlined
@@ -160,9 +163,10 @@ def cell_cost(over: float) -> float:
     return over * over + 0.5 * over if over > 0.0 else 0.0
 
 
-@inlined
+@compiled
 def overload_cost(runs: RunSet) -> float:
     """Return what all overload costs; 0 where the plan takes no more than there is."""
+    runs = borrowed(runs)
     total = 0.0
     for row in range(runs.free.shape[0]):
         for c in range(runs.free.shape[1]):
@@ -292,6 +296,7 @@ def write_plan(f: Forest, s: SearchState, runs: RunSet) -> None:
 @compiled
 def remove(f: Forest, s: SearchState, r: int) -> None:
     """Refuse a request in the kept plan."""
+    s.total[BEST] -= s.worth[KEPT, r]
     s.held[KEPT, r], s.worth[KEPT, r] = 0, 0.0
     for v in range(f.first[r], f.first[r + 1]):
         s.pieces[KEPT, v] = 0

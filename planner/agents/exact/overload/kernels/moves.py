@@ -8,10 +8,10 @@ import numpy as np
 
 import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import F64, I64, Int
-from planner.agents.exact.kernels.compiled import compiled, inlined
 from planner.agents.exact.kernels.search_state import draw, draw_below
-from planner.agents.exact.overload.layout import cell_cost, overload_cost
-from planner.agents.exact.overload.run_set import (
+from planner.agents.exact.overload.kernels.compiled import compiled, inlined
+from planner.agents.exact.overload.kernels.layout import cell_cost
+from planner.agents.exact.overload.kernels.run_set import (
     A_BEGIN,
     A_END,
     A_FIRST,
@@ -27,22 +27,17 @@ from planner.agents.exact.overload.run_set import (
 from planner.agents.exact.problem import Forest, FreeRoom
 from planner.kernel_cache import borrowed
 
-_SHIFTED: Final = (
-    0.34  # share of moves that shift one run; others lengthen one by what another loses
-)
-_FAR: Final = 0.25  # share of moves of up to `_FAR_COLUMNS`
+_SHIFT_SHARE: Final = 0.34  # moves that shift one run; others lengthen one by what another loses
+_FAR_SHARE: Final = 0.25  # moves of up to `_FAR_COLUMNS`
 _FAR_COLUMNS: Final = 128
-_MIDDLE: Final = 0.6
+_MIDDLE_SHARE: Final = 0.35
 _MIDDLE_COLUMNS: Final = 16
 _NEAR_COLUMNS: Final = 3
 
-_AIMED: Final = 0.5  # share of moves of a run that covers a column with overload
-_DRAWN: Final = 48  # runs looked at for one that does
-_LOOK: Final = 500  # moves between two looks at where there is overload
-_COLUMNS_KNOWN: Final = 4096
-
-#: Cost below which the sum of changes, which drifts, is taken anew.
-_NOTHING: Final = 1e-6
+_AIM_SHARE: Final = 0.5  # moves for which a run is looked for that adds to some overload
+_LOOKS: Final = 48  # runs looked at for one that does
+_LIST_MOVES: Final = 500  # moves between two lists of where there is overload
+_LIST_CELLS: Final = 4096
 
 
 @inlined
@@ -86,6 +81,7 @@ def _change(
                 after = before - units
                 free[c] = after
                 if before < 0 or after < 0:
+                    runs.over[0] += (1 if after < 0 else 0) - (1 if before < 0 else 0)
                     change += cell_cost(-after * scale) - cell_cost(-before * scale)
     return change
 
@@ -110,9 +106,9 @@ def _columns(runs: RunSet) -> Int:
     """Return by how many columns a move changes a run."""
     kind = draw(runs)
     most = _NEAR_COLUMNS
-    if kind < _FAR:
+    if kind < _FAR_SHARE:
         most = _FAR_COLUMNS
-    elif kind < _MIDDLE:
+    elif kind < _FAR_SHARE + _MIDDLE_SHARE:
         most = _MIDDLE_COLUMNS
     return 1 + draw_below(runs, most)
 
@@ -162,7 +158,7 @@ def _put(runs: RunSet, cells: int, count: int, old: I64, new: I64) -> None:
 
 @inlined
 def _holds(f: Forest, runs: RunSet, k: int, count: int, old: I64, new: I64) -> bool:
-    """Return whether the atom, runs already moved, keeps its heights and its largest gaps."""
+    """Return whether an atom keeps its heights and its largest gaps; `_put` has moved its runs."""
     atom = runs.atom[k]
     row = f.vertices[atom[A_VERTEX]]
     cells = runs.cell[k] - row[pb.V_START]
@@ -194,26 +190,38 @@ def _change_runs(
 
 @inlined
 def _list_over(runs: RunSet, over: I64) -> Int:
-    """Write columns with overload, as many as go in; return how many."""
+    """Write cells of `free` below 0, as many as go in; return how many."""
     count: Int = np.int64(0)
     for line in range(runs.free.shape[0]):
         for c in range(runs.free.shape[1]):
             if runs.free[line, c] < 0 and count < len(over):
-                over[count] = c
+                over[count, 0], over[count, 1] = line, c
                 count += 1
     return count
 
 
 @inlined
-def _run_over(f: Forest, runs: RunSet, column: Int) -> Int:
-    """Return a run that covers a column, or any run where none of some that are drawn does."""
+def _adds(f: Forest, room: FreeRoom, runs: RunSet, i: int, cell: I64) -> bool:
+    """Return whether a run takes from a cell of `free`."""
+    row = f.vertices[runs.atom[runs.run[i, R_ATOM], A_VERTEX]]
+    d = row[pb.V_DEMAND]
+    takes = False
+    for j in range(room.demand_first[d], room.demand_first[d + 1]):
+        takes = takes or room.demand_rows[j] == cell[0]
+    covers = False
+    for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
+        at = cell[1] - f.shifts[q]
+        covers = covers or runs.run[i, R_BEGIN] <= at < runs.run[i, R_END]
+    return bool(takes and covers)
+
+
+@inlined
+def _run_over(f: Forest, room: FreeRoom, runs: RunSet, cell: I64) -> Int:
+    """Return a run that takes from a cell, or any run where none of some that are drawn does."""
     i = draw_below(runs, len(runs.run))
-    for _ in range(_DRAWN):
-        row = f.vertices[runs.atom[runs.run[i, R_ATOM], A_VERTEX]]
-        for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
-            at = column - f.shifts[q]
-            if runs.run[i, R_BEGIN] <= at < runs.run[i, R_END]:
-                return i
+    for _ in range(_LOOKS):
+        if _adds(f, room, runs, i, cell):
+            return i
         i = draw_below(runs, len(runs.run))
     return i
 
@@ -226,7 +234,7 @@ def _move(
     k = runs.run[i, R_ATOM]
     own = runs.first[k + 1] - runs.first[k]
     count, j = 1, i
-    if own == 1 or draw(runs) < _SHIFTED:
+    if own == 1 or draw(runs) < _SHIFT_SHARE:
         good = _propose_shift(runs, i, new)
     else:
         count, j = 2, runs.first[k] + draw_below(runs, own)
@@ -243,7 +251,6 @@ def _move(
             runs.run[i, R_BEGIN], runs.run[i, R_END] = new[0, 0], new[0, 1]
             if count == 2:
                 runs.run[j, R_BEGIN], runs.run[j, R_END] = new[1, 0], new[1, 1]
-            runs.cost[0] += change
             return
         _change_runs(f, room, runs, k, count, new, old)
     _put(runs, cells, count, new, old)
@@ -252,35 +259,34 @@ def _move(
 @compiled
 def reduce_overload(
     f: Forest, room: FreeRoom, runs: RunSet, moves: int, hot: float, cold: float
-) -> None:
-    """Make up to `moves` moves of runs inside the windows of their atoms; end where none is over.
+) -> Int:
+    """Move runs inside the windows of their atoms until nothing is over; return how many moves.
 
     Parameters
     ----------
+    moves
+        Moves at most.
     hot, cold
         Temperatures at the first and after the last move, in units of the cost.
     """
     f, room, runs = borrowed(f), borrowed(room), borrowed(runs)
     old, new = np.zeros((2, 2), dtype=np.int64), np.zeros((2, 2), dtype=np.int64)
-    over = np.zeros(_COLUMNS_KNOWN, dtype=np.int64)
+    over = np.zeros((_LIST_CELLS, 2), dtype=np.int64)
     count: Int = np.int64(0)
     temperature = hot
     for m in range(moves):
-        if runs.cost[0] < _NOTHING:
-            runs.cost[0] = overload_cost(runs)
-            if runs.cost[0] == 0.0:
-                return
-        if m % _LOOK == 0:
-            runs.cost[0] = overload_cost(runs)
+        if runs.over[0] == 0:
+            return m
+        if m % _LIST_MOVES == 0:
             count = _list_over(runs, over)
             temperature = hot * (cold / hot) ** (m / moves)
         i = np.int64(-1)
-        if count > 0 and draw(runs) < _AIMED:
-            i = _run_over(f, runs, over[draw_below(runs, count)])
+        if count > 0 and draw(runs) < _AIM_SHARE:
+            i = _run_over(f, room, runs, over[draw_below(runs, count)])
         else:
             i = draw_below(runs, len(runs.run))
         _move(f, room, runs, i, temperature, old, new)
-    runs.cost[0] = overload_cost(runs)
+    return moves
 
 
 @compiled
