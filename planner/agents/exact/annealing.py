@@ -7,6 +7,7 @@ from collections.abc import Callable
 from planner.agents.exact.budget import CHECKS, Budget, SolveInput, fill_slice
 from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.move_mixes import mix_of
+from planner.agents.exact.overload.search import OverloadSearch, suits_overload
 from planner.agents.exact.ruin_recreate import RuinRecreate
 
 #: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,
@@ -18,6 +19,15 @@ COLD = 0.012
 
 #: Part of its value by which a plan of others must be better to go on from.
 _BETTER = 1e-9
+
+#: Seconds that a round searches with more room: these, or a part of what is left; at least.
+_WIDE_S = 0.5
+_WIDE_SHARE = 0.05
+_LEAST_WIDE_S = 0.2
+
+#: Rounds without a better plan after which a cycle is made, and moves after a better plan.
+_FRUITLESS = 8
+_MOVES_AFTER = 200
 
 _CYCLE_S = (1.0, 24.0)
 _CYCLE_MOVES = 30  # of a cycle at least, a request
@@ -42,6 +52,8 @@ class Annealer:
         self._mix = mix_of(problem)
         self._patience = _EXHAUSTED * requests * requests
         self._checked_at, self._check_s = budget.clock(), budget.check_s
+        self._input = solve_input
+        self._makes_rounds = budget.moves is None and suits_overload(problem)
         self.exhausted = False
         self._moves_since_best = 0  # moves since the search found a better plan
         self._loaded_value = 0.0
@@ -64,9 +76,11 @@ class Annealer:
             Number of the first cycle: 0 begins at `HOT`, others at `WARM` in turn.
         """
         budget, length, moves = self._budget, _CYCLE_S[0], 20
+        overload = self._overload_search() if self._makes_rounds else None
         while not self._over():
-            if self._incumbent.value > max(self._loaded_value, self._search.value) * (1 + _BETTER):
-                self._load()
+            if overload is not None and cycle > 0:
+                self._make_rounds(overload)
+            self._catch_up()
             begin, total, progress = budget.clock(), 0, 0.0
             left_s = max(budget.left_s - self._check_s, 1e-6)
             longest = length if left_s >= 1.5 * length else left_s
@@ -85,6 +99,34 @@ class Annealer:
             cycle += 1
             length = min(2 * length, _CYCLE_S[1])
         return None
+
+    def _catch_up(self) -> None:
+        """Go on from the best plan of all where another thread has found a better one."""
+        if self._incumbent.value > max(self._loaded_value, self._search.value) * (1 + _BETTER):
+            self._load()
+
+    def _overload_search(self) -> OverloadSearch:
+        def is_over() -> bool:
+            self._budget.report_progress()
+            return self._over()
+
+        problem, seed = self._input.problem, self._input.seed
+        return OverloadSearch(problem, self._mix, seed, self._budget.clock, is_over)
+
+    def _make_rounds(self, overload: OverloadSearch) -> None:
+        """Make rounds by way of overload until some in turn find nothing."""
+        fruitless = 0
+        while fruitless < _FRUITLESS and not self._over():
+            self._catch_up()
+            seconds = min(_WIDE_S, _WIDE_SHARE * self._budget.left_s)
+            if not overload.improve(self._search, max(seconds, _LEAST_WIDE_S)):
+                fruitless += 1
+                continue
+            fruitless = self._moves_since_best = 0
+            self._search.run(_MOVES_AFTER, self._mix, 0.0)
+            if self._search.value > self._offered_value and self._check_is_due():
+                self._offer()
+        self.descend(_MOVES_AFTER)
 
     def _over(self) -> bool:
         """Return whether to end: the last check takes its time too."""

@@ -33,7 +33,7 @@ LARGE_PIECES: Final = MoveMix(6, 3, 0.4, 0.3, 0.5, 0.2, stay=0.8, filled=0.7, wi
 
 #: Mean greatest height of the atoms, weighed by their work, from which pieces are large: a share
 #: of all that is there.
-_LARGE: Final = 0.13
+LARGE: Final = 0.13
 
 
 def mix_of(problem: PlanningProblem) -> MoveMix:
@@ -42,7 +42,7 @@ def mix_of(problem: PlanningProblem) -> MoveMix:
     mixes = (SINGLE, LARGE_SINGLE)
     if len(forest.vertices) > 2 * requests:
         mixes = (SMALL_PIECES, LARGE_PIECES)
-    mix = mixes[mean_height(problem) >= _LARGE]
+    mix = mixes[mean_height(problem) >= LARGE]
     if mix.most <= requests:
         return mix
     return mix._replace(most=requests, tries=min(mix.tries, 2 * requests))

@@ -18,8 +18,6 @@ from rdl.work_graph import ANY, ATOM
 #: Rows that one atom may hold at most; a shape of more pieces is not looked for.
 MOST_ROWS = 256
 
-_SEEDS = 0x9E3779B97F4A7C15
-
 
 @dataclass(slots=True)
 class RuinRecreate:
@@ -44,7 +42,6 @@ class RuinRecreate:
         vertices = forest.vertices
         count, requests = len(vertices), len(forest.value)
         first = _first_slots(forest)
-        drawn = np.uint64(((self.seed + 1) * _SEEDS) % 2**64 | 1)
         self.arrays = state.SearchState(
             free=room.free.copy(),
             first=first,
@@ -61,7 +58,7 @@ class RuinRecreate:
             line=np.zeros((state.LINES, room.free.shape[1] + 2), dtype=np.int64),
             list=np.zeros((state.LISTS, requests + 2), dtype=np.int64),
             key=np.zeros(requests + 2),
-            random=np.array([drawn], dtype=np.uint64),
+            random=state.random_state(self.seed),
             total=np.zeros(state.TOTALS),
         )
 
@@ -69,15 +66,20 @@ class RuinRecreate:
         """Start from a plan; what its rows do not fit the arrays is left out."""
         arrays, forest = self.arrays, self.problem.forest
         kept = slice(state.KEPT, state.KEPT + 1)
-        for plan in (state.PLAN, state.BEFORE, state.KEPT):
-            for array in (arrays.pieces, arrays.worth, arrays.held):
-                array[plan] = 0
-        arrays.free[:] = self.problem.room.free
+        self._clear()
         for request, result in enumerate(results):
             if result.placed:
                 self._load_request(request, result)
         arrays.total[state.BEST] = float(arrays.worth[kept].sum())
         kernels.restore(forest, self.problem.room, arrays)
+
+    def _clear(self) -> None:
+        """Hold nothing in any plan."""
+        arrays = self.arrays
+        for plan in (state.PLAN, state.BEFORE, state.KEPT):
+            for array in (arrays.pieces, arrays.worth, arrays.held):
+                array[plan] = 0
+        arrays.free[:] = self.problem.room.free
 
     def _load_request(self, request: int, result: PlacementResult) -> None:
         arrays, forest, at = self.arrays, self.problem.forest, state.KEPT
@@ -116,6 +118,14 @@ class RuinRecreate:
     def restore_best(self) -> None:
         """Go on from the best plan."""
         kernels.restore(self.problem.forest, self.problem.room, self.arrays)
+
+    def adopt(self, other: RuinRecreate) -> None:
+        """Go on from the best plan of another search for the same requests."""
+        self._clear()
+        for name in ("rows", "pieces", "option", "worth", "held"):
+            getattr(self.arrays, name)[state.KEPT] = getattr(other.arrays, name)[state.KEPT]
+        self.arrays.total[state.BEST] = other.arrays.total[state.BEST]
+        self.restore_best()
 
     def plan(self) -> list[PlacementResult | None]:
         """Return the best plan, None where a request is refused."""

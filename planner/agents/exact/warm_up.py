@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from planner.agents.exact.bound.column_generation import ColumnGeneration
@@ -9,6 +11,7 @@ from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.decomposition.bound import DecompositionBound, suits_decomposition
 from planner.agents.exact.kernels.bound import evaluate
 from planner.agents.exact.move_mixes import SINGLE
+from planner.agents.exact.overload.search import OverloadSearch
 from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.ruin_recreate import RuinRecreate
@@ -26,6 +29,7 @@ def load_loops(problem: PlanningProblem) -> bool:
     search = RuinRecreate(problem, seed=0)
     search.run(0, SINGLE, 0.0)
     search.restore_best()
+    OverloadSearch(problem, SINGLE, 0, time.monotonic, lambda: False).load_loops(search)
     flat, _ = starts(problem)
     flat.run(1, 0.0)
     evaluate(problem.forest, problem.room, flat.space, flat.prices)

@@ -110,7 +110,7 @@ def _caps(vertices: I64, shifts: I64, room: FreeRoom) -> I64:
     """Return what each atom may hold alone, where that is ever below its maximum; set V_BLOCKED."""
     kept: list[I64] = []
     size = 0
-    alone = _count_alone(room)
+    alone = count_alone(room)
     columns = room.free.shape[1]
     for row in vertices:
         row[pb.V_BLOCKED] = -1
@@ -131,7 +131,7 @@ def _caps(vertices: I64, shifts: I64, room: FreeRoom) -> I64:
     return np.concatenate([np.zeros(0, dtype=np.int64), *kept])
 
 
-def _count_alone(room: FreeRoom) -> I64:
+def count_alone(room: FreeRoom) -> I64:
     """Return int64[demand, column]: most bundles that fit when nothing else is placed."""
     alone = room.fit.copy()
     for demand in range(len(alone)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -134,8 +134,21 @@ class SearchState(NamedTuple):
     total: F64
 
 
+def random_state(seed: int) -> U64:
+    """Return a state of random numbers."""
+    return np.array([((seed + 1) * 0x9E3779B97F4A7C15) % 2**64 | 1], dtype=np.uint64)
+
+
+class RandomSource(Protocol):
+    """A state of random numbers: uint64[1], not 0."""
+
+    @property
+    def random(self) -> U64:
+        """The state."""
+
+
 @inlined
-def draw(s: SearchState) -> float:
+def draw(s: RandomSource) -> float:
     """Return a number in [0, 1): xorshift64*, a state of its own for each search."""
     x = s.random[0]
     x ^= x >> np.uint64(12)
@@ -146,6 +159,6 @@ def draw(s: SearchState) -> float:
 
 
 @inlined
-def draw_below(s: SearchState, n: int) -> Int:
+def draw_below(s: RandomSource, n: int) -> Int:
     """Return a whole number in [0, n)."""
     return min(n - 1, np.int64(draw(s) * n))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agents.exact.build import build_problem
+from planner.agents.exact.move_mixes import plain_mix
 from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -30,3 +32,12 @@ def crowded(kind: str = "gangs") -> tuple[list[Request], PlanView]:
     """Return a set of which no plan holds everything: work is 1.8 times what the machines do."""
     mix = Mix(requests=120, steps=96, machines=10, kind=kind, seed=1, load=1.8)
     return requests_of(mix), Plan(cluster_of(mix), cluster_of(mix).grid()).view()
+
+
+def planned(requests: list[Request], problem: PlanningProblem, seed: int) -> RuinRecreate:
+    """Return a search that has some plan."""
+    search = RuinRecreate(problem, seed)
+    search.load([REFUSED] * len(requests))
+    search.run(200, plain_mix(3), 0.0)
+    search.restore_best()
+    return search

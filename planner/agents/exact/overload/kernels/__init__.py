@@ -1,0 +1,1 @@
+"""Compiled loops over runs of single bundles."""
