@@ -29,6 +29,12 @@ _LEAST_WIDE_S = 0.2
 _FRUITLESS = 8
 _MOVES_AFTER = 200
 
+#: Moves that fit a slice at least, where rounds are made: slower ones leave rounds no time.
+_LEAST_SLICE = 30
+
+#: Moves of the first slice, before it is known how long they take.
+_FIRST_MOVES = 20
+
 _CYCLE_S = (1.0, 24.0)
 _CYCLE_MOVES = 30  # of a cycle at least, a request
 _EXHAUSTED = 3000  # moves a pair of requests after which a tiny set has nothing left to find
@@ -53,6 +59,7 @@ class Annealer:
         self._patience = _EXHAUSTED * requests * requests
         self._checked_at, self._check_s = budget.clock(), budget.check_s
         self._input = solve_input
+        self._moves_a_slice = _FIRST_MOVES
         self._makes_rounds = budget.moves is None and suits_overload(problem)
         self.exhausted = False
         self._moves_since_best = 0  # moves since the search found a better plan
@@ -75,10 +82,11 @@ class Annealer:
         cycle
             Number of the first cycle: 0 begins at `HOT`, others at `WARM` in turn.
         """
-        budget, length, moves = self._budget, _CYCLE_S[0], 20
-        overload = self._overload_search() if self._makes_rounds else None
+        budget, length, moves = self._budget, _CYCLE_S[0], _FIRST_MOVES
+        overload: OverloadSearch | None = None
         while not self._over():
-            if overload is not None and cycle > 0:
+            if self._makes_rounds and cycle > 0 and self._moves_a_slice >= _LEAST_SLICE:
+                overload = overload or self._overload_search()
                 self._make_rounds(overload)
             self._catch_up()
             begin, total, progress = budget.clock(), 0, 0.0
@@ -92,6 +100,7 @@ class Annealer:
                 progress = self._progress(now - begin, total, longest)
                 progress = max(progress, (now - begin) / left_s)  # cold by the end, however few
                 moves = fill_slice(moves, (now - begin) * moves / total)
+                self._moves_a_slice = moves
                 if bound_done() and self._moves_since_best > self._patience:
                     self.exhausted = True
                     return self.descend(moves)
@@ -123,10 +132,10 @@ class Annealer:
                 fruitless += 1
                 continue
             fruitless = self._moves_since_best = 0
-            self._search.run(_MOVES_AFTER, self._mix, 0.0)
+            self._search.run(min(_MOVES_AFTER, self._moves_a_slice), self._mix, 0.0)
             if self._search.value > self._offered_value and self._check_is_due():
                 self._offer()
-        self.descend(_MOVES_AFTER)
+        self.descend(min(_MOVES_AFTER, self._moves_a_slice))
 
     def _over(self) -> bool:
         """Return whether to end: the last check takes its time too."""

@@ -40,6 +40,9 @@ _MOST_RUNS: Final = 40_000
 _WIDE_SEED: Final = 1_000
 _RUN_SEED: Final = 2_000
 
+#: Moves of the first slice with more room, before it is known how long they take.
+_FIRST_MOVES: Final = 5
+
 #: Share of atoms whose height may change, from which rounds are made.
 _BENDS: Final = 0.2
 
@@ -222,7 +225,7 @@ class OverloadSearch:
         wide.adopt(search)
         hot = WARM[self.rounds % len(WARM)]
         mean = self.problem.total / len(self.problem.requests)
-        began, before, count, progress = self.clock(), wide.moves, 20, 0.0
+        began, before, count, progress = self.clock(), wide.moves, _FIRST_MOVES, 0.0
         while progress < 1.0 and not self.is_over():
             wide.run(count, self.mix, mean * hot * (COLD / hot) ** progress)
             spent = self.clock() - began
