@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import planner.agents.exact.problem
 import rdl.work_graph
 from planner.kernel_cache import KernelFamily
 
-_FAMILY = KernelFamily(
-    Path(__file__).parent,
-    planner.agents.exact.problem,
-    rdl.work_graph,
-    nogil=True,
-    error_model="numpy",
-)
+
+def exact_family(*folders: Path) -> KernelFamily:
+    """Return the family of kernels in some folders, which read the problem's arrays."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    return KernelFamily(*folders, planner.agents.exact.problem, rdl.work_graph, **options)
+
+
+_FAMILY = exact_family(Path(__file__).parent)
 
 #: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
 compiled = _FAMILY.kernel

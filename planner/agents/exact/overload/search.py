@@ -205,12 +205,14 @@ class OverloadSearch:
         return True
 
     def load_loops(self, search: RuinRecreate) -> None:
-        """Call every loop once on whatever plan a search has."""
+        """Call every loop once on whatever plan a search has; it is of no use after that."""
         runs = lay_out(self.problem, search, self._random)
         layout.draw_windows(self.problem.forest, search.arrays, runs)
         moves.reduce_overload(self.problem.forest, self.problem.room, runs, 0, _HOT, _COLD)
         moves.overload_shares(self.problem.forest, self.problem.room, runs)
+        layout.overload_cost(runs)
         layout.write_plan(self.problem.forest, search.arrays, runs)
+        layout.remove(self.problem.forest, search.arrays, 0)
 
     def _adapt(self, factor: float) -> None:
         least, most = _SURPLUS

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import planner.agents.exact.kernels
-import planner.agents.exact.problem
-import rdl.work_graph
-from planner.kernel_cache import KernelFamily
+from planner.agents.exact.kernels import compiled as search_loops
 
-_FAMILY = KernelFamily(
-    Path(__file__).parent,
-    Path(planner.agents.exact.kernels.__file__).parent,
-    planner.agents.exact.problem,
-    rdl.work_graph,
-    nogil=True,
-    error_model="numpy",
-)
+_FAMILY = search_loops.exact_family(Path(__file__).parent, Path(search_loops.__file__).parent)
 
 #: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
 compiled = _FAMILY.kernel

@@ -1,8 +1,8 @@
 """Compiled loops that lay a plan out as runs, give each atom a window of its own, and write back.
 
 A malleable atom that holds `x` bundles in a column is a set of runs of one bundle each: the bundle
-taken first is given back first, so a run is the longer the longer leases are, and each is at least
-a lease long exactly where the atom keeps its lease (docs/rdl.md).
+taken first is given back first. So every run is at least a lease long exactly where the atom keeps
+its lease (docs/rdl.md).
 """
 
 from __future__ import annotations
@@ -54,6 +54,33 @@ def run_unit(row: I64) -> Int:
     return row[pb.V_MOST] if fixed else np.int64(1)
 
 
+@inlined
+def cell_cost(over: float) -> float:
+    """Return what overload of so many mean demands in one column costs."""
+    return over * over + 0.5 * over if over > 0.0 else 0.0
+
+
+@inlined
+def change_use(
+    f: Forest, room: FreeRoom, runs: RunSet, row: I64, begin: int, end: int, amount: int
+) -> float:
+    """Let an atom take `amount` more bundles in [begin, end); return how the cost changes."""
+    change = 0.0
+    d = row[pb.V_DEMAND]
+    for j in range(room.demand_first[d], room.demand_first[d + 1]):
+        free, scale = runs.free[room.demand_rows[j]], runs.scale[room.demand_rows[j]]
+        units = amount * room.demand_amounts[j]
+        for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
+            for c in range(begin + f.shifts[q], end + f.shifts[q]):
+                before = free[c]
+                after = before - units
+                free[c] = after
+                if before < 0 or after < 0:
+                    runs.over[0] += (1 if after < 0 else 0) - (1 if before < 0 else 0)
+                    change += cell_cost(-after * scale) - cell_cost(-before * scale)
+    return change
+
+
 @compiled
 def count_runs(f: Forest, s: SearchState) -> I64:
     """Return int64[3]: atoms, runs and cells that the kept plan of a search lays out to."""
@@ -81,7 +108,7 @@ def lay_runs(f: Forest, room: FreeRoom, s: SearchState, runs: RunSet) -> None:
     """Write the kept plan of a search as runs; what is free is written too."""
     f, room, s, runs = borrowed(f), borrowed(room), borrowed(s), borrowed(runs)
     k: Int = np.int64(0)
-    runs.free[:] = room.free
+    runs.free[:], runs.over[0] = room.free, 0
     for v in range(len(f.vertices)):
         row = f.vertices[v]
         if s.pieces[KEPT, v] == 0 or s.held[KEPT, row[pb.V_REQUEST]] == 0:
@@ -96,12 +123,8 @@ def lay_runs(f: Forest, room: FreeRoom, s: SearchState, runs: RunSet) -> None:
             begin, end = runs.run[i, R_BEGIN], runs.run[i, R_END]
             for c in range(begin, end):
                 runs.held[runs.cell[k] + c - row[pb.V_START]] += 1
-            _take(f, room, runs, row, begin, end, atom[A_UNIT])
+            change_use(f, room, runs, row, begin, end, atom[A_UNIT] * row[pb.V_MULTIPLE])
         k += 1
-    runs.over[0] = 0
-    for line in range(runs.free.shape[0]):
-        for c in range(runs.free.shape[1]):
-            runs.over[0] += 1 if runs.free[line, c] < 0 else 0
 
 
 @inlined
@@ -145,24 +168,6 @@ def _limit(f: Forest, room: FreeRoom, runs: RunSet, k: int) -> None:
         runs.most[runs.cell[k] + c - row[pb.V_START]] = most
 
 
-@inlined
-def _take(
-    f: Forest, room: FreeRoom, runs: RunSet, row: I64, begin: int, end: int, unit: int
-) -> None:
-    d = row[pb.V_DEMAND]
-    for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
-        for j in range(room.demand_first[d], room.demand_first[d + 1]):
-            amount = unit * row[pb.V_MULTIPLE] * room.demand_amounts[j]
-            for c in range(begin + f.shifts[q], end + f.shifts[q]):
-                runs.free[room.demand_rows[j], c] -= amount
-
-
-@inlined
-def cell_cost(over: float) -> float:
-    """Return what overload of so many mean demands in one column costs."""
-    return over * over + 0.5 * over if over > 0.0 else 0.0
-
-
 @compiled
 def overload_cost(runs: RunSet) -> float:
     """Return what all overload costs; 0 where the plan takes no more than there is."""
@@ -181,7 +186,8 @@ def draw_windows(f: Forest, s: SearchState, runs: RunSet) -> None:
 
     Whatever its runs do inside keeps every order and every gap. Where a gap has a largest length
     the atom that ends before it still reaches the column where it ends now, and the one that begins
-    after it has begun by the column where it begins now.
+    after it has begun by the column where it begins now. One atom on each side is enough: a group
+    ends no earlier than any of its atoms, and begins no later.
     """
     f, s, runs = borrowed(f), borrowed(s), borrowed(runs)
     border = np.zeros(len(f.preds), dtype=np.int64)

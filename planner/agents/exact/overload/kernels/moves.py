@@ -10,7 +10,7 @@ import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import F64, I64, Int
 from planner.agents.exact.kernels.search_state import draw, draw_below
 from planner.agents.exact.overload.kernels.compiled import compiled, inlined
-from planner.agents.exact.overload.kernels.layout import cell_cost
+from planner.agents.exact.overload.kernels.layout import change_use
 from planner.agents.exact.overload.kernels.run_set import (
     A_BEGIN,
     A_END,
@@ -65,27 +65,6 @@ def _is_low(runs: RunSet, cells: int, begin: int, end: int, least: int) -> bool:
     return low
 
 
-@inlined
-def _change(
-    f: Forest, room: FreeRoom, runs: RunSet, row: I64, begin: int, end: int, amount: int
-) -> float:
-    """Let an atom take `amount` more bundles in [begin, end); return how the cost changes."""
-    change = 0.0
-    d = row[pb.V_DEMAND]
-    for j in range(room.demand_first[d], room.demand_first[d + 1]):
-        free, scale = runs.free[room.demand_rows[j]], runs.scale[room.demand_rows[j]]
-        units = amount * room.demand_amounts[j]
-        for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
-            for c in range(begin + f.shifts[q], end + f.shifts[q]):
-                before = free[c]
-                after = before - units
-                free[c] = after
-                if before < 0 or after < 0:
-                    runs.over[0] += (1 if after < 0 else 0) - (1 if before < 0 else 0)
-                    change += cell_cost(-after * scale) - cell_cost(-before * scale)
-    return change
-
-
 @compiled
 def _shift(
     f: Forest, room: FreeRoom, runs: RunSet, row: I64, old: I64, new: I64, amount: int
@@ -93,12 +72,12 @@ def _shift(
     """Move a run from [old) to [new); only columns that differ are read."""
     a, e, b, g = old[0], old[1], new[0], new[1]
     if b >= e or g <= a:
-        change = _change(f, room, runs, row, a, e, -amount)
-        return change + _change(f, room, runs, row, b, g, amount)
-    change = _change(f, room, runs, row, a, max(a, b), -amount)
-    change += _change(f, room, runs, row, min(e, g), e, -amount)
-    change += _change(f, room, runs, row, b, max(a, b), amount)
-    return change + _change(f, room, runs, row, min(e, g), g, amount)
+        change = change_use(f, room, runs, row, a, e, -amount)
+        return change + change_use(f, room, runs, row, b, g, amount)
+    change = change_use(f, room, runs, row, a, max(a, b), -amount)
+    change += change_use(f, room, runs, row, min(e, g), e, -amount)
+    change += change_use(f, room, runs, row, b, max(a, b), amount)
+    return change + change_use(f, room, runs, row, min(e, g), g, amount)
 
 
 @inlined
