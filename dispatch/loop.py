@@ -74,7 +74,7 @@ class DispatchLoop:
     def _pause(self, not_done: Iterable[NotDone], now_ms: int) -> None:
         """Leave components alone for a while that could not be started, however many of a group.
 
-        Those that nobody was there to start are not: the next tick asks again.
+        Those that are to be tried again are not: the next tick asks for them.
         """
         paused: set[tuple[str, str]] = set()
         for one in not_done:
@@ -83,7 +83,7 @@ class DispatchLoop:
                 continue
             execution.reason = one.reason
             group = (one.delta.execution, one.delta.component)
-            if one.is_silent or group in paused:
+            if one.retry or group in paused:
                 continue
             paused.add(group)
             for part in execution.parts:
@@ -128,4 +128,5 @@ def _lose(
 ) -> None:
     table.drop(execution, part, held)
     if part.component.core:
-        table.requeue(execution, now_ms, f"{part.component.name!r} could not run")
+        reason = execution.reason or f"{part.component.name!r} could not run"
+        table.requeue(execution, now_ms, reason)

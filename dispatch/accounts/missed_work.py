@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from dispatch.accounts.missed_change import LeaseBook, may_miss, missed_change
 from dispatch.accounts.stretches import HeldStretch, stretches_of
 from dispatch.cycle.cover.cover import names_atom
-from dispatch.executions.execution import Execution
+from dispatch.executions.execution import MOST_RUNS, Execution
 from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
 from planner.plan.plan import Plan
@@ -37,9 +37,6 @@ _PAUSE_MS: Final = 10_000
 
 #: Later than every tick.
 _NEVER: Final = 2**62
-
-#: Most spans of an execution that are remembered.
-_MOST_SPANS: Final = 8
 
 
 class _RunSpan(NamedTuple):
@@ -104,17 +101,15 @@ class MissedWork:
         else:
             unknown_ms = placed_ms if placed_ms < self._since_ms else now_ms
             start_ms = min(max(_cores_up_ms(execution, unknown_ms), placed_ms), now_ms)
-            known[:] = [*known[1 - _MOST_SPANS :], _RunSpan(placed_ms, start_ms, now_ms)]
+            known[:] = [*known[1 - MOST_RUNS :], _RunSpan(placed_ms, start_ms, now_ms)]
 
     def _cut_runs(self, execution: Execution) -> None:
-        """Let what ran before an execution was lost end with that, though it was seen later."""
-        lost_ms = execution.lost_ms
+        """Let runs that were lost end with that, though they were seen later."""
+        ends_ms = execution.run_ends_ms
         known = self._spans.get(execution.id)
-        if lost_ms is not None and known:
+        if ends_ms and known:
             known[:] = [
-                one._replace(until_ms=min(one.until_ms, lost_ms))
-                if one.placed_ms < lost_ms
-                else one
+                one._replace(until_ms=min(one.until_ms, ends_ms.get(one.placed_ms, one.until_ms)))
                 for one in known
             ]
 

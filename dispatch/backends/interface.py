@@ -16,14 +16,14 @@ class NotDone:
 
     Attributes
     ----------
-    is_silent
-        Whether nobody was there to carry it out: that says nothing of the component, which is
-        asked for again at the next tick.
+    retry
+        Whether it is asked for again at the next tick, since the reason says nothing of the
+        component: nobody was there to carry it out, say.
     """
 
     delta: Delta
     reason: str
-    is_silent: bool = False
+    retry: bool = False
 
 
 class Backend(Protocol):

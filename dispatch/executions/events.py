@@ -14,7 +14,7 @@ class EventKind(StrEnum):
     EXITED = "exited"  # it ended by itself
     FAILED = "failed"  # it, or its start, failed
     LOST = "lost"  # it is gone by no fault of its own
-    VOID = "void"  # a run of it that was stopped before may never have begun; a later one goes on
+    VOID = "void"  # a run that was stopped counts only until then; a later one goes on
     MACHINE_LOST = "machine_lost"  # with all that ran there, each of which has failed
     MACHINE_BACK = "machine_back"
 

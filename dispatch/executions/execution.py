@@ -17,6 +17,9 @@ from dispatch.machines.machine_pool import MachinePool, Vector
 #: As many as there are: no quota limits it.
 UNLIMITED: Final = 2**62
 
+#: Most runs of an execution that are remembered.
+MOST_RUNS: Final = 8
+
 
 @dataclass(slots=True)
 class HeldComponent:
@@ -205,8 +208,9 @@ class Execution:
         Since when its cores have machines; None while it waits.
     uncovered_ms
         Since when no entitlement covers it; None while one does. The dispatcher writes it.
-    lost_ms
-        When it was last sent back into the line: its work was done up to then. None: never.
+    run_ends_ms
+        Of its last runs that were sent back into the line, by when each had its machines: until
+        when it is known to have gone on.
     reason
         Why it is in a final state, or what it waits for.
     """
@@ -226,7 +230,7 @@ class Execution:
     reason: str = ""
     queue: str = "default"
     uncovered_ms: int | None = None
-    lost_ms: int | None = None
+    run_ends_ms: dict[int, int] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         """Return the number: sets of executions come in the same order in every run."""

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from dispatch.applications.application import Application
 from dispatch.executions.assignment import AssignmentRow, Key, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
-from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent, PlacedComponent
+from dispatch.executions.execution import (
+    MOST_RUNS,
+    ComponentGroup,
+    Execution,
+    HeldComponent,
+    PlacedComponent,
+)
 from dispatch.executions.predecessors import AliveAtoms
 from dispatch.executions.states import (
     FINAL_EXECUTION_STATES,
@@ -171,10 +177,12 @@ class ExecutionTable:
                 self._take_component(event, *found)
 
     def _note_void(self, event: BackendEvent) -> None:
-        """Note that none of the time of runs until then was had; what runs since is another run."""
+        """Note that what was stopped ran until then at most; what runs since is another run."""
         execution = self._executions.get(event.execution)
         if execution is not None and not execution.is_over:
-            execution.lost_ms = event.at_ms
+            for placed_ms, end_ms in execution.run_ends_ms.items():
+                if placed_ms < event.at_ms < end_ms:
+                    execution.run_ends_ms[placed_ms] = event.at_ms
 
     def _take_component(
         self, event: BackendEvent, execution: Execution, part: ComponentGroup, held: HeldComponent
@@ -255,7 +263,11 @@ class ExecutionTable:
     def requeue(self, execution: Execution, at_ms: int, reason: str) -> None:
         """Send an execution that held its cores back into the line."""
         if execution.state in (ExecutionState.STARTING, ExecutionState.RUNNING):
-            execution.lost_ms = at_ms
+            placed_ms, ends_ms = execution.started_ms, execution.run_ends_ms
+            if placed_ms is not None and placed_ms < at_ms:
+                ends_ms[placed_ms] = at_ms
+                for first_ms in sorted(ends_ms)[:-MOST_RUNS]:
+                    del ends_ms[first_ms]
             self._move(execution, ExecutionEvent.REQUEUE, at_ms, reason)
 
     def reject(self, execution: Execution, at_ms: int, reason: str) -> None:

@@ -2,7 +2,8 @@
 
 A job's name says which component it is, so that a new leader of the dispatch reads from Slurm
 what runs, and Slurm lets only one job of a name run at a time. Little is kept that could not be
-read again: which jobs were stopped before anybody knew how they ended. A new leader does not know.
+read again: which jobs were stopped before anybody knew how they ended, and since when nodes are
+silent. A new leader does not know.
 """
 
 from __future__ import annotations
@@ -11,24 +12,21 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from dispatch.backends.interface import NotDone
-from dispatch.backends.slurm.component_jobs import (
-    ComponentOrder,
-    end_of,
-    limited,
-    request_of,
-)
+from dispatch.backends.slurm.component_jobs import ComponentJob, ComponentOrder, limited, request_of
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.job_names import has_own_limit, key_of, tenure_of, words_of
+from dispatch.backends.slurm.control.job_names import has_own_limit, key_of, tenure_of
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, LastRun
+from dispatch.backends.slurm.job_history import JobHistory
 from dispatch.backends.slurm.last_jobs import LastJobs
+from dispatch.backends.slurm.node_states import NodeStates
 from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
@@ -47,41 +45,6 @@ RightsOn = Callable[[str, str | None, int], NodeRights]
 #: Each time it does not know, the next question comes twice as late, at most so late.
 _CLEAN_S: Final = 2.0
 _LONGEST_CLEAN_S: Final = 60.0
-
-#: How far back the accounting is asked what has ended while nobody looked.
-_HISTORY: Final = "now-2days"
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A component that has a job.
-
-    Attributes
-    ----------
-    machine, since_ms
-        Where it is, and since when.
-    job
-        Number of the job.
-    asked_s
-        When it was submitted, by a clock that nobody sets.
-    up
-        Whether it was told as started.
-    exited
-        Whether it is a core that has ended by itself: it keeps its machine until all have.
-    core
-        Whether its execution needs it.
-    limit
-        Whether it was given a time limit, for what others have reserved.
-    """
-
-    machine: str
-    since_ms: int
-    job: int
-    asked_s: float
-    core: bool
-    up: bool = False
-    exited: bool = False
-    limit: bool = False
 
 
 class SlurmBackend:
@@ -121,23 +84,22 @@ class SlurmBackend:
         self._rights_on = rights_on
         self._steady_s = steady_s
         self._lookout = Lookout(slurm, steady_s)
-        self._machine_of = {node: name for name, node in slurm.settings.machines.items()}
-        self._machines = frozenset(slurm.settings.machines)
-        self._up = self._machines
-        #: Machines on which other people's jobs run: for promised work alone.
-        self._taken: frozenset[str] = frozenset()
-        self._lost_ms: dict[str, int] = {}
-        self._there: dict[Key, _Placed] = {}
+        self._nodes = NodeStates(
+            slurm.settings.machines,
+            lambda job: self._key(job) is not None,
+            lambda node, at_ms: rights_on(node, None, at_ms).active,
+        )
+        self._there: dict[Key, ComponentJob] = {}
         #: Jobs that were cancelled, by number, and are not known to be gone.
         self._leaving: set[int] = set()
         #: Of components that were stopped, the last job: it may have ended well before that.
-        self._last_jobs = LastJobs()
+        commands = slurm.commands if slurm.capabilities.accounting else None
+        self._history = JobHistory(commands, slurm.settings.user)
+        self._last_jobs = LastJobs(self._is_job_of, self._history, steady_s)
         self._doubtful = DoubtfulRuns()
         #: Of each job whose node cleans up after it: when the accounting is asked for it next, and
         #: the pause before that.
         self._cleaning_s: dict[int, tuple[float, float]] = {}
-        #: What the accounting has by number; None where it was not asked since the last look.
-        self._accounted: dict[int, SlurmJob] | None = None
         self._vanished = VanishedJobs(slurm.commands, steady_s)
         #: Jobs of which nothing is left.
         self._gone: frozenset[int] = frozenset()
@@ -150,12 +112,16 @@ class SlurmBackend:
     # What a leader before this one has left.
 
     def _left_behind(self) -> dict[Key, SlurmJob]:
-        """Return the newest job of each component; those cancelled are as if they never were."""
-        jobs: dict[int, SlurmJob] = {}
-        if self._slurm.capabilities.accounting:
-            ended = self._slurm.commands.ended_jobs(self._settings.user, _HISTORY)
-            jobs = {job.id: job for job in ended if not job.is_open}
-        jobs |= self._slurm.look().jobs
+        """Return the newest job of each component; those cancelled are as if they never were.
+
+        How one has ended whose node is still being cleaned the accounting alone can tell.
+        """
+        jobs = self._history.read()
+        for id_, job in self._slurm.look().jobs.items():
+            end = jobs.get(id_)
+            if job.is_ending and end is not None and self._key(end) == self._key(job):
+                job = replace(job, state=end.state, status=end.status)
+            jobs[id_] = job
         found: dict[Key, SlurmJob] = {}
         for id_ in sorted(jobs):
             key = self._key(jobs[id_])
@@ -170,15 +136,16 @@ class SlurmBackend:
         placed = []
         for key in mine:
             job = self._found.pop(key)
-            machine = self._machine(job)
+            machine = self._nodes.machine_of(job.nodes or job.wanted_nodes)
             if key[1] not in parts or machine is None:
                 continue
             since_ms = self._plan_ms(job.submitted_s)
             part = parts[key[1]]
             core, limit = part.component.core, has_own_limit(job)
-            one = _Placed(
-                machine, since_ms, job.id, self._steady_s(), core, up=job.is_up, limit=limit
-            )
+            one = ComponentJob(
+                machine, since_ms, job.id, self._steady_s(), core, up=job.is_up, limit=limit,
+                ending=job.is_ending,
+            )  # fmt: skip
             self._there[key] = one
             placed.append((part, HeldComponent(key[2], machine, since_ms, up=job.is_up)))
         if placed:
@@ -196,13 +163,11 @@ class SlurmBackend:
     def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
         """See `Backend.apply`."""
         if self.is_silent:  # each call would wait for its time limit
-            return tuple(
-                NotDone(delta, "Slurm does not answer", is_silent=True) for delta in deltas
-            )
+            return tuple(NotDone(delta, "Slurm does not answer", retry=True) for delta in deltas)
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
-        if {_key(delta) for delta in stops} & {_key(delta) for delta in starts}:
+        if self._last_jobs.lacks_look(_key(delta) for delta in starts):
             self._look_at_left()
         missed += self._start(starts, at_ms)
         if deltas:
@@ -221,7 +186,7 @@ class SlurmBackend:
 
     def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[NotDone]:
         """Cancel the jobs of components; yield what cannot be stopped, and why."""
-        going: list[tuple[Delta, _Placed]] = []
+        going: list[tuple[Delta, ComponentJob]] = []
         for delta in deltas:
             one = self._there.get(_key(delta))
             if one is None or one.machine != delta.machine:
@@ -234,20 +199,24 @@ class SlurmBackend:
                 self._slurm.commands.cancel(open_jobs)
         except SlurmAwayError as error:
             self.note_silence(error)
-            yield from (NotDone(delta, str(error), is_silent=True) for delta, _ in going)
+            yield from (NotDone(delta, str(error), retry=True) for delta, _ in going)
             return
         except SlurmError as error:  # it is tried again until they are gone
             logger.warning("jobs are not cancelled yet: %s", error)
         for delta, one in going:
             del self._there[_key(delta)]
             self._leaving.update([] if one.exited else [one.job])
-            self._note_left(_key(delta), one)
+            self._note_left(_key(delta), one, at_ms)
             self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
 
-    def _note_left(self, key: Key, one: _Placed) -> None:
+    def _note_left(self, key: Key, one: ComponentJob, at_ms: int) -> None:
         """Remember what is stopped: it may have ended before that, or never have begun."""
         self._last_jobs.add(key, one.job)
         if one.core and one.up and not one.exited:
+            heard_ms = self._nodes.heard_ms(one.machine)
+            if heard_ms is not None:
+                void_ms = _known_until(one, heard_ms, at_ms)
+                self._tell(EventKind.VOID, void_ms, key, one, f"{one.machine} did not answer")
             node, sure_s = self._settings.machines[one.machine], self._vanished.sure_s(one.job)
             self._doubtful.add(LastRun(key, one.machine, one.since_ms, one.job, node, sure_s))
 
@@ -265,6 +234,7 @@ class SlurmBackend:
                 refused.append(NotDone(delta, why or "the component has no command to run"))
             else:
                 orders[_key(delta)] = delta, order
+        refused += self._put_off(orders)
         wanted: list[tuple[Delta, JobRequest, bool]] = []
         done = self._done_before({key: order for key, (_, order) in orders.items()})
         for key, (delta, order) in orders.items():
@@ -282,11 +252,19 @@ class SlurmBackend:
             self.note_silence(away[0])
         for (delta, request, core), answer in zip(wanted, answers, strict=True):
             if isinstance(answer, SlurmError):
-                is_silent = isinstance(answer, SlurmAwayError)
-                refused.append(NotDone(delta, str(answer), is_silent=is_silent))
+                retry = isinstance(answer, SlurmAwayError)
+                refused.append(NotDone(delta, str(answer), retry=retry))
             else:
                 self._place(delta, answer, at_ms, core=core, limit=request.minutes > 0)
         return refused
+
+    def _put_off(self, orders: dict[Key, tuple[Delta, ComponentOrder]]) -> list[NotDone]:
+        """Take out of what is to be started what waits until it is known how its last job ended."""
+        waits = self._last_jobs.unsure({key: order for key, (_, order) in orders.items()})
+        return [
+            NotDone(orders.pop(key)[0], f"nobody knows yet how job {job} ended", retry=True)
+            for key, job in waits.items()
+        ]
 
     def _minutes_until(self, until_s: int, at_ms: int) -> int:
         """Return the time limit of a job that is to end before a Unix time; 0 for none."""
@@ -297,7 +275,7 @@ class SlurmBackend:
         self, delta: Delta, job: int, at_ms: int, *, core: bool, limit: bool = False
     ) -> None:
         self._leaving.discard(job)
-        self._there[_key(delta)] = _Placed(
+        self._there[_key(delta)] = ComponentJob(
             delta.machine, at_ms, job, self._steady_s(), core, limit=limit
         )
 
@@ -306,34 +284,24 @@ class SlurmBackend:
         standing = Counter(
             key[0] for key, one in self._there.items() if one.core and key not in orders
         )
-        return self._last_jobs.ended_well(orders, standing, self._has_ended_well)
+        return self._last_jobs.ended_well(orders, standing)
 
     def _look_at_left(self) -> None:
         """Look at Slurm beside the turn: what has just been stopped may have ended before."""
         try:
-            self._last_jobs.see(self._slurm.look().jobs)
-            self._accounted = None
+            jobs = self._slurm.look().jobs
+            self._history.forget()
+            self._last_jobs.see(jobs)
         except SlurmAwayError as error:
             self.note_silence(error)
         except SlurmError as error:
             logger.warning("what became of stopped jobs is not known: %s", error)
 
-    def _has_ended_well(self, key: Key, job: SlurmJob) -> bool:
-        """Return whether a component's job that was stopped had ended well by then."""
-        if job.is_ending:
-            found = self._remembered(job.id)
-            return found is not None and self._key(found) == key and found.state == "COMPLETED"
-        return self._key(job) == key and job.state == "COMPLETED"
-
     def _why_not(self, delta: Delta, asked: Container[Key]) -> str:
         """Return why a component cannot be submitted to its machine, or nothing."""
         key = _key(delta)
-        if delta.machine not in self._machines:
-            return f"there is no machine {delta.machine}"
-        if delta.machine not in self._up:
-            return f"{delta.machine} is lost"
-        if delta.machine in self._taken:
-            return f"other people's jobs run on {delta.machine}"
+        if why := self._nodes.why_away(delta.machine):
+            return why
         one = self._there.get(key)
         if one is not None and not one.exited:  # one that has exited begins anew with its likes
             return f"it is on {one.machine} already"
@@ -346,9 +314,10 @@ class SlurmBackend:
         look = self._lookout.look()
         if look is not None:
             self.newest, self.newest_ms = look, until_ms
-            self._accounted = None
+            self._history.forget()
             self._last_jobs.see(look.jobs)
-            self._note_nodes(look, until_ms)
+            standing = {one.machine for one in self._there.values() if one.up}
+            self._told += self._nodes.see(look, standing, until_ms)
             self._gone = self._vanished.among((one.job for one in self._there.values()), look)
             for key in list(self._there):
                 self._note_component(key, look, until_ms)
@@ -365,72 +334,46 @@ class SlurmBackend:
             void_ms = min(run.since_ms + 1, at_ms)
             self._told.append(BackendEvent(EventKind.VOID, void_ms, run.machine, *run.key, why))
 
-    def _note_nodes(self, look: Look, at_ms: int) -> None:
-        up = {
-            name
-            for name, node in self._settings.machines.items()
-            if node in look.nodes and look.nodes[node].is_up and name in self._machines
-        }
-        for name in self._up - up:
-            self._lost_ms.setdefault(name, at_ms)
-        for name in up - self._up:
-            self._lost_ms.pop(name, None)
-        taken = self._taken_by_others(look, at_ms)
-        before, after = self._up - self._taken, up - taken
-        for name in sorted(before - after):
-            self._told.append(BackendEvent(EventKind.MACHINE_LOST, at_ms, name))
-        for name in sorted(after - before):
-            self._told.append(BackendEvent(EventKind.MACHINE_BACK, at_ms, name))
-        self._up, self._taken = frozenset(up), taken
-
-    def _taken_by_others(self, look: Look, at_ms: int) -> frozenset[str]:
-        """Return the machines that are not for components, for people's jobs run there.
-
-        One where a component runs is not among them, and neither is one that the Plan holds now
-        or soon: promised work pushes jobs aside. It is, where the job is what it was promised to.
-        """
-        standing = {one.machine for one in self._there.values() if one.up}
-        found: set[str] = set()
-        for job in look.jobs.values():
-            if not job.is_up or self._key(job) is not None:
-                continue
-            is_promised = words_of(job).get("reservation", "-") != "-"
-            for node in job.nodes:
-                machine = self._machine_of.get(node)
-                if machine is None or machine in standing:
-                    continue
-                if is_promised or not self._rights_on(node, None, at_ms).active:
-                    found.add(machine)
-        return frozenset(found)
-
     def _note_component(self, key: Key, look: Look, at_ms: int) -> None:
         """Tell what has become of a component since the last look."""
         one = self._there[key]
         if one.exited:
             return
-        job = look.jobs.get(one.job) or self._remembered(one.job)
+        job = look.jobs.get(one.job) or self._history.get(one.job)
         if job is not None and self._key(job) != key:
             job = None  # a slurmctld that lost its state gives numbers anew
         if job is None:
-            self._end(key, one, EventKind.LOST, at_ms, f"Slurm knows no job {one.job} any more")
+            lost_ms = self._lost_ms(one, None, at_ms)
+            self._end(key, one, EventKind.LOST, lost_ms, f"Slurm knows no job {one.job} any more")
             return
         if job.is_ending:
             job = self._ended_well(key, one) or job
         why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
-            # Nobody knows how much of one that vanished ran: perhaps its slurmd never began it.
-            lost_ms = one.since_ms + 1 if one.job in self._gone else at_ms
-            self._end(key, one, EventKind.LOST, min(lost_ms, at_ms), why)
+            self._end(key, one, EventKind.LOST, self._lost_ms(one, job, at_ms), why)
             return
         if not one.up and (job.is_up or job.state == "COMPLETED"):
             started_ms = max(one.since_ms, min(self._plan_ms(job.started_s), at_ms))
             one = self._there[key] = replace(one, up=True)
             self._tell(EventKind.STARTED, started_ms, key, one, "")
         if not job.is_open:
-            self._end(key, one, *_kind_at(one, job, at_ms))
+            kind, detail = one.end(job)
+            ended_ms = self._lost_ms(one, job, at_ms) if kind is EventKind.LOST else at_ms
+            self._end(key, one, kind, ended_ms, detail)
 
-    def _ended_well(self, key: Key, one: _Placed) -> SlurmJob | None:
+    def _lost_ms(self, one: ComponentJob, job: SlurmJob | None, at_ms: int) -> int:
+        """Return until when it is known that a component ran that is found lost.
+
+        Nobody knows how much of one that vanished ran: perhaps its slurmd never began it. A node
+        that began anew may answer again when its job is found to have failed with it.
+        """
+        if one.job in self._gone:
+            return _known_until(one, one.since_ms, at_ms)
+        failed = job is None or job.state == "NODE_FAIL"
+        return _known_until(one, self._nodes.heard_ms(one.machine, or_back=failed), at_ms)
+
+    def _ended_well(self, key: Key, one: ComponentJob) -> SlurmJob | None:
         """Return what the accounting has of a job that is being cleaned up, if it has ended well.
 
         A node that is silent does not finish that, and its work would be done again.
@@ -439,44 +382,28 @@ class SlurmBackend:
         due_s, pause_s = self._cleaning_s.setdefault(one.job, (now_s + _CLEAN_S, _CLEAN_S))
         if now_s < due_s:
             return None
-        job = self._remembered(one.job)
+        job = self._history.get(one.job)
         pause_s = min(2 * pause_s, _LONGEST_CLEAN_S)
         self._cleaning_s[one.job] = self._steady_s() + pause_s, pause_s
         if job is None or self._key(job) != key or job.state != "COMPLETED":
             return None
         return job
 
-    def _why_not_good(self, one: _Placed, job: SlurmJob) -> str:
-        """Return what an administrator or Slurm has done to a job that makes it another."""
-        if not job.is_open or job.is_ending:
-            return ""
+    def _why_not_good(self, one: ComponentJob, job: SlurmJob) -> str:
+        """Return why the job of a component is given up, or nothing."""
+        why = one.why_not_its_own(job, self._settings.machines.get(one.machine))
+        if why or not job.is_open or job.is_ending:
+            return why
         if job.id in self._gone:
             return f"nothing of job {job.id} is left on {','.join(job.nodes)}, which began anew"
-        node = self._settings.machines.get(one.machine)
-        if one.up and not job.is_up:
-            return f"it was put back into Slurm's queue (job {job.id})"
-        if job.is_up and job.nodes != (node,):
-            return f"it was moved to {','.join(job.nodes)} in Slurm (job {job.id})"
-        if not job.is_up and one.machine in self._taken:
+        if not job.is_up and one.machine in self._nodes.taken:
             return f"other people's jobs run on {one.machine} (job {job.id})"
         waited_s = self._steady_s() - one.asked_s
         if not job.is_up and waited_s > self._settings.start_s:
             return f"Slurm did not start job {job.id} in {waited_s:.0f} s: {job.reason}"
         return ""
 
-    def _remembered(self, id_: int) -> SlurmJob | None:
-        """Return what the accounting has of a job that ended; it is asked once in a look."""
-        if not self._slurm.capabilities.accounting:
-            return None
-        if self._accounted is None:
-            try:
-                ended = self._slurm.commands.ended_jobs(self._settings.user, _HISTORY)
-            except SlurmError:
-                ended = []
-            self._accounted = {job.id: job for job in ended if not job.is_open}
-        return self._accounted.get(id_)
-
-    def _end(self, key: Key, one: _Placed, kind: EventKind, at_ms: int, detail: str) -> None:
+    def _end(self, key: Key, one: ComponentJob, kind: EventKind, at_ms: int, detail: str) -> None:
         if kind is EventKind.EXITED and one.core:
             self._there[key] = replace(one, exited=True)
         else:
@@ -506,9 +433,8 @@ class SlurmBackend:
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
         """Follow a cluster that is described anew; what is on machines that are gone is stopped."""
         del at_ms
-        self._machines = frozenset(machines) & frozenset(self._settings.machines)
-        self._up, self._taken = self._machines, frozenset()
-        gone = [key for key, one in self._there.items() if one.machine not in self._machines]
+        self._nodes.set_machines(machines)
+        gone = [key for key, one in self._there.items() if one.machine not in self._nodes.machines]
         for key in gone:
             self._leaving.add(self._there.pop(key).job)
         self._lookout.hurry()
@@ -516,26 +442,25 @@ class SlurmBackend:
     @property
     def lost_machines(self) -> dict[str, int]:
         """Machines that take no work, and since when, in ms from the origin."""
-        return {name: at for name, at in self._lost_ms.items() if name in self._machines}
+        return self._nodes.lost_ms
 
     @property
     def live_machines(self) -> frozenset[str]:
         """Machines that take work."""
-        return self._up
+        return self._nodes.up
+
+    def _is_job_of(self, key: Key, job: SlurmJob) -> bool:
+        return self._key(job) == key
 
     def _key(self, job: SlurmJob) -> Key | None:
         if job.user != self._settings.user:
             return None
         return key_of(self._settings.prefix, job.name)
 
-    def _machine(self, job: SlurmJob) -> str | None:
-        nodes = job.nodes or job.wanted_nodes
-        return self._machine_of.get(nodes[0]) if nodes else None
-
     def _plan_ms(self, unix_s: int) -> int:
         return 1000 * unix_s - self._origin_ms
 
-    def _tell(self, kind: EventKind, at_ms: int, key: Key, one: _Placed, detail: str) -> None:
+    def _tell(self, kind: EventKind, at_ms: int, key: Key, one: ComponentJob, detail: str) -> None:
         self._told.append(BackendEvent(kind, at_ms, one.machine, *key, detail))
 
 
@@ -543,11 +468,9 @@ def _key(delta: Delta) -> Key:
     return delta.execution, delta.component, delta.index
 
 
-def _kind_at(one: _Placed, job: SlurmJob, at_ms: int) -> tuple[EventKind, int, str]:
-    kind, detail = end_of(job)
-    if one.limit and job.state == "TIMEOUT":
-        kind = EventKind.LOST  # its node was to be another's: no fault of the component
-    return kind, at_ms, detail
+def _known_until(one: ComponentJob, heard_ms: int | None, at_ms: int) -> int:
+    """Return until when a component is known to have run that is away now; None: until now."""
+    return at_ms if heard_ms is None else min(max(heard_ms, one.since_ms + 1), at_ms)
 
 
 def _is_open(look: Look, id_: int) -> bool:

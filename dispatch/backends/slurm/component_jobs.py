@@ -132,3 +132,66 @@ def end_of(job: SlurmJob) -> tuple[EventKind, str]:
     if os.WIFSIGNALED(job.status):
         return kind, f"ended by signal {os.WTERMSIG(job.status)} (job {job.id})"
     return kind, f"exit code {job.status >> 8} (job {job.id})"
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentJob:
+    """The job that a component has.
+
+    Attributes
+    ----------
+    machine, since_ms
+        Where it is, and since when.
+    job
+        Number of the job.
+    asked_s
+        When it was submitted, by a clock that nobody sets.
+    up
+        Whether it was told as started.
+    exited
+        Whether it is a core that has ended by itself: it keeps its machine until all have.
+    core
+        Whether its execution needs it.
+    limit
+        Whether it was given a time limit, for what others have reserved.
+    ending
+        Whether its node was being cleaned when a new leader found it: the one before may have
+        stopped it.
+    """
+
+    machine: str
+    since_ms: int
+    job: int
+    asked_s: float
+    core: bool
+    up: bool = False
+    exited: bool = False
+    limit: bool = False
+    ending: bool = False
+
+    def end(self, job: SlurmJob) -> tuple[EventKind, str]:
+        """Return what the end of its job means, and why it ended."""
+        kind, detail = end_of(job)
+        if self.limit and job.state == "TIMEOUT":
+            kind = EventKind.LOST  # its node was to be another's: no fault of the component
+        if self.ending and job.state == "CANCELLED":
+            kind = EventKind.LOST
+        return kind, detail
+
+    def why_not_its_own(self, job: SlurmJob, node: str | None) -> str:
+        """Return what an administrator or Slurm has done to its job that makes it another.
+
+        Parameters
+        ----------
+        job
+            As it stands; nothing is said of one that has ended.
+        node
+            Where it was sent.
+        """
+        if not job.is_open or job.is_ending:
+            return ""
+        if self.up and not job.is_up:
+            return f"it was put back into Slurm's queue (job {job.id})"
+        if job.is_up and job.nodes != (node,):
+            return f"it was moved to {','.join(job.nodes)} in Slurm (job {job.id})"
+        return ""

@@ -7,13 +7,10 @@ nothing can be asked of it any more; but since when its slurmd runs tells that i
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from dispatch.backends.slurm.control.slurm import Look
 from dispatch.executions.assignment import Key
-
-#: What Slurm adds to the state of a node that is silent and does not count as down yet.
-_SILENT: Final = "NOT_RESPONDING"
 
 
 class LastRun(NamedTuple):
@@ -55,7 +52,7 @@ class DoubtfulRuns:
             job, node = look.jobs.get(run.job), look.nodes.get(run.node)
             if job is None or node is None:
                 continue
-            if not node.is_up or _SILENT in node.flags:
+            if not node.is_up or node.answers is False:
                 waiting.append(run)
             elif job.started_s < node.begun_s != run.sure_s:
                 found.append(run)

@@ -190,9 +190,14 @@ def test_a_lease_that_lost_its_machine_is_owed_whole() -> None:
     assert seen.words[-2:] == ["missed", "restored"]
 
 
-@pytest.mark.parametrize("void", [True, False])
-def test_a_run_that_turns_out_void_after_it_was_stopped_had_no_slot(void: bool) -> None:
-    """It was said to run through its slot, and was sent back at its end: it may not have begun."""
+@pytest.mark.parametrize(
+    ("voids_s", "owed"),
+    [((), False), ((0,), True), ((9, 17), True), ((17, 9), True), ((17,), False)],
+)
+def test_a_run_that_was_stopped_had_as_much_of_its_slot_as_the_least_of_its_cores(
+    voids_s: tuple[int, ...], owed: bool
+) -> None:
+    """It was said to run through it; its machines may not have answered, or never begun it."""
     seen = _Observation(placed=True)
     seen.join()
     for at_s in (0, 10, 19):
@@ -205,9 +210,10 @@ def test_a_run_that_turns_out_void_after_it_was_stopped_had_no_slot(void: bool) 
     for part in execution.parts:
         for held in list(part.held):
             table.drop(execution, part, held)
-    if void:
-        table.take(BackendEvent(EventKind.VOID, 1, machine, "a", "m", 0, "it never began"))
-    assert bool(seen.at(22)) is void
+    for at_s in voids_s:
+        table.take(BackendEvent(EventKind.VOID, 1000 * at_s + 1, machine, "a", "m", 0, "silent"))
+    table.requeue(execution, 21_000, "it waits")  # another start that was put off
+    assert bool(seen.at(22)) is owed
 
 
 def test_leases_are_remembered_for_reservations_that_are_worked_for_alone() -> None:

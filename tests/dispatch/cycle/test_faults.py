@@ -220,7 +220,7 @@ class _AwayBackend(InMemoryBackend):
         """See `Backend.apply`."""
         if self.is_silent is None:
             return super().apply(deltas, at_ms)
-        return tuple(NotDone(one, "no answer", is_silent=self.is_silent) for one in deltas)
+        return tuple(NotDone(one, "no answer", retry=self.is_silent) for one in deltas)
 
 
 @pytest.mark.parametrize(("is_silent", "starts_s"), [(True, 21), (False, 31)])

@@ -131,6 +131,13 @@ class SlurmNode:
         """Whether it takes work; Slurm alone judges whether one that is silent is down."""
         return self.state not in _AWAY_STATES and not _AWAY_FLAGS.intersection(self.flags)
 
+    @property
+    def answers(self) -> bool | None:
+        """Whether slurmctld has heard from it lately; None where it does not know yet."""
+        if self.state == "UNKNOWN":
+            return None
+        return self.state != "DOWN" and "NOT_RESPONDING" not in self.flags
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmReservation:

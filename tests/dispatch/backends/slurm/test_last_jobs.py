@@ -9,14 +9,21 @@ from typing import Any, cast
 
 import pytest
 
+from dispatch.applications.application import Application, Component
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.commands import JobRequest
+from dispatch.backends.slurm.control.job_names import limit_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
+from dispatch.backends.slurm.last_jobs import LONGEST_WAIT_S
 from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.events import EventKind
+from dispatch.executions.execution import Execution
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool
+from planner.cluster.cluster import Cluster, MachineGroup
 from rdl.resources import Resources
 
 _PARTITIONS = ("agenda", "scavenge")
@@ -33,6 +40,7 @@ class _Slurm:
         self.now_s = 0.0
         self.jobs: dict[int, SlurmJob] = {}
         self.accounted: list[SlurmJob] = []
+        self.questions = 0
         self.begun_s: dict[str, int] = {}
 
     def submit(self, job: JobRequest) -> int:
@@ -51,6 +59,7 @@ class _Slurm:
         return dict.fromkeys(ids, True)
 
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
+        self.questions += 1
         return self.accounted
 
     def turn(self, id_: int, state: str) -> None:
@@ -75,8 +84,9 @@ _MOVED = [replace(delta, machine=f"m-{1 - delta.index}") for delta in _GANG]
 _ELASTIC = Delta(Op.GROW, "x", "e", 0, "m-0")
 
 
-def _started(*deltas: Delta) -> tuple[_Slurm, SlurmBackend]:
+def _started(*deltas: Delta, accounting: bool = True) -> tuple[_Slurm, SlurmBackend]:
     slurm = _Slurm()
+    slurm.capabilities.accounting = accounting
     backend = SlurmBackend(cast("Any", slurm), _order, steady_s=lambda: slurm.now_s)
     assert backend.apply(deltas, 0) == ()
     _look(slurm, backend)
@@ -140,16 +150,129 @@ def test_an_elastic_component_counts_by_itself(state: str, jobs: int) -> None:
     assert len(slurm.jobs) == jobs
 
 
-@pytest.mark.parametrize(("known", "jobs"), [(True, 1), (False, 2)])
-def test_the_accounting_is_asked_while_a_node_cleans_up(known: bool, jobs: int) -> None:
-    """What it does not know is not taken for done."""
+@pytest.mark.parametrize(("state", "jobs"), [("COMPLETED", 1), ("CANCELLED", 2)])
+def test_the_accounting_is_asked_while_a_node_cleans_up(state: str, jobs: int) -> None:
+    """What it says is done is done, and anything else starts at once."""
     slurm, backend = _started(_ELASTIC)
-    slurm.accounted = [replace(slurm.jobs[1], state="COMPLETED")] if known else []
+    slurm.accounted = [replace(slurm.jobs[1], state=state)]
     slurm.turn(1, "COMPLETING")
     assert backend.apply([replace(_ELASTIC, op=Op.SHRINK)], 5000) == ()
     _look(slurm, backend)
     assert backend.apply([_ELASTIC], 30_000) == ()
     assert len(slurm.jobs) == jobs
+
+
+def _stopped_in_doubt(*, accounting: bool = True) -> tuple[_Slurm, SlurmBackend]:
+    """Return a gang that is stopped while the end of its first job is not known to anybody."""
+    slurm, backend = _started(*_GANG, accounting=accounting)
+    slurm.turn(1, "COMPLETING")
+    slurm.turn(2, "COMPLETED")
+    assert backend.apply(_STOPS, 5000) == ()
+    _look(slurm, backend)
+    return slurm, backend
+
+
+def test_a_gang_waits_whole_until_it_is_known_how_its_last_jobs_ended() -> None:
+    """slurmctld was away when one ended: it is told a little later, and nothing runs again."""
+    slurm, backend = _stopped_in_doubt()
+    waits = backend.apply(_MOVED, 30_000)
+    assert [(one.delta, one.retry) for one in waits] == [(delta, True) for delta in _MOVED]
+    slurm.turn(1, "COMPLETED")
+    _look(slurm, backend)
+    assert backend.apply(_MOVED, 52_000) == ()
+    assert len(slurm.jobs) == 2
+    ended = [one for one in _look(slurm, backend) if one[0] is EventKind.EXITED]
+    assert ended == [(EventKind.EXITED, "w", 0), (EventKind.EXITED, "w", 1)]
+
+
+def test_a_start_waits_for_some_seconds_and_no_longer() -> None:
+    """A node that does not answer may not finish cleaning up for minutes: its work is done anew."""
+    slurm, backend = _stopped_in_doubt()
+    assert len(backend.apply(_MOVED, 30_000)) == 2
+    slurm.now_s += LONGEST_WAIT_S - 1
+    assert len(backend.apply(_MOVED, 39_000)) == 2
+    slurm.now_s += 1
+    assert backend.apply(_MOVED, 40_000) == ()
+    assert len(slurm.jobs) == 4
+
+
+def test_what_was_stopped_after_the_last_look_is_looked_at_before_it_starts_again() -> None:
+    """In a later turn too: the next look may be some seconds away."""
+    slurm, backend = _started(_ELASTIC)
+    slurm.turn(1, "COMPLETED")
+    assert backend.apply([replace(_ELASTIC, op=Op.SHRINK)], 5000) == ()
+    assert backend.apply([_ELASTIC], 6000) == ()
+    assert len(slurm.jobs) == 1
+
+
+def test_what_slurmctld_has_forgotten_is_forgotten() -> None:
+    """Jobs of executions that are over are too, though nothing starts them again."""
+    slurm, backend = _started(_ELASTIC)
+    slurm.turn(1, "COMPLETED")
+    assert backend.apply([replace(_ELASTIC, op=Op.SHRINK)], 5000) == ()
+    _look(slurm, backend)
+    slurm.jobs.pop(1)
+    _look(slurm, backend)
+    assert backend.apply([_ELASTIC], 60_000) == ()
+    assert slurm.jobs[1].is_up
+
+
+def test_the_accounting_is_asked_only_for_what_is_to_be_started() -> None:
+    """A node may clean up for minutes, and every question costs Slurm something."""
+    slurm, backend = _stopped_in_doubt()
+    for _ in range(3):
+        _look(slurm, backend)
+    assert slurm.questions == 1  # of the leader that begins
+    backend.apply(_MOVED, 90_000)
+    assert slurm.questions == 2
+
+
+def test_without_an_accounting_nothing_waits() -> None:
+    """That a job was cancelled is known only when its node has cleaned up."""
+    slurm, backend = _stopped_in_doubt(accounting=False)
+    assert backend.apply(_MOVED, 30_000) == ()
+    assert len(slurm.jobs) == 4
+
+
+def _led_anew(slurm: _Slurm) -> tuple[SlurmBackend, Execution]:
+    """Return a new leader of one core that runs in Slurm, as it was taken over."""
+    group = MachineGroup("m", 2, Resources.of({"cpu": 4000}))
+    table = ExecutionTable(MachinePool(Cluster(1000, 3_600_000, (group,))))
+    one = Component("w", 1, True, Resources.of({"cpu": 1000}), "run")
+    execution = table.submit("x", Application("job", (one,)), 0)
+    backend = SlurmBackend(cast("Any", slurm), _order, steady_s=lambda: slurm.now_s)
+    backend.resume(table, execution)
+    return backend, execution
+
+
+@pytest.mark.parametrize(("state", "placed"), [("CANCELLED", 0), ("COMPLETED", 1)])
+def test_a_new_leader_reads_how_a_job_ended_whose_node_cleans_up(state: str, placed: int) -> None:
+    """One that the leader before has stopped is no failure of its component."""
+    slurm, _ = _started(_GANG[0])
+    slurm.accounted = [replace(slurm.jobs[1], state=state, comment="")]
+    slurm.turn(1, "COMPLETING")
+    backend, _ = _led_anew(slurm)
+    assert len(backend.state().rows) == placed
+
+
+def test_a_job_that_a_new_leader_found_ending_and_that_was_stopped_is_lost() -> None:
+    """The accounting did not know it yet; nobody else's hand is to be seen."""
+    slurm, _ = _started(_GANG[0])
+    slurm.turn(1, "COMPLETING")
+    backend, _ = _led_anew(slurm)
+    slurm.turn(1, "CANCELLED")
+    assert _look(slurm, backend) == [(EventKind.LOST, "w", 0)]
+
+
+def test_a_new_leader_keeps_the_limit_of_a_job_whose_comment_the_accounting_has_not() -> None:
+    """A limit of the service that is reached is no failure."""
+    slurm, _ = _started(_GANG[0])
+    comment = limit_comment(slurm.jobs[1].comment, 5)
+    slurm.jobs[1] = replace(slurm.jobs[1], comment=comment, state="COMPLETING")
+    slurm.accounted = [replace(slurm.jobs[1], state="TIMEOUT", comment="")]
+    backend, _ = _led_anew(slurm)
+    slurm.turn(1, "TIMEOUT")
+    assert _look(slurm, backend) == [(EventKind.LOST, "w", 0)]
 
 
 @pytest.mark.parametrize("again", [_MOVED[0], _GANG[0]], ids=["there", "here"])

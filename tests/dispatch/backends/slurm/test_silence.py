@@ -82,7 +82,7 @@ def test_after_a_look_that_failed_nothing_is_submitted_or_cancelled() -> None:
     backend.events(1_000)
     slurm.take_asked()
     found = backend.apply([_STOP, _START], 1_000)
-    assert [(one.delta, one.is_silent) for one in found] == [(_STOP, True), (_START, True)]
+    assert [(one.delta, one.retry) for one in found] == [(_STOP, True), (_START, True)]
     assert slurm.take_asked() == []
     slurm.is_away, slurm.now_s = False, slurm.now_s + 3
     backend.events(9_000)
@@ -95,8 +95,8 @@ def test_a_submission_without_an_answer_is_no_failure_of_the_component() -> None
     slurm = _Slurm()
     backend = _backend(slurm)
     slurm.is_away = True
-    assert [one.is_silent for one in backend.apply([_START], 0)] == [True]
-    assert [one.is_silent for one in backend.apply([_START], 0)] == [True]
+    assert [one.retry for one in backend.apply([_START], 0)] == [True]
+    assert [one.retry for one in backend.apply([_START], 0)] == [True]
     backend.events(6_000)
     assert slurm.take_asked() == ["submit"]
     slurm.now_s += 2.1
