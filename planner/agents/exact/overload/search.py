@@ -116,7 +116,7 @@ def suits_overload(problem: PlanningProblem) -> bool:
     return bool(bends.mean() >= _BENDS) and mean_height(problem) >= LARGE
 
 
-def _stands_still(costs: Sequence[float]) -> bool:
+def stands_still(costs: Sequence[float]) -> bool:
     """Return whether more draws are in vain.
 
     Parameters
@@ -243,7 +243,7 @@ class OverloadSearch:
         """Move runs until nothing is over or `draws` sets of windows have been tried."""
         forest, costs = self.problem.forest, [layout.overload_cost(runs)]
         for _ in range(draws):
-            if runs.over[0] == 0 or _stands_still(costs) or self.is_over():
+            if runs.over[0] == 0 or stands_still(costs) or self.is_over():
                 return
             layout.draw_windows(forest, wide.arrays, runs)
             self._move_runs(runs, hot)
