@@ -28,7 +28,7 @@ from planner.agents.exact.problem import Forest, FreeRoom
 from planner.kernel_cache import borrowed
 
 _SHIFT_SHARE: Final = 0.34  # moves that shift one run; others lengthen one by what another loses
-_FAR_SHARE: Final = 0.25  # moves of up to `_FAR_COLUMNS`
+_FAR_SHARE: Final = 0.1  # moves of up to `_FAR_COLUMNS`
 _FAR_COLUMNS: Final = 128
 _MIDDLE_SHARE: Final = 0.35
 _MIDDLE_COLUMNS: Final = 16
@@ -71,13 +71,10 @@ def _shift(
 ) -> float:
     """Move a run from [old) to [new); only columns that differ are read."""
     a, e, b, g = old[0], old[1], new[0], new[1]
-    if b >= e or g <= a:
-        change = change_use(f, room, runs, row, a, e, -amount)
-        return change + change_use(f, room, runs, row, b, g, amount)
-    change = change_use(f, room, runs, row, a, max(a, b), -amount)
-    change += change_use(f, room, runs, row, min(e, g), e, -amount)
-    change += change_use(f, room, runs, row, b, max(a, b), amount)
-    return change + change_use(f, room, runs, row, min(e, g), g, amount)
+    change = change_use(f, room, runs, row, a, min(e, b), -amount)
+    change += change_use(f, room, runs, row, max(a, g), e, -amount)
+    change += change_use(f, room, runs, row, b, min(g, a), amount)
+    return change + change_use(f, room, runs, row, max(b, e), g, amount)
 
 
 @inlined
@@ -128,11 +125,13 @@ def _propose_trade(runs: RunSet, i: int, j: int, new: I64) -> bool:
 
 @inlined
 def _put(runs: RunSet, cells: int, count: int, old: I64, new: I64) -> None:
-    """Count runs out where they were and in where they go."""
+    """Count runs out where they were and in where they go; columns of both are not read."""
     for q in range(count):
-        _mark(runs, cells, old[q, 0], old[q, 1], -1)
-    for q in range(count):
-        _mark(runs, cells, new[q, 0], new[q, 1], 1)
+        a, e, b, g = old[q, 0], old[q, 1], new[q, 0], new[q, 1]
+        _mark(runs, cells, a, min(e, b), -1)
+        _mark(runs, cells, max(a, g), e, -1)
+        _mark(runs, cells, b, min(g, a), 1)
+        _mark(runs, cells, max(b, e), g, 1)
 
 
 @inlined
@@ -142,7 +141,8 @@ def _holds(f: Forest, runs: RunSet, k: int, count: int, old: I64, new: I64) -> b
     row = f.vertices[atom[A_VERTEX]]
     cells = runs.cell[k] - row[pb.V_START]
     for q in range(count):
-        if _exceeds(runs, cells, new[q, 0], new[q, 1]):
+        a, e, b, g = old[q, 0], old[q, 1], new[q, 0], new[q, 1]
+        if _exceeds(runs, cells, b, min(g, a)) or _exceeds(runs, cells, max(b, e), g):
             return False
     if atom[A_UNIT] == 1 and row[pb.V_LEAST] > 1:
         for q in range(count):

@@ -156,3 +156,18 @@ def test_what_is_over_is_counted_exactly(seed: int) -> None:
         moves.reduce_overload(problem.forest, problem.room, runs, moves_made, 1.0, 0.1)
         assert runs.over[0] == (runs.free < 0).sum()
         assert (layout.overload_cost(runs) == 0) == (runs.over[0] == 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_atom_holds_what_its_runs_hold(seed: int) -> None:
+    """After moves an atom's count in each column is its runs there, and no more than may be."""
+    _, search = tiny(seed)
+    runs = lay_out(search.problem, search, state.random_state(seed))
+    shuffle(search, runs)
+    counted = np.zeros_like(runs.held)
+    for atom, begin, end in runs.run:
+        start = search.problem.forest.vertices[runs.atom[atom, A_VERTEX], pb.V_START]
+        cells = runs.cell[atom] - start
+        counted[cells + begin : cells + end] += 1
+    assert np.array_equal(counted, runs.held)
+    assert (runs.held <= runs.most).all()

@@ -19,7 +19,12 @@ from planner.agents.exact.kernels import search_state as state
 from planner.agents.exact.move_mixes import mix_of, plain_mix
 from planner.agents.exact.overload.kernels import layout, moves
 from planner.agents.exact.overload.kernels.run_set import RunSet
-from planner.agents.exact.overload.search import OverloadSearch, lay_out, suits_overload
+from planner.agents.exact.overload.search import (
+    OverloadSearch,
+    lay_out,
+    stands_still,
+    suits_overload,
+)
 from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.placement import PlacementResult
@@ -99,6 +104,22 @@ def test_no_round_finds_more_than_there_is() -> None:
     assert better >= 10
 
 
+@pytest.mark.parametrize(
+    ("costs", "in_vain"),
+    [
+        ([9000.0], False),
+        ([9000.0, 400.0], True),
+        ([9000.0, 200.0], False),
+        ([9000.0, 200.0, 190.0, 180.0, 170.0], True),
+        ([9000.0, 200.0, 160.0, 130.0, 100.0], False),
+        ([9000.0, 9.0, 9.0, 9.0, 9.0], False),
+    ],
+)
+def test_draws_end_where_much_stays_over(costs: list[float], in_vain: bool) -> None:
+    """Above a cost, or where much stays, draws end; where a few columns are over they go on."""
+    assert stands_still(costs) == in_vain
+
+
 def test_equal_seeds_and_clocks_give_equal_plans() -> None:
     """Two searches of one seed, by one clock, have one plan after each round."""
     requests, view = large()
@@ -157,7 +178,7 @@ def test_overload_goes_where_there_is_room_beside() -> None:
     assert layout.overload_cost(runs) == 0
 
 
-@pytest.mark.parametrize("looks", [0, 3, 12, 30, 60])
+@pytest.mark.parametrize("looks", [0, 3, 12, 24, 30])
 def test_a_stop_ends_a_round_with_a_plan_that_holds(looks: int) -> None:
     """Wherever in a round a stop comes, the plan is worth no less, and takes what there is."""
     requests, view = large()
