@@ -33,6 +33,8 @@ from planner.agents.exact.proof.cp_sat import CpLimits
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.proof.partial_cp import PartialProof
 from planner.agents.exact.proof.whole_milp import WholeMilp
+from planner.agents.exact.subsets.block_plans import BlockPlans
+from planner.agents.exact.subsets.check import suits_intervals
 from planner.agents.exact.subsets.proof import SubsetProof, book_of
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
@@ -128,6 +130,8 @@ class _Workers:
         Of so few requests a search soon finds nothing more, and provers find better plans.
         """
         budget = self._budget
+        if self._book is not None and suits_intervals(self._problem, self._incumbent.view):
+            BlockPlans(self._incumbent, self._input, budget, self._book).look()
         budget_of_look = replace(budget)
         if budget.until is not None:
             budget_of_look.until = budget.clock() + _FIRST_LOOK * budget.left_s
