@@ -89,6 +89,7 @@ class _Workers:
         self._prices: F64 | None = None
         self._parts: PartialProof | None = None
         self._cp_sat_ended = threading.Event()
+        self._looked = threading.Event()
         self._book = book_of(solve_input, incumbent.view)
         self._whole_milp = WholeMilp(incumbent, solve_input, budget)
         self.end_of_proof = "every way to prove more has ended"
@@ -130,8 +131,7 @@ class _Workers:
         Of so few requests a search soon finds nothing more, and provers find better plans.
         """
         budget = self._budget
-        if self._book is not None and suits_intervals(self._problem, self._incumbent.view):
-            BlockPlans(self._incumbent, self._input, budget, self._book).look()
+        self._look_at_whole()
         budget_of_look = replace(budget)
         if budget.until is not None:
             budget_of_look.until = budget.clock() + _FIRST_LOOK * budget.left_s
@@ -139,6 +139,14 @@ class _Workers:
         while not budget.is_over(self._incumbent) and not all(one.done() for one in provers):
             budget.report_progress()
             wait(provers, timeout=SLICE_S)
+
+    def _look_at_whole(self) -> None:
+        """Let CP-SAT look for plans of all of a set of blocks; then its core is free."""
+        try:
+            if self._book is not None and suits_intervals(self._problem, self._incumbent.view):
+                BlockPlans(self._incumbent, self._input, self._budget, self._book).look()
+        finally:
+            self._looked.set()
 
     def prove_by_subsets(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove a set of few requests by its subsets, from the prices if they end by themselves."""
@@ -153,8 +161,15 @@ class _Workers:
         def must_end() -> bool:
             return stop.is_set() or self._budget.is_over(self._incumbent)
 
+        def prove_after_look() -> None:
+            while not self._looked.wait(SLICE_S):
+                if must_end():
+                    return
+            proof.prove(must_end)
+
         with ThreadPoolExecutor(threads, thread_name_prefix="subsets") as pool:
-            proofs = [pool.submit(proof.prove, must_end) for _ in range(threads)]
+            proofs = [pool.submit(proof.prove, must_end)]
+            proofs += [pool.submit(prove_after_look) for _ in range(threads - 1)]
             while wait(proofs, timeout=SLICE_S).not_done:
                 if must_end() or any(one.done() for one in proofs):
                     proof.interrupt()
