@@ -92,19 +92,29 @@ def test_it_keeps_what_may_not_be_lost(seed: int) -> None:
 
 def test_it_begins_from_the_plan_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the incumbent holds is CP-SAT's hint."""
-    plans = _plans_of(nested_blocks(1))
-    plans.look()
-    best, hinted = plans.incumbent.results, []
+    first, again = _plans_of(gangs(7)), _plans_of(gangs(7))
+    first.look()
+    assert again.incumbent.offer(first.incumbent.results, "somebody")
+    held, hinted = again.incumbent.results, []
     monkeypatch.setattr(RigidModel, "add_hint", lambda self, results: hinted.append(results))
-    plans.look()
-    assert hinted == [best]
+    again.look()
+    assert hinted == [held]
 
 
 class _Asked:
-    """A solve that says after each second of its clock whether it was told to end."""
+    """Solves that ask after each second of their clock whether they must end.
+
+    Attributes
+    ----------
+    seeds
+        Of all that have begun.
+    found
+        Plans by the second at which they are found.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.seeds: list[int] = []
         self.found: dict[float, list[None]] = {}
 
     def clock(self) -> float:
@@ -112,6 +122,7 @@ class _Asked:
 
     def solve(self, model: RigidModel, limits: CpLimits) -> ProofAnswer:
         """Find the plans of `found` at their seconds, and end when told so."""
+        self.seeds.append(limits.seed)
         results = None
         bound = model.problem.total
         while not limits.stop():
@@ -133,15 +144,18 @@ def _look_ends_at(
 
 
 def test_it_ends_when_it_finds_nothing_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no better plan a twenty-fifth of the time is all that it takes."""
-    assert _look_ends_at(monkeypatch, _Asked()) == 4.0
+    """With no better plan there are two solves, by other random numbers, of eight seconds each."""
+    asked = _Asked()
+    assert _look_ends_at(monkeypatch, asked) == 16.0
+    assert asked.seeds == [0, 1]
 
 
 def test_it_has_no_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often it finds a better plan, it ends after a tenth of the time."""
+    """However often it finds a better plan, it ends after its part of the time."""
     asked = _Asked()
     monkeypatch.setattr(asked, "found", {float(at): [None] * at for at in range(100)})
-    assert _look_ends_at(monkeypatch, asked) == 10.0
+    assert _look_ends_at(monkeypatch, asked) == 35.0
+    assert asked.seeds == [0]
 
 
 def test_it_is_told_of_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
