@@ -6,8 +6,9 @@ Lagrangian bound ends. On sets of blocks a decomposition goes on from its prices
 no part or would not come to an end. Elsewhere a second search takes the core that the bound leaves
 when it has settled. Where requests are few a MILP of the whole set works beside both searches,
 which soon have nothing more to find. Where they are fewer still, the proof by subsets has both
-cores after a first look of the search: it finds better plans too. With a work limit all take turns
-in one thread, so that equal calls give equal answers.
+cores after a first look of the search: it finds better plans too. On sets of blocks its second core
+looks for plans of the whole set by CP-SAT first. With a work limit all take turns in one thread, so
+that equal calls give equal answers.
 """
 
 from __future__ import annotations
@@ -128,6 +129,7 @@ class _Workers:
     def search_first(self, provers: Sequence[Future[None]]) -> None:
         """Look for plans for a part of the time, then leave the cores to provers until they end.
 
+        Of blocks CP-SAT looks at the whole set first, the search goes on from what it has found.
         Of so few requests a search soon finds nothing more, and provers find better plans.
         """
         budget = self._budget

@@ -94,6 +94,7 @@ class BlockPlans:
         return self.budget.clock() >= self._until or self.budget.is_over(self.incumbent)
 
     def _must_end(self) -> bool:
+        self.budget.report_progress()
         waited_s = self.budget.clock() - self._found_at
         self._is_cut |= waited_s >= self._patience_s or self._is_late()
         return self._is_cut
