@@ -143,9 +143,11 @@ class _Workers:
             wait(provers, timeout=SLICE_S)
 
     def _look_at_whole(self) -> None:
-        """Let CP-SAT look for plans of all of a set of blocks; then its core is free."""
+        """Let CP-SAT look for plans of all of a set of blocks, if it does not prove all anyway."""
         try:
-            if self._book is not None and suits_intervals(self._problem, self._incumbent.view):
+            if self._book is None or self._input.prove:
+                return
+            if suits_intervals(self._problem, self._incumbent.view):
                 BlockPlans(self._incumbent, self._input, self._budget, self._book).look()
         finally:
             self._looked.set()

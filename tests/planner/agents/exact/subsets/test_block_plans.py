@@ -173,7 +173,7 @@ def test_cp_sat_hears_the_stop() -> None:
     assert plans.incumbent.bound >= best_value(requests, CAPACITY, HORIZON)
 
 
-def _looks(requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> int:
+def _looks(requests: list[Request], monkeypatch: pytest.MonkeyPatch, prove: bool = False) -> int:
     """Return how often a solve of a set looks at all of it by CP-SAT."""
     looks: list[BlockPlans] = []
     monkeypatch.setattr(BlockPlans, "look", lambda plans: looks.append(plans))
@@ -183,7 +183,7 @@ def _looks(requests: list[Request], monkeypatch: pytest.MonkeyPatch) -> int:
     incumbent = whole_of(requests, _view())[0]
     until = time.monotonic() + AGES
     budget = Budget(until, None, 0.0, lambda: False, time.monotonic, lambda: None)
-    solve_in_parallel(incumbent, SolveInput(problem, range(len(requests)), 0), budget)
+    solve_in_parallel(incumbent, SolveInput(problem, range(len(requests)), 0, prove), budget)
     assert incumbent.is_proven
     return len(looks)
 
@@ -200,3 +200,8 @@ def test_only_sets_of_blocks_are_looked_at(
 ) -> None:
     """One malleable atom is enough to leave the set as it was."""
     assert _looks(change(nested_blocks(4)), monkeypatch) == looks
+
+
+def test_where_cp_sat_proves_all_there_is_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a thread for the whole set there already."""
+    assert _looks(gangs(6), monkeypatch, prove=True) == 0
