@@ -6,8 +6,9 @@ Lagrangian bound ends. On sets of blocks a decomposition goes on from its prices
 no part or would not come to an end. Elsewhere a second search takes the core that the bound leaves
 when it has settled. Where requests are few a MILP of the whole set works beside both searches,
 which soon have nothing more to find. Where they are fewer still, the proof by subsets has both
-cores after a first look of the search: it finds better plans too. With a work limit all take turns
-in one thread, so that equal calls give equal answers.
+cores after a first look of the search: it finds better plans too. On sets of blocks its second core
+looks for plans of the whole set by CP-SAT first. With a work limit all take turns in one thread, so
+that equal calls give equal answers.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from planner.agents.exact.proof.cp_sat import CpLimits
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
 from planner.agents.exact.proof.partial_cp import PartialProof
 from planner.agents.exact.proof.whole_milp import WholeMilp
+from planner.agents.exact.subsets.block_plans import BlockPlans
+from planner.agents.exact.subsets.check import suits_intervals
 from planner.agents.exact.subsets.proof import SubsetProof, book_of
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
@@ -87,6 +90,7 @@ class _Workers:
         self._prices: F64 | None = None
         self._parts: PartialProof | None = None
         self._cp_sat_ended = threading.Event()
+        self._looked = threading.Event()
         self._book = book_of(solve_input, incumbent.view)
         self._whole_milp = WholeMilp(incumbent, solve_input, budget)
         self.end_of_proof = "every way to prove more has ended"
@@ -125,9 +129,11 @@ class _Workers:
     def search_first(self, provers: Sequence[Future[None]]) -> None:
         """Look for plans for a part of the time, then leave the cores to provers until they end.
 
+        Of blocks CP-SAT looks at the whole set first, the search goes on from what it has found.
         Of so few requests a search soon finds nothing more, and provers find better plans.
         """
         budget = self._budget
+        self._look_at_whole()
         budget_of_look = replace(budget)
         if budget.until is not None:
             budget_of_look.until = budget.clock() + _FIRST_LOOK * budget.left_s
@@ -135,6 +141,16 @@ class _Workers:
         while not budget.is_over(self._incumbent) and not all(one.done() for one in provers):
             budget.report_progress()
             wait(provers, timeout=SLICE_S)
+
+    def _look_at_whole(self) -> None:
+        """Let CP-SAT look for plans of all of a set of blocks, if it does not prove all anyway."""
+        try:
+            if self._book is None or self._input.prove:
+                return
+            if suits_intervals(self._problem, self._incumbent.view):
+                BlockPlans(self._incumbent, self._input, self._budget, self._book).look()
+        finally:
+            self._looked.set()
 
     def prove_by_subsets(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove a set of few requests by its subsets, from the prices if they end by themselves."""
@@ -149,8 +165,15 @@ class _Workers:
         def must_end() -> bool:
             return stop.is_set() or self._budget.is_over(self._incumbent)
 
+        def prove_after_look() -> None:
+            while not self._looked.wait(SLICE_S):
+                if must_end():
+                    return
+            proof.prove(must_end)
+
         with ThreadPoolExecutor(threads, thread_name_prefix="subsets") as pool:
-            proofs = [pool.submit(proof.prove, must_end) for _ in range(threads)]
+            proofs = [pool.submit(proof.prove, must_end)]
+            proofs += [pool.submit(prove_after_look) for _ in range(threads - 1)]
             while wait(proofs, timeout=SLICE_S).not_done:
                 if must_end() or any(one.done() for one in proofs):
                     proof.interrupt()

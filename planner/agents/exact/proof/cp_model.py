@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,22 @@ def value_bounds(problem: PlanningProblem) -> F64:
     """Return the most that each request can be worth; `PlanningProblem.total` is their sum."""
     forest = problem.forest
     return forest.value * forest.worth[forest.first[1:] - 1]
+
+
+class WaysOfWorth(NamedTuple):
+    """One worth that a request can have.
+
+    Attributes
+    ----------
+    share
+        What it is worth at least, as a part of `PlanningProblem.total`.
+    ruled_out
+        Ways to take the options of the request that are worth less.
+    """
+
+    request: int
+    share: float
+    ruled_out: tuple[Mapping[int, int], ...]
 
 
 class RigidModel:
@@ -127,15 +143,43 @@ class RigidModel:
         self.model.add_bool_or(begins).only_enforce_if(self._present[vertex])
         self.model.add_bool_or(ends).only_enforce_if(self._present[vertex])
 
-    def rule_out(self, request: int, choices: Mapping[int, int]) -> None:
-        """Rule out a way to take the options of a request: vertices and options of its graph."""
+    def maximise_levels(self, levels: Sequence[WaysOfWorth]) -> None:
+        """Maximise the levels at which requests are there, in the place of options of roots.
+
+        Parameters
+        ----------
+        levels
+            All levels of all requests; their values as parts of `PlanningProblem.total`.
+        """
+        own: list[list[Any]] = [[] for _ in self.problem.requests]
+        terms = []
+        for level in levels:
+            taken = self.model.new_bool_var("")
+            for choices in level.ruled_out:
+                self.rule_out(level.request, choices, taken)
+            own[level.request].append(taken)
+            terms.append(math.ceil(level.share * SCALE) * taken)
+        for request, end in enumerate(self.problem.forest.first[1:].tolist()):
+            self.model.add(sum(own[request]) == self._present[end - 1])
+        self.model.maximize(sum(terms))
+
+    def rule_out(self, request: int, choices: Mapping[int, int], where: Any = None) -> None:
+        """Rule out a way to take the options of a request: vertices and options of its graph.
+
+        Parameters
+        ----------
+        where
+            The literal that rules it out; None: it is ruled out in any case.
+        """
         forest = self.problem.forest
         offset = int(forest.first[request])
         taken = []
         for vertex, option in choices.items():
             first = int(forest.vertices[offset + vertex, pb.V_CHILD])
             taken.append(self._present[int(forest.children[first + option])])
-        self.model.add_bool_or([one.negated() for one in taken])
+        rule = self.model.add_bool_or([one.negated() for one in taken])
+        if where is not None:
+            rule.only_enforce_if(where)
 
     def _add_atom(self, vertex: int, row: Any) -> None:
         forest, room = self.problem.forest, self.problem.room

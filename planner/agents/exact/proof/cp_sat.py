@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,8 +107,24 @@ def solve_rigid(
     until = time.monotonic() + limits.time_s
     rigid = RigidModel(problem, cp_model, aside)
     rigid.add_hint(hint)
+    limits = replace(limits, time_s=until - time.monotonic())
+    return solve_model(rigid, limits, () if rigid.single else (_PROVER,))
+
+
+def solve_model(rigid: RigidModel, limits: CpLimits, searches: Sequence[str] = ()) -> ProofAnswer:
+    """Solve a model of blocks as far as the limits allow.
+
+    Parameters
+    ----------
+    searches
+        Which of CP-SAT's searches it has; none: the one that it takes by itself.
+    """
+    from ortools.sat.python import cp_model
+
+    problem = rigid.problem
     solver = cp_model.CpSolver()
-    _set_limits(solver.parameters, limits, until - time.monotonic(), single=rigid.single)
+    _set_limits(solver.parameters, limits, single=rigid.single)
+    solver.parameters.subsolvers.extend(searches)
     status = _SolveThread(rigid, solver, cp_model, limits).status()
     if status == cp_model.INFEASIBLE:  # what must be there cannot be
         if problem.forest.keep.any():
@@ -122,15 +138,13 @@ def solve_rigid(
     return ProofAnswer(rigid.placements(solver), bound)
 
 
-def _set_limits(parameters: Any, limits: CpLimits, left_s: float, *, single: bool) -> None:
+def _set_limits(parameters: Any, limits: CpLimits, *, single: bool) -> None:
     parameters.random_seed = limits.seed
     parameters.num_workers = limits.workers if single and not limits.repeats else 1
-    if not single:
-        parameters.subsolvers.append(_PROVER)
     if limits.repeats:
         parameters.max_deterministic_time = limits.time_s
     else:
-        parameters.max_time_in_seconds = max(0.01, left_s)
+        parameters.max_time_in_seconds = max(0.01, limits.time_s)
 
 
 class _SolveThread:

@@ -60,9 +60,14 @@ def check_of(
     problem: PlanningProblem, view: PlanView, book: LevelBook, seed: int, solvers: SolverGroup
 ) -> SubsetCheck:
     """Return the check that suits a set: intervals know blocks only, and no window averages."""
-    if _are_blocks(problem) and not _has_averages(problem, view):
+    if suits_intervals(problem, view):
         return BlockCheck(problem.requests, view, book, seed, solvers)
     return WholeCheck(problem.requests, view, book, seed, solvers)
+
+
+def suits_intervals(problem: PlanningProblem, view: PlanView) -> bool:
+    """Return whether intervals say all that a set asks for: blocks only, no window averages."""
+    return _are_blocks(problem) and not _has_averages(problem, view)
 
 
 def places_by_steps(problem: PlanningProblem, view: PlanView) -> bool:
