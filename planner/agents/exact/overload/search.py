@@ -54,20 +54,19 @@ _STEP: Final = 1.25
 
 #: Temperatures of the moves of runs: at the first, after the last, and by how much less the next
 #: ones begin, down to a least beginning.
-_HOT: Final = 1.0
-_COLD: Final = 0.03
+_HOT: Final = 8.0
+_COLD: Final = 0.12
 _COOLER: Final = 0.5
-_LEAST_HOT: Final = 0.2
+_LEAST_HOT: Final = 0.25
 
 #: Moves between two draws of the windows, a run; draws before something must go, and after.
-_MOVES_A_RUN: Final = 20
+_MOVES_A_RUN: Final = 40
 _DRAWS: Final = 16
 _DRAWS_AFTER: Final = 6
 
 #: More draws are in vain above a cost, or where it still is so much of what it was so many draws
-#: before and more than a few columns are over.
+#: before.
 _HOPELESS: Final = 300.0
-_NEARLY: Final = 40.0
 _PATIENCE: Final = 3
 _STILL: Final = 0.8
 
@@ -126,8 +125,6 @@ def stands_still(costs: Sequence[float]) -> bool:
     """
     if len(costs) < _PATIENCE + 2:
         return len(costs) > 1 and costs[-1] > _HOPELESS
-    if costs[-1] < _NEARLY:
-        return False
     return costs[-1] > _STILL * costs[-1 - _PATIENCE]
 
 

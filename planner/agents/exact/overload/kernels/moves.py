@@ -28,7 +28,7 @@ from planner.agents.exact.problem import Forest, FreeRoom
 from planner.kernel_cache import borrowed
 
 _SHIFT_SHARE: Final = 0.34  # moves that shift one run; others lengthen one by what another loses
-_FAR_SHARE: Final = 0.1  # moves of up to `_FAR_COLUMNS`
+_FAR_SHARE: Final = 0.25  # moves of up to `_FAR_COLUMNS`
 _FAR_COLUMNS: Final = 128
 _MIDDLE_SHARE: Final = 0.35
 _MIDDLE_COLUMNS: Final = 16

@@ -112,11 +112,10 @@ def test_no_round_finds_more_than_there_is() -> None:
         ([9000.0, 200.0], False),
         ([9000.0, 200.0, 190.0, 180.0, 170.0], True),
         ([9000.0, 200.0, 160.0, 130.0, 100.0], False),
-        ([9000.0, 9.0, 9.0, 9.0, 9.0], False),
     ],
 )
 def test_draws_end_where_much_stays_over(costs: list[float], in_vain: bool) -> None:
-    """Above a cost, or where much stays, draws end; where a few columns are over they go on."""
+    """Above a cost, or where most of it stays, draws end."""
     assert stands_still(costs) == in_vain
 
 
@@ -178,7 +177,7 @@ def test_overload_goes_where_there_is_room_beside() -> None:
     assert layout.overload_cost(runs) == 0
 
 
-@pytest.mark.parametrize("looks", [0, 3, 12, 24, 30])
+@pytest.mark.parametrize("looks", [0, 3, 12, 30, 60])
 def test_a_stop_ends_a_round_with_a_plan_that_holds(looks: int) -> None:
     """Wherever in a round a stop comes, the plan is worth no less, and takes what there is."""
     requests, view = large()
