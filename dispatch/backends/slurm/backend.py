@@ -147,6 +147,7 @@ class SlurmBackend:
                 ending=job.is_ending,
             )  # fmt: skip
             self._there[key] = one
+            logger.info("%s was left as job %d, %s", "/".join(map(str, key)), job.id, job.state)
             placed.append((part, HeldComponent(key[2], machine, since_ms, up=job.is_up)))
         if placed:
             table.resume(execution, placed)
@@ -240,6 +241,7 @@ class SlurmBackend:
         for key, (delta, order) in orders.items():
             if key in done:
                 self._place(delta, done[key], at_ms, core=order.core)
+                logger.info("%s has ended: job %d", "/".join(map(str, key)), done[key])
                 continue
             node = self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)
@@ -261,6 +263,8 @@ class SlurmBackend:
     def _put_off(self, orders: dict[Key, tuple[Delta, ComponentOrder]]) -> list[NotDone]:
         """Take out of what is to be started what waits until it is known how its last job ended."""
         waits = self._last_jobs.unsure({key: order for key, (_, order) in orders.items()})
+        for key, job in waits.items():
+            logger.info("%s waits: nobody knows yet how job %d ended", "/".join(map(str, key)), job)
         return [
             NotDone(orders.pop(key)[0], f"nobody knows yet how job {job} ended", retry=True)
             for key, job in waits.items()
@@ -342,6 +346,8 @@ class SlurmBackend:
         job = look.jobs.get(one.job) or self._history.get(one.job)
         if job is not None and self._key(job) != key:
             job = None  # a slurmctld that lost its state gives numbers anew
+        if job is None and self._history.is_silent:
+            return  # it may have ended well: the next look asks again
         if job is None:
             lost_ms = self._lost_ms(one, None, at_ms)
             self._end(key, one, EventKind.LOST, lost_ms, f"Slurm knows no job {one.job} any more")
@@ -408,6 +414,9 @@ class SlurmBackend:
             self._there[key] = replace(one, exited=True)
         else:
             del self._there[key]
+        if kind is EventKind.LOST:
+            self._last_jobs.add(key, one.job)
+            logger.info("%s on %s is lost: %s", "/".join(map(str, key)), one.machine, detail)
         self._tell(kind, at_ms, key, one, detail)
 
     def _sweep(self, look: Look) -> None:

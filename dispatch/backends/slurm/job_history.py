@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final, Protocol
 
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob
+
+logger = logging.getLogger("agenda.slurm")
 
 #: How far back the accounting is asked what has ended while nobody looked.
 _HISTORY: Final = "now-2days"
@@ -28,12 +31,18 @@ class JobHistory:
         Of the Slurm; None where it keeps no accounting, and nothing is known.
     user
         Whose jobs.
+
+    Attributes
+    ----------
+    is_silent
+        Whether the accounting did not answer when it was asked last.
     """
 
     def __init__(self, commands: AccountReader | None, user: str) -> None:
         self._commands = commands
         self._user = user
         self._jobs: dict[int, SlurmJob] | None = None
+        self.is_silent = False
 
     @property
     def exists(self) -> bool:
@@ -49,8 +58,11 @@ class JobHistory:
         if self._jobs is None:
             try:
                 self._jobs = self.read()
-            except SlurmError:
+                self.is_silent = False
+            except SlurmError as error:
+                logger.warning("the accounting does not say how jobs ended: %s", error)
                 self._jobs = {}
+                self.is_silent = True
         return self._jobs.get(id_)
 
     def read(self) -> dict[int, SlurmJob]:

@@ -22,7 +22,7 @@ LONGEST_WAIT_S: Final = 10.0
 
 
 class LastJobs:
-    """Remembers jobs of components that were stopped, for as long as slurmctld knows them.
+    """Remembers jobs of components that were stopped or lost, while slurmctld knows them.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class LastJobs:
         self._wait_since_s: dict[Key, float] = {}
 
     def add(self, key: Key, job: int) -> None:
-        """Note the job of a component that is stopped."""
+        """Note the job of a component that is stopped or lost."""
         self._forget([key])
         self._jobs[key] = job
 

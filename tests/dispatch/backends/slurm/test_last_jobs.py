@@ -13,6 +13,7 @@ from dispatch.applications.application import Application, Component
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.commands import JobRequest
+from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_names import limit_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
@@ -41,6 +42,7 @@ class _Slurm:
         self.jobs: dict[int, SlurmJob] = {}
         self.accounted: list[SlurmJob] = []
         self.questions = 0
+        self.is_silent = False
         self.begun_s: dict[str, int] = {}
 
     def submit(self, job: JobRequest) -> int:
@@ -60,6 +62,8 @@ class _Slurm:
 
     def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
         self.questions += 1
+        if self.is_silent:
+            raise SlurmError("sacct did not answer")
         return self.accounted
 
     def turn(self, id_: int, state: str) -> None:
@@ -286,3 +290,24 @@ def test_a_gang_that_was_stopped_and_may_never_have_begun_had_none_of_its_time(
     slurm.now_s += 20
     void = [one for one in backend.events(60_000) if one.kind is EventKind.VOID]
     assert [(one.machine, one.index, one.at_ms) for one in void] == [("m-0", 0, 1)]
+
+
+def test_a_job_that_slurmctld_has_forgotten_is_judged_when_the_accounting_answers() -> None:
+    """Before that it may have ended well, and its work would be done again."""
+    slurm, backend = _started(_ELASTIC)
+    slurm.accounted = [replace(slurm.jobs.pop(1), state="COMPLETED")]
+    slurm.is_silent = True
+    assert _look(slurm, backend) == []
+    slurm.is_silent = False
+    assert _look(slurm, backend) == [(EventKind.EXITED, "e", 0)]
+
+
+def test_what_was_lost_and_is_found_to_have_ended_well_is_not_run_again() -> None:
+    """A slurmctld that began anew says for a moment that it waits."""
+    slurm, backend = _started(_ELASTIC)
+    slurm.turn(1, "PENDING")
+    assert _look(slurm, backend) == [(EventKind.LOST, "e", 0)]
+    slurm.turn(1, "COMPLETED")
+    _look(slurm, backend)
+    assert backend.apply([_ELASTIC], 60_000) == ()
+    assert len(slurm.jobs) == 1
