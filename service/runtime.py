@@ -49,7 +49,7 @@ from service.store.rows.tokens import TokenRows
 from service.streaming.plan_stream import PieceMemory
 from service.streaming.present_states import PresentStates
 from service.streaming.stream_hub import StreamHub
-from service.warm_up import warm_up
+from service.warm_up import load_beside, warm_up
 from service.webhooks.addresses import read_networks
 from service.webhooks.collection import EventCollector
 from service.webhooks.webhook_thread import WebhookThread
@@ -358,6 +358,7 @@ class Runtime:
             self._ready.set()
         self._listener.start()
         self.dispatcher.start()
+        load_beside(self._replica)
         self.webhooks.start()
         self.schedule.start()
         self.planner.serve()

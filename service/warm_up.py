@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 
 from planner.agent import Limits
 from planner.agents import agent_named
@@ -11,6 +12,7 @@ from planner.offers.search import OfferSearch, quick
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit
 from planner.plan.records.reservation_records import Admitted
+from planner.promise import PromiseLevel
 from planner.request import Request
 from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
@@ -42,6 +44,25 @@ def warm_up(planner: Planner, replica: Replica, now_ms: int, agent: str) -> None
     if little is not None:
         planner.rehearse(Admission((little,)))
         _seek_offers(replica, little, much)
+
+
+def load_beside(replica: Replica) -> None:
+    """Load the loops of the search for other machines while requests are answered already.
+
+    The first request or repair that is sought elsewhere would wait for them: half a minute and more
+    in an installation in which they have never been compiled.
+    """
+    with replica.newest() as plan:
+        on_machines = plan.cluster.promise is not PromiseLevel.POOLED
+    if on_machines:
+        threading.Thread(target=_load_machines, name="agenda-kernels", daemon=True).start()
+
+
+def _load_machines() -> None:
+    from planner.machines.warm_up import load_machine_kernels
+
+    load_machine_kernels()
+    logger.debug("the search for machines is loaded")
 
 
 def _expression(plan: Plan, bundles: int | None) -> Expression:

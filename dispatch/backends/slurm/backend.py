@@ -372,12 +372,12 @@ class SlurmBackend:
         """Return until when it is known that a component ran that is found lost.
 
         Nobody knows how much of one that vanished ran: perhaps its slurmd never began it. A node
-        that began anew may answer again when its job is found to have failed with it.
+        that began anew may answer again when its job is found to have failed with it, or to wait.
         """
         if one.job in self._gone:
             return _known_until(one, one.since_ms, at_ms)
-        failed = job is None or job.state == "NODE_FAIL"
-        return _known_until(one, self._nodes.heard_ms(one.machine, or_back=failed), at_ms)
+        ended = job is None or not job.is_up
+        return _known_until(one, self._nodes.heard_ms(one.machine, or_back=ended), at_ms)
 
     def _ended_well(self, key: Key, one: ComponentJob) -> SlurmJob | None:
         """Return what the accounting has of a job that is being cleaned up, if it has ended well.

@@ -45,14 +45,17 @@ class DoubtfulRuns:
         self._runs.append(run)
 
     def void(self, look: Look) -> list[LastRun]:
-        """Return those of which nobody knows that they ran: their slurmd began after them."""
+        """Return those of which nobody knows that they ran: their slurmd began after them.
+
+        A slurmctld that began anew does not know since when a slurmd runs until it has heard of it.
+        """
         found: list[LastRun] = []
         waiting: list[LastRun] = []
         for run in self._runs:
             job, node = look.jobs.get(run.job), look.nodes.get(run.node)
             if job is None or node is None:
                 continue
-            if not node.is_up or node.answers is False:
+            if not node.is_up or not node.answers or not node.begun_s:
                 waiting.append(run)
             elif job.started_s < node.begun_s != run.sure_s:
                 found.append(run)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
 
 from dispatch.backends.slurm.control.job_names import words_of
 from dispatch.backends.slurm.control.records import SlurmJob
 from dispatch.backends.slurm.control.slurm import Look
 from dispatch.executions.events import BackendEvent, EventKind
+
+#: For how long a node that answers again counts as just back, ms.
+_BACK_MS: Final = 10_000
 
 
 class NodeStates:
@@ -46,9 +50,10 @@ class NodeStates:
         self.up = self.machines
         self.taken: frozenset[str] = frozenset()
         self._lost_ms: dict[str, int] = {}
-        #: When the nodes answered last that do not now, and those that do again since this look.
+        #: When the nodes answered last that do not now; and of those that do again for a moment,
+        #: since when.
         self._silent_ms: dict[str, int] = {}
-        self._back_ms: dict[str, int] = {}
+        self._back_ms: dict[str, tuple[int, int]] = {}
         self._seen_ms: int | None = None
 
     def machine_of(self, nodes: tuple[str, ...]) -> str | None:
@@ -81,9 +86,9 @@ class NodeStates:
         Parameters
         ----------
         or_back
-            Count one as silent too that was so until the last look.
+            Count one as silent too that was so a moment ago: slurmctld judges jobs after that.
         """
-        back_ms = self._back_ms.get(machine) if or_back else None
+        back_ms = self._back_ms[machine][0] if or_back and machine in self._back_ms else None
         return self._silent_ms.get(machine, back_ms)
 
     def see(self, look: Look, standing: Collection[str], at_ms: int) -> Iterator[BackendEvent]:
@@ -128,7 +133,12 @@ class NodeStates:
             for name, answer in answers.items()
             if answer is False or (answer is None and name in was)
         }
-        self._back_ms = {name: at for name, at in was.items() if name not in self._silent_ms}
+        back = {name: (heard_ms, at_ms) for name, heard_ms in was.items()}
+        self._back_ms = {
+            name: one
+            for name, one in (self._back_ms | back).items()
+            if name not in self._silent_ms and at_ms - one[1] < _BACK_MS
+        }
         self._seen_ms = at_ms
 
     def _taken_by_others(self, look: Look, standing: Collection[str], at_ms: int) -> frozenset[str]:

@@ -40,6 +40,7 @@ def test_a_silent_node_is_waited_for() -> None:
     runs.add(_RUN)
     assert runs.void(_look(50, "NOT_RESPONDING")) == []
     assert runs.void(_look(50, "DRAIN")) == []
+    assert runs.void(_look(0)) == []  # slurmctld began anew, and has not heard of it yet
     assert runs.void(_look(109)) == [_RUN]
     runs.add(_RUN)
     assert runs.void(_look(109, job=False)) == []

@@ -88,15 +88,18 @@ def test_what_is_stopped_on_a_node_that_answers_ran_until_then(
     assert all(kind is not EventKind.VOID for kind, _ in told)
 
 
-@pytest.mark.parametrize("state", ["NODE_FAIL", None])
+@pytest.mark.parametrize("later_s", [0, 5])
+@pytest.mark.parametrize("state", ["NODE_FAIL", "PENDING", None])
 def test_a_job_that_failed_with_a_node_that_is_back_ran_until_it_was_silent(
-    state: str | None,
+    state: str | None, later_s: int
 ) -> None:
-    """Its slurmd began anew without it, and both are seen in one look."""
+    """Its slurmd began anew without it: that is seen at once, or a little later."""
     slurm, backend = _ran_until_40(_SILENT)
     slurm.node = replace(slurm.node, flags=())
+    if later_s:
+        assert _told(slurm, backend, 60) == []
     slurm.jobs = {} if state is None else {1: replace(slurm.jobs[1], state=state)}
-    assert _told(slurm, backend, 60) == [(EventKind.LOST, 40)]
+    assert _told(slurm, backend, 60 + later_s) == [(EventKind.LOST, 40)]
 
 
 def test_a_slurmctld_that_began_anew_has_not_heard_a_silent_node() -> None:
@@ -124,4 +127,4 @@ def test_a_node_that_answers_again_is_heard() -> None:
     slurm.node = replace(slurm.node, flags=())
     assert _told(slurm, backend, 60) == []
     slurm.jobs[1] = replace(slurm.jobs[1], state="PREEMPTED")
-    assert _told(slurm, backend, 70) == [(EventKind.LOST, 70)]
+    assert _told(slurm, backend, 90) == [(EventKind.LOST, 90)]
