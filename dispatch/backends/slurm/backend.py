@@ -25,7 +25,7 @@ from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, LastRun
 from dispatch.backends.slurm.job_history import JobHistory
-from dispatch.backends.slurm.last_jobs import LastJobs
+from dispatch.backends.slurm.last_jobs import LONGEST_WAIT_S, LastJobs
 from dispatch.backends.slurm.node_states import NodeStates
 from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
@@ -100,6 +100,8 @@ class SlurmBackend:
         #: Of each job whose node cleans up after it: when the accounting is asked for it next, and
         #: the pause before that.
         self._cleaning_s: dict[int, tuple[float, float]] = {}
+        #: Since when a job is absent of which the accounting does not say how it ended.
+        self._absent_s: dict[int, float] = {}
         self._vanished = VanishedJobs(slurm.commands, steady_s)
         #: Jobs of which nothing is left.
         self._gone: frozenset[int] = frozenset()
@@ -347,7 +349,9 @@ class SlurmBackend:
         if job is not None and self._key(job) != key:
             job = None  # a slurmctld that lost its state gives numbers anew
         if job is None and self._history.is_silent:
-            return  # it may have ended well: the next look asks again
+            since_s = self._absent_s.setdefault(one.job, self._steady_s())
+            if self._steady_s() - since_s < LONGEST_WAIT_S:
+                return  # it may have ended well: the next look asks again
         if job is None:
             lost_ms = self._lost_ms(one, None, at_ms)
             self._end(key, one, EventKind.LOST, lost_ms, f"Slurm knows no job {one.job} any more")
@@ -424,6 +428,7 @@ class SlurmBackend:
         there = {one.job for one in self._there.values()}
         self._leaving = {id_ for id_ in self._leaving if _is_open(look, id_)}
         self._cleaning_s = {id_: at for id_, at in self._cleaning_s.items() if id_ in there}
+        self._absent_s = {id_: at for id_, at in self._absent_s.items() if id_ in there}
         stray = {
             job.id for job in look.jobs.values()
             if job.is_open and job.id not in there

@@ -302,6 +302,15 @@ def test_a_job_that_slurmctld_has_forgotten_is_judged_when_the_accounting_answer
     assert _look(slurm, backend) == [(EventKind.EXITED, "e", 0)]
 
 
+def test_a_job_that_slurmctld_has_forgotten_is_lost_where_the_accounting_stays_silent() -> None:
+    """It is waited for as long as a start is, and no longer."""
+    slurm, backend = _started(_ELASTIC)
+    slurm.jobs.pop(1)
+    slurm.is_silent = True
+    assert _look(slurm, backend) == []
+    assert _look(slurm, backend) == [(EventKind.LOST, "e", 0)]
+
+
 def test_what_was_lost_and_is_found_to_have_ended_well_is_not_run_again() -> None:
     """A slurmctld that began anew says for a moment that it waits."""
     slurm, backend = _started(_ELASTIC)
