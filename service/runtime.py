@@ -39,7 +39,7 @@ from service.random_ids import RandomIds
 from service.replication.replay import ReplayError
 from service.replication.replica import Replica, open_replica
 from service.store import Store
-from service.store.database.driver import UNAVAILABLE
+from service.store.database.driver import UNAVAILABLE, OutdatedError
 from service.store.database.host_clock import HostClock
 from service.store.database.notifications import LOG
 from service.store.log.archive import ArchiveRows
@@ -58,6 +58,8 @@ from service.windows import WindowBook
 logger = logging.getLogger("agenda.service")
 
 _RETRY: Final = {"Retry-After": "1"}
+#: Between two attempts to replay the Plan from a database that does not answer.
+_NEXT_REPLAY_S: Final = 1.0
 
 
 #: Random bytes of an id that the server makes: of ten million ids two are the same with a chance of
@@ -169,7 +171,7 @@ class Runtime:
         self._ids = RandomIds(_ID_BYTES)
         self._ready = threading.Event()
         self._failure: BaseException | None = None
-        self._closing = False
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="agenda-planner", daemon=True)
 
     def start(self) -> Runtime:
@@ -179,9 +181,9 @@ class Runtime:
 
     def close(self) -> None:
         """Finish what waits, keep a snapshot, give the database back."""
-        if self._closing:
+        if self._closing.is_set():
             return
-        self._closing = True
+        self._closing.set()
         self._listener.close()
         self.streams.close()
         self.planner.close()
@@ -343,10 +345,8 @@ class Runtime:
 
     def _serve(self) -> None:
         try:
-            self._replica.replay()
-            self.planner.bring_up_to_date()
-            warm_up(self.planner, self._replica, self.now_ms(), self.config.agent)
-            self.optimizations.resume()
+            while not self._bring_up():
+                self._closing.wait(_NEXT_REPLAY_S)
         except Exception as failure:
             detail = failure.document.detail if isinstance(failure, ReplayError) else ""
             logger.exception("the Plan could not be replayed%s", detail and f": {detail}")
@@ -362,6 +362,30 @@ class Runtime:
         self.webhooks.start()
         self.schedule.start()
         self.planner.serve()
+
+    def _bring_up(self) -> bool:
+        """Replay the Plan and get ready to answer; False while the database does not answer.
+
+        Raises
+        ------
+        ReplayError, OutdatedError
+            If the log cannot be read by this version.
+        UnavailableError, sqlalchemy.exc.DBAPIError
+            If the database does not answer and the server is to stop.
+        """
+        try:
+            self._replica.replay()
+            self.planner.bring_up_to_date()
+            warm_up(self.planner, self._replica, self.now_ms(), self.config.agent)
+            self.optimizations.resume()
+        except OutdatedError:
+            raise
+        except UNAVAILABLE:
+            if self._closing.is_set():
+                raise
+            logger.warning("the Plan is replayed once the database answers", exc_info=True)
+            return False
+        return True
 
     def _hear(self, what: str) -> None:
         """Follow what another process has made durable."""

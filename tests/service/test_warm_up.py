@@ -17,12 +17,14 @@ from tests.service.together import solver
 _FIRST_REFUSAL = """
 import gc, json, sys
 from pathlib import Path
+import service.runtime
 from numba.core.dispatcher import Dispatcher
 from service.app import create_app
 from service.clock import ManualClock
 from service.config import ServiceConfig
 from service.runtime import open_runtime
 
+service.runtime.load_beside = lambda replica: None  # what is loaded later is counted here too
 config = ServiceConfig(database=f"sqlite:///{sys.argv[1]}", cluster=Path(sys.argv[2]),
     agent=sys.argv[3], tick_s=0, offer_s=60.0, replay_wait_s=600.0, agent_s=1.0)
 runtime = open_runtime(config, ManualClock())

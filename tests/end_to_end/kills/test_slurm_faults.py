@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -262,7 +263,10 @@ def note_what_was_told(lab: SlurmLab, story: FaultStory) -> None:
 def judged(
     folder: Path, kinds: Iterable[str], seed: int, seconds: float, pause_s: float
 ) -> list[str]:
-    """Play on a server of its own; print what there was and return the faults."""
+    """Play on a server of its own; print what there was and return the faults.
+
+    What Slurm's daemons logged is left in the folder, for whoever asks why.
+    """
     with ExitStack() as stack:
         lab = SlurmLab(folder, stack)
         stack.callback(lab.close)
@@ -271,6 +275,7 @@ def judged(
         states = {id_: str(lab.application(id_)["state"]) for id_ in story.applications}
         records = records_of(lab, story)
         note_what_was_told(lab, story)
+        shutil.copytree(lab.slurm.folder / "log", folder / "daemons", dirs_exist_ok=True)
     told = Counter(
         word for _, words in story.told.values() for word in {one.split()[0] for one in words}
     )
