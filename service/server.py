@@ -190,7 +190,7 @@ def _application(config: ServiceConfig) -> Any:
     waiting = SharedCounts(2 * config.workers + 1)
     clients = ClientShare(config.workers)
 
-    class Application(BaseApplication):  # type: ignore[misc]
+    class GunicornServer(BaseApplication):  # type: ignore[misc]
         """Gunicorn's view of the service: settings, and an application a worker."""
 
         #: For the worker, which reads requests before there is an application.
@@ -222,7 +222,7 @@ def _application(config: ServiceConfig) -> Any:
             self.precedence = runtime.planner.precedence
             return create_app(config, runtime, rates)
 
-    return Application()
+    return GunicornServer()
 
 
 def _settings(config: ServiceConfig) -> dict[str, Any]:

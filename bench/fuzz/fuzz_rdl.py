@@ -59,7 +59,7 @@ _CONTEXTS: Final = (
 
 
 @dataclass(slots=True)
-class Tally:
+class FuzzCounts:
     """What became of the inputs.
 
     Attributes
@@ -82,10 +82,10 @@ class Tally:
     crashes: list[tuple[str, str]] = field(default_factory=list)
 
 
-def fuzz(inputs: int, seed: int) -> Tally:
+def fuzz(inputs: int, seed: int) -> FuzzCounts:
     """Return what became of so many inputs; stops early after ten crashes."""
     random = Random(seed)
-    tally = Tally()
+    tally = FuzzCounts()
     corpus = [grown_text(random) for _ in range(200)]
     for number in range(inputs):
         if number % 5 == 0:
@@ -96,7 +96,7 @@ def fuzz(inputs: int, seed: int) -> Tally:
             took_ms = _timed(source, context, tally)
             if took_ms > tally.slowest_ms:
                 # Once more: a busy machine makes any input look slow now and then.
-                took_ms = min(took_ms, _timed(source, context, Tally()))
+                took_ms = min(took_ms, _timed(source, context, FuzzCounts()))
         except Exception:  # noqa: BLE001 - any other exception is the find
             tally.crashes.append((_shown(source), traceback.format_exc(limit=-6)))
             if len(tally.crashes) == _MOST_CRASHES:
@@ -130,7 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if tally.crashes else 0
 
 
-def _figures(tally: Tally, began: float, inputs: int) -> dict[str, object]:
+def _figures(tally: FuzzCounts, began: float, inputs: int) -> dict[str, object]:
     seconds = time.perf_counter() - began
     return {
         "accepted": tally.accepted,
@@ -160,14 +160,14 @@ def _next_input(random: Random, corpus: list[str]) -> Any:
     return bent if kind < 0.9 else bent_text(random, json.dumps(bent))
 
 
-def _timed(source: Any, context: CompileContext, tally: Tally) -> float:
+def _timed(source: Any, context: CompileContext, tally: FuzzCounts) -> float:
     """Treat one input, and return the processor time it took in ms."""
     began = time.process_time()
     _one(source, context, tally)
     return (time.process_time() - began) * 1000
 
 
-def _one(source: Any, context: CompileContext, tally: Tally) -> None:
+def _one(source: Any, context: CompileContext, tally: FuzzCounts) -> None:
     """Read one input, check the round trips of what was accepted, and compile it."""
     try:
         expression = read_source(source, _LIMITS)

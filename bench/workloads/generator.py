@@ -57,7 +57,7 @@ class Mix:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class AtomShape:
     """One atom: g, h, l, w in steps and bundle-steps."""
 
     least: int
@@ -75,7 +75,7 @@ class Stage:
 class DrawnRequest:
     """One request: stages, arrows between them, and a window in steps."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[AtomShape, ...]
     edges: tuple[tuple[int, int], ...]
     start: int
     end: int
@@ -134,14 +134,14 @@ def _arrows(count: int, rng: np.random.Generator) -> tuple[tuple[int, int], ...]
     return tuple(sorted(found))
 
 
-def _stages(draft: _Draft, mix: Mix, factor: float) -> list[Stage]:
+def _stages(draft: _Draft, mix: Mix, factor: float) -> list[AtomShape]:
     found = []
     for height, lease, part in draft.stages:
         most = int(min(max(1.0, height * factor), max(1, mix.capacity // 8)))
         least = most if draft.kind == "gangs" else 1
         floor = least * lease
         work = floor + int(part * (6 * most * lease - floor))
-        found.append(Stage(least, most, lease, least_reachable(least, most, 1, lease, work)))
+        found.append(AtomShape(least, most, lease, least_reachable(least, most, 1, lease, work)))
     return found
 
 

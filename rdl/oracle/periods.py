@@ -23,7 +23,7 @@ class PeriodError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class OracleFrame:
     """What a bare offset counts from: the origin, or the start of a period.
 
     Attributes
@@ -45,15 +45,15 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class OraclePeriod:
     """Period `k` of a recurrence: [start_ms, end_ms) from the origin, and its frame."""
 
     start_ms: int
     end_ms: int
-    frame: Frame
+    frame: OracleFrame
 
 
-def instant_ms(instant: Instant, frame: Frame, grid: TimeGrid, submitted_ms: int) -> int:
+def instant_ms(instant: Instant, frame: OracleFrame, grid: TimeGrid, submitted_ms: int) -> int:
     """Return an instant in ms from the origin.
 
     Raises
@@ -74,7 +74,7 @@ def instant_ms(instant: Instant, frame: Frame, grid: TimeGrid, submitted_ms: int
 
 
 def window_of(
-    window: Window, frame: Frame, grid: TimeGrid, submitted_ms: int
+    window: Window, frame: OracleFrame, grid: TimeGrid, submitted_ms: int
 ) -> tuple[int | None, int]:
     """Return where a window starts (None: nowhere) and ends, in ms from the origin.
 
@@ -101,7 +101,7 @@ def window_of(
     return start, _first_clock(window.end.ms, _zone(window, frame), least + 1, grid)
 
 
-def _zone(window: Window, frame: Frame) -> ZoneInfo:
+def _zone(window: Window, frame: OracleFrame) -> ZoneInfo:
     if window.zone is not None:
         return _known_zone(window.zone)
     if frame.zone is None:
@@ -135,7 +135,7 @@ def _midnight_before(ms: int, zone: ZoneInfo, grid: TimeGrid) -> datetime:
     return datetime.combine(here.date(), datetime.min.time())  # naive: a reading of a wall clock
 
 
-def is_over(every: Every, period: Period, grid: TimeGrid, submitted_ms: int) -> bool:
+def is_over(every: Every, period: OraclePeriod, grid: TimeGrid, submitted_ms: int) -> bool:
     """Return whether the window that `every` repeats ends before the submission in a period.
 
     Asked of windows whose days or times of day say when; such periods do not count. Those that
@@ -148,7 +148,7 @@ def is_over(every: Every, period: Period, grid: TimeGrid, submitted_ms: int) -> 
     return window_of(every.of, period.frame, grid, submitted_ms)[1] <= max(0, submitted_ms)
 
 
-def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]:
+def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
     """Yield period 0, 1, 2, ... without end; the caller stops.
 
     Without a zone, period k is [anchor + kP, anchor + (k+1)P). In a zone it is P in days counted
@@ -166,12 +166,12 @@ def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]
         start = anchor_ms
         while True:
             end = start + every.period_ms
-            yield Period(start, end, Frame(start, repeats=True))
+            yield OraclePeriod(start, end, OracleFrame(start, repeats=True))
             start = end
     yield from _civil_periods(every, anchor_ms, grid)
 
 
-def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]:
+def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
     if every.zone is None or every.period_ms < 1 or every.period_ms % _DAY_MS:
         raise PeriodError(f"a period of {every.period_ms} ms is not a whole number of days")
     if every.holidays is not None:
@@ -188,7 +188,7 @@ def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Per
         end = _since_origin(first_instant(local + days, zone), grid)
         named = every.days is None or local.isoweekday() - 1 in every.days
         if named and local.date() not in every.without:
-            yield Period(start, end, Frame(start, local, zone, repeats=True))
+            yield OraclePeriod(start, end, OracleFrame(start, local, zone, repeats=True))
         local, start = local + days, end
 
 

@@ -27,8 +27,8 @@ from rdl.expressions import (
 )
 from rdl.oracle.atoms import Row, lease_and_work, shortest_lease
 from rdl.oracle.periods import (
-    Frame,
-    Period,
+    OracleFrame,
+    OraclePeriod,
     PeriodError,
     instant_ms,
     is_over,
@@ -78,7 +78,7 @@ class _Scope:
 
     first: int
     end: int
-    frame: Frame
+    frame: OracleFrame
     anchor_ms: int
 
 
@@ -120,7 +120,7 @@ def check(
     """
     judge = _Judge(grid, submitted_ms, allocation, choices, max_period_ms)
     judge.places, judge.closed = places, closed
-    scope = _Scope(grid.ceil(submitted_ms), grid.horizon, Frame(), submitted_ms)
+    scope = _Scope(grid.ceil(submitted_ms), grid.horizon, OracleFrame(), submitted_ms)
     try:
         judge.span(expression, "", scope)
         judge.nothing_left_over()
@@ -310,7 +310,7 @@ class _Judge:
             self._same_offset(model, self.held[mark:], child, k, starts[k] - starts[0])
         return _hull(spans)
 
-    def _periods(self, every: Every, path: str, scope: _Scope) -> list[Period]:
+    def _periods(self, every: Every, path: str, scope: _Scope) -> list[OraclePeriod]:
         """Return the periods that must hold an occurrence."""
         anchor = scope.anchor_ms
         if every.anchor is not None and not isinstance(every.anchor, TimeOfDay):
@@ -323,7 +323,7 @@ class _Judge:
             _violation(path, "period", f"an endless period of {every.period_ms} ms is not admitted")
         if endless:
             until = self.grid.horizon_ms
-        kept: list[Period] = []
+        kept: list[OraclePeriod] = []
         for period in periods_of(every, anchor, self.grid):
             if not kept and is_over(every, period, self.grid, self.submitted_ms):
                 continue

@@ -39,7 +39,7 @@ _SUBMITTERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedJob:
+class NodeJob:
     """One job: its number, when it is asked for (s from the begin), CPUs and seconds."""
 
     number: int
@@ -57,7 +57,7 @@ def run(small: bool) -> dict[str, object]:
     commands = SlurmCommands(timeout_s=30)
     nodes = sorted(node.name for node in commands.nodes())
     jobs = [
-        PlacedJob(
+        NodeJob(
             number, number * _PAUSE_S, _CPUS_OF[number % len(_CPUS_OF)],
             _RUN_S[number % len(_RUN_S)],
         )
@@ -81,7 +81,7 @@ class _BestFit:
     def __init__(self, nodes: Sequence[str]) -> None:
         self._free_s = {node: [0.0] * CPUS for node in nodes}
 
-    def node_for(self, job: PlacedJob) -> str:
+    def node_for(self, job: NodeJob) -> str:
         """Return the node for a job, and count it there."""
 
         def begin_s(node: str) -> float:
@@ -99,10 +99,10 @@ class _BestFit:
 
 def _submitter(
     commands: SlurmCommands, stem: str, choice: _BestFit | None
-) -> Callable[[PlacedJob], None]:
+) -> Callable[[NodeJob], None]:
     """Return what submits a job to Slurm."""
 
-    def submit(job: PlacedJob) -> None:
+    def submit(job: NodeJob) -> None:
         node = [] if choice is None else [f"--nodelist={choice.node_for(job)}"]
         commands.run(
             "sbatch", "--parsable", f"--job-name={stem}{job.number}", "--partition=scavenge",
@@ -113,10 +113,10 @@ def _submitter(
     return submit
 
 
-def _sender(server: Server) -> Callable[[PlacedJob], None]:
+def _sender(server: Server) -> Callable[[NodeJob], None]:
     """Return what submits a job to a server, as an application of one component."""
 
-    def submit(job: PlacedJob) -> None:
+    def submit(job: NodeJob) -> None:
         work = {
             "name": "w", "count": 1, "core": True, "resources": {"cpu": job.cpus},
             "command": f"sleep {job.run_s}",
@@ -130,8 +130,8 @@ def _sender(server: Server) -> Callable[[PlacedJob], None]:
 
 def _played(
     commands: SlurmCommands,
-    jobs: Sequence[PlacedJob],
-    submit: Callable[[PlacedJob], None],
+    jobs: Sequence[NodeJob],
+    submit: Callable[[NodeJob], None],
     stem: str,
 ) -> dict[str, object]:
     """Submit each job at its time, wait until all have ended, and return what they waited."""

@@ -56,7 +56,7 @@ SHAPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Gang:
+class FirstGang:
     """A gang as drawn: bundles of some cores each, its lease and its window, in steps."""
 
     cores: int
@@ -132,7 +132,7 @@ def _lateness(shape: Shape, agent: str, rng: np.random.Generator) -> Iterator[in
             taken[machine, start:end] += bundles * gang.cores
 
 
-def _drawn(shape: Shape, rng: np.random.Generator) -> Gang:
+def _drawn(shape: Shape, rng: np.random.Generator) -> FirstGang:
     """Return a gang: half take whole machines, half some of their cores."""
     cores = shape.cores if rng.random() < 0.5 else int(rng.integers(1, shape.cores))
     lease, window = (
@@ -140,10 +140,12 @@ def _drawn(shape: Shape, rng: np.random.Generator) -> Gang:
         rng.integers(*shape.window),
     )
     start = int(rng.integers(0, shape.steps - window))
-    return Gang(cores, int(rng.integers(1, shape.widest + 1)), lease, start, start + int(window))
+    return FirstGang(
+        cores, int(rng.integers(1, shape.widest + 1)), lease, start, start + int(window)
+    )
 
 
-def _first_place(gang: Gang, taken: NDArray[np.int64], cores: int) -> int:
+def _first_place(gang: FirstGang, taken: NDArray[np.int64], cores: int) -> int:
     """Return the first step from which on machines hold all bundles of a gang for its lease."""
     for start in range(gang.start, gang.end - gang.lease + 1):
         most = taken[:, start : start + gang.lease].max(axis=1)

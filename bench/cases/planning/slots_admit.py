@@ -50,7 +50,7 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class CellSize:
     """A cluster, and what is asked of it."""
 
     machines: int
@@ -62,7 +62,7 @@ class Size:
 #: A cluster that promises machines, and requests in their order.
 Asked = tuple[Cluster, list[Request]]
 
-SHAPES: dict[str, Callable[[Size], Asked]] = {
+SHAPES: dict[str, Callable[[CellSize], Asked]] = {
     "small_alike": lambda size: promised(size, "small bundles, machines alike"),
     "large_alike": lambda size: promised(size, "large bundles, machines alike"),
     "two_kinds": lambda size: promised(size, "large bundles, two kinds of machines"),
@@ -70,7 +70,7 @@ SHAPES: dict[str, Callable[[Size], Asked]] = {
 }
 
 
-def promised(size: Size, case: str, seed: int = 1) -> Asked:
+def promised(size: CellSize, case: str, seed: int = 1) -> Asked:
     """Return machines and requests of a case of the promise levels."""
     options = PromiseOptions(size.machines, size.requests, size.steps, size.load)
     cluster = replace(promise_cluster(options, CASES[case]), promise=PromiseLevel.PLACED)
@@ -78,7 +78,7 @@ def promised(size: Size, case: str, seed: int = 1) -> Asked:
     return cluster, [request for request, _ in drawn]
 
 
-def generated(size: Size, kinds: Sequence[str]) -> Asked:
+def generated(size: CellSize, kinds: Sequence[str]) -> Asked:
     """Return machines alike and requests of kinds of the one generator, as many of each, mixed."""
     each = size.requests // len(kinds)
     mixes = [
@@ -99,11 +99,11 @@ def run(small: bool) -> dict[str, object]:
     """Fill the clusters, and measure admissions on them."""
     load_kernels()
     _warm()
-    filled = Size(16, 160) if small else Size(460, 9200)
+    filled = CellSize(16, 160) if small else CellSize(460, 9200)
     roomy, full = (
-        (Size(40, 400, 240, 0.25), Size(40, 600, 240))
+        (CellSize(40, 400, 240, 0.25), CellSize(40, 600, 240))
         if small
-        else (Size(4000, 101_500, 1440, 0.25), Size(4000, 130_000, 1440))
+        else (CellSize(4000, 101_500, 1440, 0.25), CellSize(4000, 130_000, 1440))
     )
     figures: dict[str, object] = {"memory": room_memory(roomy)}
     for name, draw in SHAPES.items():
@@ -124,10 +124,10 @@ def run(small: bool) -> dict[str, object]:
 def _warm() -> None:
     """Load the kernels of slots: promises of every shape on a few machines that fill."""
     for draw in SHAPES.values():
-        Fill(*draw(Size(8, 60, 240))).figures(ends=False)
+        Fill(*draw(CellSize(8, 60, 240))).figures(ends=False)
 
 
-def room_memory(size: Size) -> dict[str, float]:
+def room_memory(size: CellSize) -> dict[str, float]:
     """Return what the machine room of a cluster takes, in MB (millions of bytes)."""
     options = PromiseOptions(size.machines, 0, size.steps)
     cluster = promise_cluster(options, CASES["large bundles, two kinds of machines"])
@@ -140,7 +140,7 @@ def room_memory(size: Size) -> dict[str, float]:
     }
 
 
-def standing(size: Size, last: int) -> dict[str, object]:
+def standing(size: CellSize, last: int) -> dict[str, object]:
     """Admit requests until all but the last ones stand; measure those."""
     fill = Fill(*promised(size, "large bundles, machines alike"))
     with as_served():

@@ -35,7 +35,7 @@ _KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class MapSize:
     """A cluster, how much is asked of it, and how widely is searched."""
 
     machines: int
@@ -51,10 +51,14 @@ class Size:
 
 def run(small: bool) -> dict[str, object]:
     """Fill clusters of three sizes with atoms of two shapes."""
-    sizes = [Size(20, 480, 1.3, 32), Size(130, 480, 0.3, 16)]
+    sizes = [MapSize(20, 480, 1.3, 32), MapSize(130, 480, 0.3, 16)]
     if not small:
-        sizes = [Size(460, 480, 1.3, 16), Size(4000, 480, 1.3, 4), Size(4000, 1440, 0.3, 4)]
-    shapes: dict[str, Callable[[Size], tuple[Cluster, list[SlotAtom]]]] = {
+        sizes = [
+            MapSize(460, 480, 1.3, 16),
+            MapSize(4000, 480, 1.3, 4),
+            MapSize(4000, 1440, 0.3, 4),
+        ]
+    shapes: dict[str, Callable[[MapSize], tuple[Cluster, list[SlotAtom]]]] = {
         "kinds": kinds,
         "mix": mix,
     }
@@ -65,7 +69,7 @@ def run(small: bool) -> dict[str, object]:
     return {"params": {size.name: f"{size.tries} tries" for size in sizes}, "figures": figures}
 
 
-def kinds(size: Size) -> tuple[Cluster, list[SlotAtom]]:
+def kinds(size: MapSize) -> tuple[Cluster, list[SlotAtom]]:
     """Return two kinds of machines and atoms of many bundles, 20 a machine and 480 steps."""
     half = size.machines // 2
     groups = (
@@ -93,7 +97,7 @@ def kinds(size: Size) -> tuple[Cluster, list[SlotAtom]]:
     return cluster, atoms
 
 
-def mix(size: Size) -> tuple[Cluster, list[SlotAtom]]:
+def mix(size: MapSize) -> tuple[Cluster, list[SlotAtom]]:
     """Return machines alike and atoms of the one generator: small bundles, some very high."""
     group = MachineGroup("standard", size.machines, MACHINE)
     cluster = Cluster(_STEP_MS, size.steps * _STEP_MS, (group,))
@@ -109,7 +113,7 @@ def mix(size: Size) -> tuple[Cluster, list[SlotAtom]]:
     return cluster, atoms
 
 
-def _measure(size: Size, cluster: Cluster, atoms: Sequence[SlotAtom]) -> dict[str, object]:
+def _measure(size: MapSize, cluster: Cluster, atoms: Sequence[SlotAtom]) -> dict[str, object]:
     """Fill a cluster; return percentiles of the search in microseconds, and what was accepted."""
     room = MachineRoom(cluster, cluster.grid(), 0)
     whole = np.array([cluster.nominal[name] for name in cluster.resources], dtype=np.int64)

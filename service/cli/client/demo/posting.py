@@ -16,7 +16,7 @@ _BUSY: Final = 503
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class DayAnswers:
     """What was said to each request, and the seconds each answer took."""
 
     replies: list[ServerReply]
@@ -38,9 +38,9 @@ class Posted:
         )
 
 
-def post_day(server: Server, lines: Sequence[dict[str, Any]]) -> Posted:
+def post_day(server: Server, lines: Sequence[dict[str, Any]]) -> DayAnswers:
     """Post each request as a client would; the server's clock is when it is submitted."""
-    posted = Posted([], [])
+    posted = DayAnswers([], [])
     with running("asking for reservations") as run:
         for number, line in enumerate(lines, start=1):
             body = {name: value for name, value in line.items() if name != "submitted"}
