@@ -19,7 +19,12 @@ from dispatch.backends.interface import NotDone
 from dispatch.backends.slurm.component_jobs import ComponentJob, ComponentOrder, limited, request_of
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.job_names import has_own_limit, key_of, tenure_of
+from dispatch.backends.slurm.control.job_names import (
+    component_text,
+    has_own_limit,
+    key_of,
+    tenure_of,
+)
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
@@ -149,7 +154,7 @@ class SlurmBackend:
                 ending=job.is_ending,
             )  # fmt: skip
             self._there[key] = one
-            logger.info("%s was left as job %d, %s", "/".join(map(str, key)), job.id, job.state)
+            logger.info("%s was left as job %d, %s", component_text(key), job.id, job.state)
             placed.append((part, HeldComponent(key[2], machine, since_ms, up=job.is_up)))
         if placed:
             table.resume(execution, placed)
@@ -243,7 +248,7 @@ class SlurmBackend:
         for key, (delta, order) in orders.items():
             if key in done:
                 self._place(delta, done[key], at_ms, core=order.core)
-                logger.info("%s has ended: job %d", "/".join(map(str, key)), done[key])
+                logger.info("%s has ended: job %d", component_text(key), done[key])
                 continue
             node = self._settings.machines[delta.machine]
             rights = self._rights_on(node, order.reservation, at_ms)
@@ -266,7 +271,7 @@ class SlurmBackend:
         """Take out of what is to be started what waits until it is known how its last job ended."""
         waits = self._last_jobs.unsure({key: order for key, (_, order) in orders.items()})
         for key, job in waits.items():
-            logger.info("%s waits: nobody knows yet how job %d ended", "/".join(map(str, key)), job)
+            logger.info("%s waits: nobody knows yet how job %d ended", component_text(key), job)
         return [
             NotDone(orders.pop(key)[0], f"nobody knows yet how job {job} ended", retry=True)
             for key, job in waits.items()
@@ -420,7 +425,7 @@ class SlurmBackend:
             del self._there[key]
         if kind is EventKind.LOST:
             self._last_jobs.add(key, one.job)
-            logger.info("%s on %s is lost: %s", "/".join(map(str, key)), one.machine, detail)
+            logger.info("%s on %s is lost: %s", component_text(key), one.machine, detail)
         self._tell(kind, at_ms, key, one, detail)
 
     def _sweep(self, look: Look) -> None:

@@ -1,4 +1,4 @@
-"""LastJobs: the last jobs of components that were stopped, which may have ended well before that.
+"""LastJobs: the last jobs of components that were stopped or lost, and may have ended before that.
 
 What happens between two looks is not known: a component may be stopped that has just done its
 work. When it is to be started again, its job has ended well, and is not run a second time. While

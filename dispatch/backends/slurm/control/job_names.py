@@ -8,8 +8,12 @@ from dispatch.executions.assignment import Key
 
 def job_name(prefix: str, key: Key) -> str:
     """Return the name of a component's jobs; Slurm runs one of a name at a time."""
-    execution, component, index = key
-    return f"{prefix}/{execution}/{component}/{index}"
+    return f"{prefix}/{component_text(key)}"
+
+
+def component_text(key: Key) -> str:
+    """Return a component as names and messages write it: EXECUTION/COMPONENT/INDEX."""
+    return "/".join(map(str, key))
 
 
 def key_of(prefix: str, name: str) -> Key | None:

@@ -25,8 +25,8 @@ MOST_CHANGES: Final = 25
 
 
 @dataclass(slots=True)
-class _Standing:
-    """A reservation in Slurm, and the nodes of it that the Plan still wants as they are."""
+class _ReservationUpdate:
+    """A reservation in Slurm, and the nodes and times that it is to have."""
 
     there: SlurmReservation
     kept: set[str]
@@ -129,23 +129,23 @@ class ReservationKeeper:
     def _stem(self, reservation: str) -> str:
         return f"{self._prefix}_{word_of(reservation)}_"
 
-    def _standing(self, pieces: Iterable[PlanPiece], now_s: int) -> list[_Standing]:
+    def _standing(self, pieces: Iterable[PlanPiece], now_s: int) -> list[_ReservationUpdate]:
         """Return what is there, with the nodes that the Plan wants from and to the same times."""
         wanted: dict[tuple[str, int, int], set[str]] = {}
         for piece in pieces:
             key = (self._stem(piece.reservation), max(piece.start_s, now_s), piece.end_s)
             wanted.setdefault(key, set()).update(piece.nodes)
-        found: list[_Standing] = []
+        found: list[_ReservationUpdate] = []
         for one in self._there:
             stem = one.name.rpartition("_")[0] + "_"
             nodes = wanted.get((stem, max(one.start_s, now_s), one.end_s), set())
             both = set(one.nodes) & nodes
             nodes -= both  # two do not both keep a node
-            found.append(_Standing(one, both, one.start_s, one.end_s))
+            found.append(_ReservationUpdate(one, both, one.start_s, one.end_s))
         return found
 
     def _missing(
-        self, pieces: Iterable[PlanPiece], standing: Iterable[_Standing], now_s: int
+        self, pieces: Iterable[PlanPiece], standing: Iterable[_ReservationUpdate], now_s: int
     ) -> list[PlanPiece]:
         """Return what no reservation of Slurm holds."""
         held: dict[tuple[str, int, int], set[str]] = {}
@@ -161,7 +161,7 @@ class ReservationKeeper:
                 found.append(PlanPiece(piece.start_s, piece.end_s, piece.reservation, rest))
         return found
 
-    def _place(self, piece: PlanPiece, standing: Sequence[_Standing], now_s: int) -> int:
+    def _place(self, piece: PlanPiece, standing: Sequence[_ReservationUpdate], now_s: int) -> int:
         """Put a piece into a reservation that is there, or into a new one; return the changes."""
         stem = self._stem(piece.reservation)
         own = [one for one in standing if one.there.name.startswith(stem)]
@@ -187,7 +187,7 @@ class ReservationKeeper:
             ),
         )
 
-    def _put_right(self, one: _Standing, now_s: int) -> int:
+    def _put_right(self, one: _ReservationUpdate, now_s: int) -> int:
         name = one.there.name
         if not one.kept:
             if one.there.end_s <= now_s:
