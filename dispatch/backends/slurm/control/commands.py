@@ -31,6 +31,10 @@ _AWAY: Final = (
     "Transport endpoint",
     "in standby mode",
     "Unable to establish",
+    "Zero Bytes were transmitted or received",
+    "Message send failure",
+    "Message receive failure",
+    "Communication shutdown failure",
 )
 
 #: After how long a question to a slurmd is given up, s: it waits while that is away.
@@ -231,8 +235,8 @@ class SlurmCommands:
         environment = {**self.environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
         try:
             done = subprocess.run(
-                words, input=given, capture_output=True, text=True, timeout=self.timeout_s,
-                env=environment, check=False,
+                words, input=given, capture_output=True, encoding="utf-8", errors="replace",
+                timeout=self.timeout_s, env=environment, check=False,
             )  # fmt: skip
         except FileNotFoundError as error:
             raise SlurmError(f"there is no command {words[0]!r} here") from error
