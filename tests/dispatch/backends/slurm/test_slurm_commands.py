@@ -36,3 +36,24 @@ def test_a_job_whose_name_is_no_utf8_hides_no_other(
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert [job.id for job in SlurmCommands().jobs()] == [1]
+
+
+@pytest.mark.parametrize("name", ["a|b", "a b", "caf\u2028", "", "two\nlines"])
+def test_a_job_of_any_name_is_read_from_the_accounting(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with a line end in it is left out; the others are there."""
+    row = (
+        "\x1f{name}\x1fn[1-2]\x1fCOMPLETED\x1f0:0\x1f5\x1f6\x1f9\x1fann\x1fmain\x1f4\x1f5\x1fx|y\n"
+    )
+    said = tmp_path / "said"
+    said.write_text("1" + row.format(name=name) + "2" + row.format(name="plain"))
+    sacct = tmp_path / "sacct"
+    sacct.write_text(f'#!/bin/sh\ncase "$*" in *--delimiter=\x1f*) cat {said};; esac\n')
+    sacct.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = SlurmCommands().accounted_runs("now-1days")
+    names = ["plain"] if "\n" in name else [name, "plain"]
+    assert [(job.name, job.nodes, job.ends_s, job.comment) for job in found] == [
+        (one, ("n1", "n2"), 9, "x|y") for one in names
+    ]
