@@ -465,8 +465,8 @@ class SlurmBackend:
 
     @property
     def live_machines(self) -> frozenset[str]:
-        """Machines that take work."""
-        return self._nodes.up
+        """Machines that take work; none before the first look, which alone can say it."""
+        return frozenset() if self.newest is None else self._nodes.up - self._nodes.lost_ms.keys()
 
     def _is_job_of(self, key: Key, job: SlurmJob) -> bool:
         return self._key(job) == key

@@ -111,7 +111,7 @@ class NodeStates:
         self._note_silence(look, at_ms)
         for name in self.up - up:
             self._lost_ms.setdefault(name, at_ms)
-        for name in up - self.up:
+        for name in up:
             self._lost_ms.pop(name, None)
         taken = self._taken_by_others(look, standing, at_ms)
         before, after = self.up - self.taken, up - taken

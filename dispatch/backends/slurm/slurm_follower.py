@@ -119,7 +119,10 @@ class SlurmFollower:
             if look is None:
                 return []
             self.seen_ms = self.backend.newest_ms
-            ended = self._jobs.follow(look.jobs.values(), self._tenants, now_s, self._machineless)
+            ended = self._jobs.follow(
+                look.jobs.values(), self._tenants, now_s, self._machineless,
+                self._unix_s(self.seen_ms),
+            )  # fmt: skip
         except SlurmError as error:
             if str(error) != self._failed:
                 logger.warning("reservations in Slurm wait: %s", error)

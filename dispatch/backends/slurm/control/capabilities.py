@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -9,9 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from dispatch.backends.slurm.control.commands import SlurmCommands
-from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.rest import SlurmRest
 from dispatch.backends.slurm.control.settings import SlurmSettings
+
+logger = logging.getLogger("agenda.slurm")
 
 #: Commands that nothing goes without.
 COMMANDS: Final = ("squeue", "sinfo", "sbatch", "scancel", "scontrol")
@@ -110,18 +114,30 @@ def _node_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator
 
 
 def _permission_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:
-    """Try a reservation far in the future, and delete it."""
-    name = f"{settings.prefix}_try"
+    """Try a reservation far in the future, and delete it.
+
+    Each try has a name of its own: one that a killed server left behind is in nobody's way, and
+    the keeper of reservations deletes it.
+    """
+    name = f"{settings.prefix}_try_{os.urandom(4).hex()}"
     start_s = int(time.time()) + _FAR_S
     node = next(iter(settings.machines.values()))
     try:
         commands.create_reservation(name, start_s, start_s + 60, [node], [settings.user])
-        commands.delete_reservation(name)
+    except SlurmAwayError:
+        raise
     except SlurmError as error:
         yield (
             f"no reservation can be made as {settings.user}: {error}; make it an operator: "
             f"sacctmgr modify user {settings.user} set adminlevel=Operator"
         )
+        return
+    try:
+        commands.delete_reservation(name)
+    except SlurmAwayError:
+        raise
+    except SlurmError as error:
+        logger.info("the reservation %s is deleted later: %s", name, error)
 
 
 def _limit_warnings(

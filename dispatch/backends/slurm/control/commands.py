@@ -31,10 +31,17 @@ _AWAY: Final = (
     "Transport endpoint",
     "in standby mode",
     "Unable to establish",
+    "Zero Bytes were transmitted or received",
+    "Message send failure",
+    "Message receive failure",
+    "Communication shutdown failure",
 )
 
 #: After how long a question to a slurmd is given up, s: it waits while that is away.
 _ASK_NODE_S: Final = 2.0
+
+#: What stands between the columns of ``sacct``: people's names of jobs may have a bar in them.
+_BETWEEN: Final = "\x1f"
 
 #: How a complaint of ``sstat`` names a job.
 _JOB_WORD: Final = re.compile(r"(?:StepId=|JobId=|\bjob )(\d+)")
@@ -210,9 +217,11 @@ class SlurmCommands:
             "Eligible,Comment"
         )
         text = self.run(
-            "sacct", "--allocations", "--noheader", "--parsable2", *which, f"--format={columns}"
-        )
-        return [_accounted_of(line.split("|", 12)) for line in text.splitlines() if line]
+            "sacct", "--allocations", "--noheader", "--parsable2", f"--delimiter={_BETWEEN}",
+            f"--format={columns}", *which,
+        )  # fmt: skip
+        rows = (line.split(_BETWEEN) for line in text.split("\n"))
+        return [_accounted_of(row) for row in rows if len(row) == columns.count(",") + 1]
 
     def run(self, *words: str, given: str | None = None) -> str:
         """Run a command; return what it wrote.
@@ -231,8 +240,8 @@ class SlurmCommands:
         environment = {**self.environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
         try:
             done = subprocess.run(
-                words, input=given, capture_output=True, text=True, timeout=self.timeout_s,
-                env=environment, check=False,
+                words, input=given, capture_output=True, encoding="utf-8", errors="replace",
+                timeout=self.timeout_s, env=environment, check=False,
             )  # fmt: skip
         except FileNotFoundError as error:
             raise SlurmError(f"there is no command {words[0]!r} here") from error

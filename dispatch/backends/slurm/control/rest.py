@@ -6,6 +6,7 @@ disabled), makes no reservations, and ends a job by SIGKILL at once.
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -42,11 +43,18 @@ class SlurmRest:
 
     def jobs(self) -> list[SlurmJob]:
         """Return the jobs that slurmctld knows, those that ended lately included."""
-        return [job_of(one) for one in self._call("GET", "jobs")["jobs"]]
+        return [job_of(one) for one in self._list("jobs")]
 
     def nodes(self) -> list[SlurmNode]:
         """Return all nodes."""
-        return [node_of(one) for one in self._call("GET", "nodes")["nodes"]]
+        return [node_of(one) for one in self._list("nodes")]
+
+    def _list(self, what: str) -> list[dict[str, Any]]:
+        """Return all jobs or nodes; an answer that has none of the word broke off in its head."""
+        found = self._call("GET", what).get(what)
+        if not isinstance(found, list):
+            raise SlurmAwayError(f"{self.url} answered no {what}")
+        return found
 
     def _call(self, method: str, path: str) -> dict[str, Any]:
         """Return what slurmrestd answers.
@@ -65,17 +73,9 @@ class SlurmRest:
             raise SlurmError(f"the token of slurmrestd cannot be read: {error}") from error
         headers = {"X-SLURM-USER-NAME": self.user, "X-SLURM-USER-TOKEN": token}
         request = urllib.request.Request(url, method=method, headers=headers)
+        raw = self._read(request)
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
-                raw = answer.read()
-        except urllib.error.HTTPError as error:
-            raw = error.read()
-            if error.code in (401, 403, 404):
-                raise SlurmError(f"{url}: {error.code} {error.reason}") from error
-        except OSError as error:
-            raise SlurmAwayError(f"{url}: {error}") from error
-        try:
-            found = json.loads(raw or b"{}")
+            found = json.loads(raw.decode("utf-8", "replace") or "{}")
         except ValueError as error:
             raise SlurmError(f"{url} answered no JSON: {raw[:80]!r}") from error
         if found.get("errors"):
@@ -84,3 +84,17 @@ class SlurmRest:
             raise SlurmAwayError(f"{url}: {text}")
         assert isinstance(found, dict)
         return found
+
+    def _read(self, request: urllib.request.Request) -> bytes:
+        """Return the body of an answer; one that broke off is none."""
+        url = request.full_url
+        try:
+            try:
+                with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
+                    return bytes(answer.read())
+            except urllib.error.HTTPError as error:
+                if error.code in (401, 403, 404):
+                    raise SlurmError(f"{url}: {error.code} {error.reason}") from error
+                return error.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise SlurmAwayError(f"{url}: {error}") from error

@@ -20,7 +20,7 @@ from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, word_
 
 logger = logging.getLogger("agenda.slurm")
 
-#: Most changes of one pass; the rest follows in the next.
+#: Most changes of one pass, and most that Slurm refuses again; the rest follows in the next.
 MOST_CHANGES: Final = 25
 
 
@@ -57,11 +57,16 @@ class ReservationKeeper:
         self._user = user
         self._there: list[SlurmReservation] = []
         self.foreign: tuple[SlurmReservation, ...] | None = None
+        #: What Slurm refused last, and why; what was refused longest ago comes first.
         self._said: dict[str, str] = {}
+        #: How many changes of this pass were refused.
+        self._refusals = 0
         self._sequence = 0
 
     def keep(self, pieces: Sequence[PlanPiece], now_s: int) -> bool:
-        """Bring Slurm in line with the Plan; return whether all of it was done.
+        """Bring Slurm in line with the Plan; return whether all of it was tried.
+
+        What was refused before comes last, so that it keeps nothing else from its turn.
 
         Raises
         ------
@@ -69,13 +74,17 @@ class ReservationKeeper:
             If Slurm does not answer; the next pass does what is left.
         """
         self._read()
-        changes = 0
+        changes = self._refusals = 0
+        known = {one.name for one in self._there} | {piece.reservation for piece in pieces}
+        self._said = {what: why for what, why in self._said.items() if what in known}
+        turns = {what: turn for turn, what in enumerate(self._said, start=1)}
         standing = self._standing(pieces, now_s)
-        for piece in self._missing(pieces, standing, now_s):
+        missing = self._missing(pieces, standing, now_s)
+        for piece in sorted(missing, key=lambda one: turns.get(one.reservation, 0)):
             if changes >= MOST_CHANGES:
                 return False
             changes += self._place(piece, standing, now_s)
-        for one in standing:
+        for one in sorted(standing, key=lambda one: turns.get(one.there.name, 0)):
             if changes >= MOST_CHANGES:
                 return False
             changes += self._put_right(one, now_s)
@@ -205,7 +214,12 @@ class ReservationKeeper:
         return self._try(name, lambda: self._commands.update_reservation(name, **changes))
 
     def _try(self, what: str, change: Callable[[], None]) -> int:
-        """Make a change; one that Slurm refuses is said once, and tried again at the next pass."""
+        """Make a change; return how many were made.
+
+        One that Slurm refuses is said once, and tried again at the next pass, where few are.
+        """
+        if what in self._said and self._refusals >= MOST_CHANGES:
+            return 0
         try:
             change()
         except SlurmAwayError:
@@ -213,9 +227,11 @@ class ReservationKeeper:
         except SlurmError as error:
             if "in use" not in str(error) and self._said.get(what) != str(error):
                 logger.warning("the reservation of %s is not as the Plan wants it: %s", what, error)
-            self._said[what] = str(error)
-        else:
             self._said.pop(what, None)
+            self._said[what] = str(error)
+            self._refusals += 1
+            return 0
+        self._said.pop(what, None)
         return 1
 
     def _new_name(self, stem: str) -> str:

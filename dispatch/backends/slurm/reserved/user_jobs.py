@@ -65,7 +65,8 @@ class UserJobs:
         self._settings = settings
         self._commands = commands
         self._keeper = keeper
-        self._bound: dict[int, _Binding] = {}
+        #: And when that was, Unix time.
+        self._bound: dict[int, tuple[_Binding, int]] = {}
         self._said: set[int] = set()
         self._closed: set[str] = set()
         self._late: set[int] = set()
@@ -79,6 +80,7 @@ class UserJobs:
         tenants: Mapping[str, str],
         now_s: int,
         machineless: Collection[str] = (),
+        seen_s: int = 0,
     ) -> list[str]:
         """Bind the jobs that wait; return the reservations whose jobs are done.
 
@@ -93,6 +95,8 @@ class UserJobs:
         machineless
             Reservations that hold something now, of which nothing stands in Slurm: their promise
             names no machine.
+        seen_s
+            When the jobs were seen, Unix time, at the earliest.
 
         Raises
         ------
@@ -123,6 +127,7 @@ class UserJobs:
                 elif id_ in machineless:
                     self._let_run(job)
                 else:
+                    self._forget_lost(job, seen_s)
                     self._bind(job, id_, now_s)
         self._bound = {id_: one for id_, one in self._bound.items() if id_ in waiting}
         self._seen = {job: id_ for job, id_ in self._seen.items() if id_ in tenants}
@@ -197,13 +202,24 @@ class UserJobs:
             logger.warning("%s", message)
         self._said.add(job.id)
 
+    def _forget_lost(self, job: SlurmJob, seen_s: int) -> None:
+        """Forget what a job was bound to that is held without it since.
+
+        slurmctld was killed before it had written that down.
+        """
+        if job.id in self._bound and job.is_held:
+            (name, *_), bound_s = self._bound[job.id]
+            if seen_s > bound_s and name not in job.reservations:
+                del self._bound[job.id]
+
     def _bind(self, job: SlurmJob, id_: str, now_s: int) -> None:
         there = [one for one in self._keeper.of(id_) if one.end_s > now_s]
         if not there:
             return
         best = max(there, key=lambda one: (len(one.nodes), -one.start_s))
         binding = (best.name, best.nodes, best.start_s, best.end_s)
-        if self._bound.get(job.id) == binding or self._is_just_late(job, best, now_s):
+        bound, _ = self._bound.get(job.id, (None, 0))
+        if bound == binding or self._is_just_late(job, best, now_s):
             return
         try:
             self._keeper.admit(best, job.user)
@@ -215,7 +231,7 @@ class UserJobs:
         except SlurmError as error:
             self._say_once(job, f"job {job.id} cannot be bound to {best.name}: {error}")
             return
-        self._bound[job.id] = binding
+        self._bound[job.id] = binding, now_s
 
 
 def _never_began(job: SlurmJob) -> bool:

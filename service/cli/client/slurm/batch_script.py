@@ -90,7 +90,7 @@ def shape_of(words: Iterable[str]) -> JobShape:
     """
     given = list(words)
     for word in given:
-        name = word.partition("=")[0]
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
         if name in TAKEN:
             raise CliError(f"{name} is set by `agenda sbatch`; leave it out")
     parser = _OptionParser(add_help=False, allow_abbrev=False)
@@ -101,7 +101,7 @@ def shape_of(words: Iterable[str]) -> JobShape:
     parser.add_argument("--mem", type=_mebibytes, default=0)
     parser.add_argument("--mem-per-cpu", type=_mebibytes, default=0)
     parser.add_argument("--gpus-per-node", type=_gpus, default=0)
-    parser.add_argument("--gres", type=_gpus, default=0)
+    parser.add_argument("--gres", type=_gres_gpus, default=0)
     parser.add_argument("-t", "--time", type=time_limit_s, default=None)
     found, _ = parser.parse_known_args(given)
     tasks = found.ntasks_per_node or -(-(found.ntasks or found.nodes) // found.nodes)
@@ -126,10 +126,15 @@ def _mebibytes(text: str) -> int:
 
 
 def _gpus(text: str) -> int:
-    words = text.split(":")
-    if words[0] != "gpu" and not words[-1].isdecimal():
-        return 0
-    return int(words[-1]) if words[-1].isdecimal() else 1
+    """Return the GPUs of ``2``, ``a100:2`` or ``a100:1,v100:1``."""
+    counts = (part.rpartition(":")[2] for part in text.split(","))
+    return sum(int(count) if count.isdecimal() else 1 for count in counts)
+
+
+def _gres_gpus(text: str) -> int:
+    """Return the GPUs of ``gpu:a100:2,fpga:1``: other devices are none."""
+    names = (part.removeprefix("gres/") for part in text.split(","))
+    return sum(_gpus(name) for name in names if name.split(":")[0] == "gpu")
 
 
 def time_limit_s(text: str) -> int:

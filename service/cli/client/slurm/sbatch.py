@@ -120,12 +120,12 @@ def script_place(words: tuple[str, ...]) -> int:
     raise CliError("name a script; without one sbatch reads standard input, and this does not")
 
 
-#: Options of sbatch without a value.
+#: Options of sbatch without a value, or whose value stands after "=" alone.
 _FLAGS: Final = frozenset(
     {"--exclusive", "--requeue", "--no-requeue", "--parsable", "--quiet", "-Q", "--verbose", "-v",
      "--wait", "-W", "--overcommit", "-O", "--oversubscribe", "-s", "--contiguous",
      "--ignore-pbs", "--spread-job", "--use-min-nodes", "--test-only", "--reboot", "-k",
-     "--no-kill"}
+     "--no-kill", "--nice", "--propagate", "--get-user-env"}
 )  # fmt: skip
 
 

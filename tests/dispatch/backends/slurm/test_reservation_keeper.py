@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.records import SlurmReservation
-from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
+from dispatch.backends.slurm.reserved.reservation_keeper import MOST_CHANGES, ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
 
 NOW = 1_000
@@ -27,6 +27,7 @@ class SlurmOfReservations:
         self.there: dict[str, SlurmReservation] = {}
         self.in_use: set[str] = set()
         self.done: list[str] = []
+        self.refused = 0
 
     def reservations(self) -> list[SlurmReservation]:
         """Return all."""
@@ -57,6 +58,7 @@ class SlurmOfReservations:
     def delete_reservation(self, name: str) -> None:
         """Delete one without jobs."""
         if name in self.in_use:
+            self.refused += 1
             raise SlurmError("Requested reservation is in use")
         self.done.append(f"delete {name}")
         del self.there[name]
@@ -132,6 +134,25 @@ def test_what_is_given_back_is_deleted_and_others_are_left_alone(
     assert "agenda_r_1" in slurm.there
     slurm.in_use.clear()
     keeper.keep([], NOW + 2)
+    assert list(slurm.there) == ["maintenance"]
+
+
+def test_what_slurm_refuses_keeps_nothing_else_from_its_turn(slurm: SlurmOfReservations) -> None:
+    """Many jobs go on in what is given back; each is tried again in its turn, not all at once."""
+    keeper, many = keeper_of(slurm), 3 * MOST_CHANGES
+    given_back = [piece(0, 60, "n1", of=f"a{number}") for number in range(many)]
+    last = piece(0, 60, "n2", of="z")
+    while not keeper.keep([*given_back, last], NOW):
+        pass
+    slurm.in_use = {name for name in slurm.there if name.startswith("agenda_a")}
+    keeper.keep([last], NOW + 1)
+    slurm.done, slurm.refused = [], 0
+    assert keeper.keep([piece(0, 90, "n2", of="z")], NOW + 2)
+    assert [one.partition(" ")[0] for one in slurm.done] == ["update"]
+    assert slurm.refused == MOST_CHANGES
+    slurm.in_use.clear()
+    while not keeper.keep([], NOW + 3):
+        pass
     assert list(slurm.there) == ["maintenance"]
 
 

@@ -48,6 +48,23 @@ def test_a_job_that_finds_its_slot_begun_is_judged_before_it_is_bound() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seen_s", "reservation", "times"),
+    [(101, (), 1), (102, (), 2), (102, ("a_p_1",), 1)],
+)
+def test_a_job_whose_binding_slurmctld_has_lost_is_bound_anew(
+    seen_s: int, reservation: tuple[str, ...], times: int
+) -> None:
+    """It was killed before it wrote that down; nothing follows from a look before it was bound.
+
+    One that its user holds keeps its reservation, and waits.
+    """
+    jobs, released = _jobs(start_s=200)
+    jobs.follow([HELD], {"p": "ann"}, 101, seen_s=100)
+    jobs.follow([replace(HELD, reservations=reservation)], {"p": "ann"}, 103, seen_s=seen_s)
+    assert released == [7] * times
+
+
+@pytest.mark.parametrize(
     ("states", "waits"),
     [
         (["PENDING"], True),

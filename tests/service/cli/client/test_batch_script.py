@@ -32,6 +32,9 @@ def test_lines_before_the_first_command_count() -> None:
         (["-N2", "--ntasks=8", "-c", "2"], JobShape(2, 8, 0, 0, None)),
         (["-N", "2", "--ntasks-per-node=3", "--mem-per-cpu=1500"], JobShape(2, 3, 4500, 0, None)),
         (["--mem=2G", "--gres=gpu:a100:2", "-t", "1:30:00"], JobShape(1, 1, 2048, 2, 5400)),
+        (["--gres=fpga:1"], JobShape(1, 1, 0, 0, None)),
+        (["--gres=gpu:2,fpga:1"], JobShape(1, 1, 0, 2, None)),
+        (["--gpus-per-node=a100:1,v100:2"], JobShape(1, 1, 0, 3, None)),
         (["--gpus-per-node=3", "--mail-type=END", "--time=90"], JobShape(1, 1, 0, 3, 5400)),
     ],
 )
@@ -48,6 +51,7 @@ def test_options_of_sbatch_say_what_each_node_is_asked_for(
         (["--nodes=few"], "'few' is no whole number"),
         (["--mem=lots"], "no memory such as 4G"),
         (["--comment=mine"], "--comment is set by `agenda sbatch`"),
+        (["-a0-3"], "-a is set by `agenda sbatch`"),
         (["-w", "n1"], "-w is set by `agenda sbatch`"),
     ],
 )
@@ -79,6 +83,7 @@ def test_a_time_that_is_none_is_refused() -> None:
         (("-N", "2", "job.sh", "x"), 2),
         (("--nodes=2", "--exclusive", "-J", "mine", "job.sh"), 4),
         (("-N2", "-W", "job.sh"), 2),
+        (("--nice", "--propagate", "job.sh"), 2),
     ],
 )
 def test_the_script_is_found_among_the_words(words: tuple[str, ...], place: int) -> None:

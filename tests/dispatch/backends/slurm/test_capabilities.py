@@ -1,0 +1,68 @@
+"""The right to make reservations is tried by making one, whatever a try before it left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import pytest
+
+from dispatch.backends.slurm.control.capabilities import _permission_problems
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.settings import SlurmSettings
+
+_SETTINGS = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="me")
+
+
+class _Slurm:
+    """A Slurm that keeps names of reservations, and may fail at one of two commands."""
+
+    def __init__(self) -> None:
+        self.there: list[str] = []
+        self.fails: dict[str, SlurmError] = {}
+
+    def create_reservation(self, name: str, *_: object) -> None:
+        if "create" in self.fails:
+            raise self.fails["create"]
+        if name in self.there:
+            raise SlurmError("Duplicate reservation name")
+        self.there.append(name)
+
+    def delete_reservation(self, name: str) -> None:
+        if "delete" in self.fails:
+            raise self.fails["delete"]
+        self.there.remove(name)
+
+
+def _problems(slurm: _Slurm) -> Iterable[str]:
+    return list(_permission_problems(_SETTINGS, cast("Any", slurm)))
+
+
+def test_a_try_that_was_left_behind_hinders_no_other() -> None:
+    """A server was killed, or slurmctld did not answer, before it was deleted."""
+    slurm = _Slurm()
+    slurm.fails["delete"] = SlurmAwayError("no answer")
+    with pytest.raises(SlurmAwayError):
+        _problems(slurm)
+    slurm.fails.clear()
+    assert _problems(slurm) == []
+    assert len(slurm.there) == 1
+    assert slurm.there[0].startswith("agenda_")  # so that the keeper of reservations deletes it
+
+
+def test_a_try_that_the_keeper_deleted_first_is_no_problem() -> None:
+    """Another server's, of the same prefix."""
+    slurm = _Slurm()
+    slurm.fails["delete"] = SlurmError("Requested reservation is invalid")
+    assert _problems(slurm) == []
+
+
+def test_who_may_make_no_reservation_is_told_so_and_a_silent_slurm_is_waited_for() -> None:
+    """The two are not taken for each other."""
+    slurm = _Slurm()
+    slurm.fails["create"] = SlurmError("Access/permission denied")
+    (problem,) = _problems(slurm)
+    assert problem.startswith("no reservation can be made as me: Access/permission denied")
+    slurm.fails["create"] = SlurmAwayError("no answer")
+    with pytest.raises(SlurmAwayError):
+        _problems(slurm)
