@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -106,7 +107,8 @@ def _improve(task: PlanTask, link: TaskLink) -> Optimized:
     plan = read_checkpoint(task.plan)
     kept: KeptPlan | None = link.kept
     before_s = 0.0 if kept is None else kept.elapsed_s
-    limits = replace(task.options.limits, stop=link.stop)
+    keeper = _PlanKeeper(plan, link, before_s)
+    limits = replace(task.options.limits, stop=keeper.stop)
     if limits.time_s is not None:
         limits = replace(limits, time_s=max(0.0, limits.time_s - before_s))
     start = () if kept is None else changes_from_json(kept.changes, plan)[0]
@@ -114,24 +116,41 @@ def _improve(task: PlanTask, link: TaskLink) -> Optimized:
     def tell(now: OptimizeProgress) -> None:
         link.tell(replace(now, elapsed_s=before_s + now.elapsed_s))
 
-    keep = _PlanKeeper(plan, link, before_s).consider
-    options = OptimizeOptions(limits, task.options.solver, tell, tuple(start), keep)
+    options = OptimizeOptions(limits, task.options.solver, tell, tuple(start), keeper.consider)
     return optimize(plan, task.objective, task.scope, options)
 
 
 class _PlanKeeper:
-    """Keeps better plans, not more often than every few seconds."""
+    """Keeps better plans, not more often than every few seconds.
+
+    One that came too soon after another is kept at a later look at whether to stop: after it there
+    may be no better one for long.
+    """
 
     def __init__(self, plan: Plan, link: TaskLink, before_s: float) -> None:
         self._plan, self._link = plan, link
         self._began = time.monotonic() - before_s
         self._last = float("-inf")
+        self._newest: Callable[[], list[Change]] | None = None
+        self._lock = threading.Lock()
 
     def consider(self, changes_of: Callable[[], list[Change]]) -> None:
-        """Keep a plan where it is time to."""
-        now = time.monotonic()
-        if now - self._last < _KEEP_S:
+        """Keep a plan as soon as it is time to."""
+        with self._lock:
+            self._newest = changes_of
+            self._keep_if_due()
+
+    def stop(self) -> bool:
+        """Keep what is due, and return whether the task is to end with the best so far."""
+        if self._newest is not None:
+            with self._lock:
+                self._keep_if_due()
+        return self._link.stop()
+
+    def _keep_if_due(self) -> None:
+        now, newest = time.monotonic(), self._newest
+        if newest is None or now - self._last < _KEEP_S:
             return
-        self._last = now
-        written = tuple(change_to_json(one, self._plan.cluster) for one in changes_of())
+        self._last, self._newest = now, None
+        written = tuple(change_to_json(one, self._plan.cluster) for one in newest())
         self._link.keep(KeptPlan(written, now - self._began))

@@ -250,6 +250,7 @@ class ExactAgent(SolverAgent):
         value = score_of(incumbent.requests, results, incumbent.view.nominal)[0]
         if not incumbent.whole:
             return no_plan_report(incumbent.bound, incumbent.source, end.ending)
+        incumbent.hold_against(value, "the plan that was filled")
         if is_proven(value, incumbent.bound, incumbent.requested_value):
             end = _End(Ending.PROVEN, "")
         elif end.ending is not Ending.LIMIT:

@@ -115,10 +115,20 @@ class Incumbent:
         self.on_change(self)
 
     def _compare(self) -> None:
-        if self.whole and not is_proven(self.bound, self.value, self.requested_value):
+        if self.whole:
+            self.hold_against(self.value, f"a checked plan ({self.source})")
+
+    def hold_against(self, value: float, plan: str) -> None:
+        """Hold the bound against the value of a plan.
+
+        Raises
+        ------
+        BoundError
+            If the plan is worth more.
+        """
+        if not is_proven(self.bound, value, self.requested_value):
             raise BoundError(
-                f"the bound {self.bound!r} ({self.proof}) lies below the value {self.value!r} of "
-                f"a checked plan ({self.source})"
+                f"the bound {self.bound!r} ({self.proof}) lies below the value {value!r} of {plan}"
             )
 
 

@@ -78,8 +78,10 @@ def load_bound(requests: Sequence[Request], values: F64, view: PlanView) -> floa
     paid = np.concatenate([np.zeros((len(free), 1)), np.cumsum(free, axis=1)], axis=1)[:, marks]
     lost = np.zeros((len(marks), len(marks)))
     for row in range(use.shape[1]):
-        if use[:, row].any():
-            np.maximum(lost, _losses(values, use[:, row], spans, marks, paid[row]), out=lost)
+        own = np.flatnonzero(use[:, row])  # of the row of a tenant mostly few
+        if len(own):
+            found = _losses(values[own], use[own, row], spans[own], marks, paid[row])
+            np.maximum(lost, found, out=lost)
     return float(values.sum()) - _best_sum(lost)
 
 
@@ -184,25 +186,35 @@ def _losses(values: F64, use: F64, spans: I64, marks: I64, paid: F64) -> F64:
 
     Parameters
     ----------
+    use
+        float64[request]: what each takes of the row, above 0.
     paid
         float64[mark]: what the row has free before each mark.
     """
-    order = np.argsort(-values / np.maximum(use, 1e-300), kind="stable")
+    order = np.argsort(-values / use, kind="stable")
     value, amount, begin, end = values[order], use[order], spans[order, 0], spans[order, 1]
     lost = np.zeros((len(marks), len(marks)))
-    for first in range(len(marks) - 1):
-        later = begin >= marks[first]
-        for last in range(first + 1, len(marks)):
-            inside = later & (end <= marks[last])
-            taken = np.cumsum(amount * inside)
-            room = paid[last] - paid[first]
-            if not len(taken) or taken[-1] <= room:
-                continue
-            # The first that does not fit whole: a part of it does, by as much as room is left.
-            cut = int(np.searchsorted(taken, room, side="right"))
-            part = (taken[cut] - room) / amount[cut]
-            lost[first, last] = part * value[cut] + (value * inside)[cut + 1 :].sum()
+    full = asked_between(amount, spans[order], marks) > paid[None, :] - paid[:, None]
+    for first, last in np.argwhere(np.triu(full, 1)).tolist():
+        inside = (begin >= marks[first]) & (end <= marks[last])
+        taken = np.cumsum(amount * inside)
+        room = paid[last] - paid[first]
+        if taken[-1] <= room:  # by rounding, where amounts are beyond what floats count
+            continue
+        # The first that does not fit whole: a part of it does, by as much as room is left.
+        cut = int(np.searchsorted(taken, room, side="right"))
+        part = (taken[cut] - room) / amount[cut]
+        lost[first, last] = part * value[cut] + (value * inside)[cut + 1 :].sum()
     return lost
+
+
+def asked_between(amount: F64, spans: I64, marks: I64) -> F64:
+    """Return float64[mark, mark]: what requests whose windows lie between two marks take."""
+    asked = np.zeros((len(marks), len(marks)))
+    first = np.searchsorted(marks, spans[:, 0], side="right") - 1
+    last = np.searchsorted(marks, spans[:, 1], side="left")
+    np.add.at(asked, (first, last), amount)
+    return np.asarray(asked[::-1].cumsum(axis=0)[::-1].cumsum(axis=1))
 
 
 def _best_sum(lost: F64) -> float:

@@ -14,7 +14,7 @@ from planner.agents.exact import warm_up as ready
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.value import score_of
 from tests.planner.agents.exact.sets import crowded
@@ -71,6 +71,21 @@ def test_a_wrong_bound_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(agent_module, "route", wrong)
     with pytest.raises(BoundError):
+        EXACT.solve(requests, view, Limits(work=50))
+
+
+def test_a_bound_below_what_filling_adds_is_not_hidden_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What greedy filling places after the search counts against the bound too."""
+    requests, view = crowded("malleable")
+
+    def nothing_fits(incumbent: Incumbent, *_: object) -> None:
+        incumbent.results, incumbent.score = [LEFT_OUT] * len(requests), (0.0, 0)
+        incumbent.lower(0.0, "a fault")
+
+    monkeypatch.setattr(agent_module, "route", nothing_fits)
+    with pytest.raises(BoundError, match="a fault"):
         EXACT.solve(requests, view, Limits(work=50))
 
 

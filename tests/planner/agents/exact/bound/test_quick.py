@@ -10,7 +10,7 @@ from bench.workloads.exact_shapes import lumpy
 from planner.agent import Limits, total_requested_value
 from planner.agents import agent_named
 from planner.agents.exact.bound import quick
-from planner.agents.exact.bound.load import least_use, load_bound
+from planner.agents.exact.bound.load import asked_between, least_use, load_bound
 from planner.agents.exact.bound.quick import quick_bound
 from planner.agents.exact.bound.subgradient import F64
 from planner.plan.plan import Plan
@@ -125,3 +125,15 @@ def test_a_set_whose_prices_take_too_long_is_bounded_by_its_load(
     found = quick_bound(requests, view)
     assert found.proof == "load"
     assert found.value == pytest.approx(_load(requests, view))
+
+
+def test_what_is_asked_between_two_marks_is_of_the_windows_between_them() -> None:
+    """So a row is looked at closer only where more is asked than is free."""
+    marks = np.array([0, 2, 5, 9])
+    spans = np.array([[0, 2], [1, 5], [2, 4], [2, 9], [6, 7], [9, 9]])
+    amount = np.array([1.0, 10.0, 100.0, 1e3, 1e4, 1e5])
+    asked = asked_between(amount, spans, marks)
+    for first in range(len(marks)):
+        for last in range(first + 1, len(marks)):
+            inside = (spans[:, 0] >= marks[first]) & (spans[:, 1] <= marks[last])
+            assert asked[first, last] == amount[inside].sum()
