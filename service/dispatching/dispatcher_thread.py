@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
@@ -27,6 +29,9 @@ from service.store.database.host_clock import HostClock
 from service.store.rows.runs import RunRows
 
 logger = logging.getLogger("agenda.service")
+
+#: For how long a Slurm's accounting that does not answer holds up the first tick, s.
+_HISTORY_WAIT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,11 @@ class Pace:
     takeover_s: float
     lease_s: float | None = None
     slurm: Path | None = None
+
+    @property
+    def longest_pause_s(self) -> float:
+        """Return the longest pause between two ticks, in which leadership does not end."""
+        return max(self.tick_s, self.takeover_s / 2)
 
     @property
     def leadership_ms(self) -> int:
@@ -102,6 +112,8 @@ class DispatcherThread:
         self._leads_until_ms = -1
         self._number = 0
         self._tenure: Tenure | None = None
+        #: When a tenure could not begin first, for want of an answer of Slurm; None where it could.
+        self._refused_s: float | None = None
         self._wake, self._closing = threading.Event(), threading.Event()
         self._ticking = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="agenda-dispatcher", daemon=True)
@@ -137,18 +149,21 @@ class DispatcherThread:
             load_kernels()
         except Exception:
             logger.exception("kernels could not be loaded; the first tick tries again")
+        pause_s = self._pace.tick_s
         while not self._closing.is_set():
             try:
                 self.tick()
+                pause_s = self._pace.tick_s
             except UNAVAILABLE:
                 logger.exception("a tick of the dispatcher waits for the database")
                 self._let_leadership_lapse()
             except SlurmError as error:
                 logger.warning("the dispatcher waits for Slurm: %s", error)
+                pause_s = min(2 * pause_s, self._pace.longest_pause_s)
             except Exception:
                 logger.exception("a tick of the dispatcher failed; it begins anew")
                 self._tenure = None
-            self._wake.wait(self._pace.tick_s)
+            self._wake.wait(pause_s)
             self._wake.clear()
 
     def tick(self) -> Cycle | None:
@@ -211,7 +226,19 @@ class DispatcherThread:
         if self._tenure is None:
             if not rows and self._pace.lease_s is None and self._pace.slurm is None:
                 return None
-            self._tenure = Tenure(
+            self._tenure = self._begin_tenure()
+        for row in rows:
+            self._tenure.submit(row)
+        for id_ in self.rows.ids_to_end():
+            self._tenure.end(id_, now_ms)
+        return self._tenure
+
+    def _begin_tenure(self) -> Tenure:
+        """Return a new tenure; a silent accounting of Slurm holds it up for some seconds only."""
+        now_s = time.monotonic()
+        waited_s = 0.0 if self._refused_s is None else now_s - self._refused_s
+        try:
+            tenure = Tenure(
                 self._replica,
                 self._number,
                 self._releaser,
@@ -220,12 +247,13 @@ class DispatcherThread:
                 tables_beside=self._pace.tick_s > 0,
                 lease_s=self._pace.lease_s,
                 slurm=self._pace.slurm,
+                needs_history=waited_s < _HISTORY_WAIT_S,
             )
-        for row in rows:
-            self._tenure.submit(row)
-        for id_ in self.rows.ids_to_end():
-            self._tenure.end(id_, now_ms)
-        return self._tenure
+        except SlurmError:
+            self._refused_s = now_s if self._refused_s is None else self._refused_s
+            raise
+        self._refused_s = None
+        return tenure
 
 
 def _say_who_leads(before: int, after: int) -> None:

@@ -15,9 +15,19 @@ from service.replication.replica import Replica
 
 
 def slurm_follower(
-    settings: Path, table: ExecutionTable, tenure: int, replica: Replica
+    settings: Path,
+    table: ExecutionTable,
+    tenure: int,
+    replica: Replica,
+    *,
+    needs_history: bool,
 ) -> SlurmFollower:
     """Return what carries out the executions of a table on the Slurm that a file describes.
+
+    Parameters
+    ----------
+    needs_history
+        Whether a silent accounting is an error at first.
 
     Raises
     ------
@@ -25,7 +35,8 @@ def slurm_follower(
         If it does not answer, or cannot do what is needed.
     """
     slurm = open_slurm(read_settings(settings))
-    return SlurmFollower(slurm, order_of(table), tenure, -replica.plan_ms(0))
+    orders, origin_ms = order_of(table), -replica.plan_ms(0)
+    return SlurmFollower(slurm, orders, tenure, origin_ms, needs_history=needs_history)
 
 
 def order_of(table: ExecutionTable) -> Callable[[Delta], ComponentOrder]:

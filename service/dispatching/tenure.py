@@ -80,6 +80,8 @@ class Tenure:
         After how long an executor that is silent is lost; None without executors.
     slurm
         Settings of the Slurm whose jobs components are; None without one.
+    needs_history
+        Whether the accounting of that Slurm must answer at the beginning.
 
     Raises
     ------
@@ -98,6 +100,7 @@ class Tenure:
         tables_beside: bool,
         lease_s: float | None,
         slurm: Path | None = None,
+        needs_history: bool = True,
     ) -> None:
         self._replica = replica
         self._rows: ApplicationRows = replica.store.applications
@@ -116,7 +119,7 @@ class Tenure:
         self._slurm: SlurmFollower | None = None
         self._backend: InMemoryBackend | ExecutorBackend | SlurmBackend
         if slurm is not None:
-            self._slurm = slurm_follower(slurm, table, number, replica)
+            self._slurm = slurm_follower(slurm, table, number, replica, needs_history=needs_history)
             self._backend = self._slurm.backend
             self._backend.set_machines(self._pool.names, 0)
         elif lease_s is not None:

@@ -31,7 +31,7 @@ from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, LastRun
 from dispatch.backends.slurm.job_history import JobHistory
 from dispatch.backends.slurm.last_jobs import LONGEST_WAIT_S, LastJobs
-from dispatch.backends.slurm.node_states import NodeStates
+from dispatch.backends.slurm.node_states import BACK_MS, NodeStates
 from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
@@ -69,6 +69,14 @@ class SlurmBackend:
         Under which reservations of Slurm a component may run on a node; none by default.
     steady_s
         A clock that nobody sets.
+    needs_history
+        Whether a silent accounting is an error at first; else jobs that slurmctld has forgotten
+        are not known, and their components begin again.
+
+    Raises
+    ------
+    SlurmError
+        If slurmctld does not answer, or the accounting that is needed does not.
     """
 
     def __init__(
@@ -80,6 +88,7 @@ class SlurmBackend:
         origin_ms: int = 0,
         rights_on: RightsOn = lambda _node, _reservation, _at_ms: NodeRights(),
         steady_s: Callable[[], float] = time.monotonic,
+        needs_history: bool = True,
     ) -> None:
         self._slurm = slurm
         self._settings = slurm.settings
@@ -114,16 +123,22 @@ class SlurmBackend:
         self.newest: Look | None = None
         #: When that was asked for, at the earliest, in ms from the origin.
         self.newest_ms = 0
-        self._found = self._left_behind()
+        self._found = self._left_behind(needs_history=needs_history)
 
     # What a leader before this one has left.
 
-    def _left_behind(self) -> dict[Key, SlurmJob]:
+    def _left_behind(self, *, needs_history: bool) -> dict[Key, SlurmJob]:
         """Return the newest job of each component; those cancelled are as if they never were.
 
         How one has ended whose node is still being cleaned the accounting alone can tell.
         """
-        jobs = self._history.read()
+        try:
+            jobs = self._history.read()
+        except SlurmError as error:
+            if needs_history:
+                raise
+            logger.warning("jobs that slurmctld has forgotten are not known: %s", error)
+            jobs = {}
         for id_, job in self._slurm.look().jobs.items():
             end = jobs.get(id_)
             if job.is_ending and end is not None and self._key(end) == self._key(job):
@@ -383,10 +398,22 @@ class SlurmBackend:
         Nobody knows how much of one that vanished ran: perhaps its slurmd never began it. A node
         that began anew may answer again when its job is found to have failed with it, or to wait.
         """
-        if one.job in self._gone:
+        if one.job in self._gone or self._began_anew(one):
             return _known_until(one, one.since_ms, at_ms)
         ended = job is None or not job.is_up
         return _known_until(one, self._nodes.heard_ms(one.machine, or_back=ended), at_ms)
+
+    def _began_anew(self, one: ComponentJob) -> bool:
+        """Return whether a slurmd began a moment ago, after a component on it, and was not missed.
+
+        slurmctld takes some seconds to notice one that is away.
+        """
+        node = self.newest and self.newest.nodes.get(self._settings.machines.get(one.machine, ""))
+        if not node or self._nodes.heard_ms(one.machine, or_back=True) is not None:
+            return False
+        if node.begun_s in (0, self._vanished.sure_s(one.job)):
+            return False  # not known yet; or it had the job when it was asked
+        return self._plan_ms(node.begun_s) > max(one.since_ms, self.newest_ms - BACK_MS)
 
     def _ended_well(self, key: Key, one: ComponentJob) -> SlurmJob | None:
         """Return what the accounting has of a job that is being cleaned up, if it has ended well.

@@ -190,6 +190,8 @@ class ComponentJob:
         """
         if not job.is_open or job.is_ending:
             return ""
+        if job.is_stranded:
+            return f"its reservation in Slurm ended before it began (job {job.id})"
         if self.up and not job.is_up:
             return f"it was put back into Slurm's queue (job {job.id})"
         if job.is_up and job.nodes != (node,):

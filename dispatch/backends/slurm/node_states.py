@@ -11,7 +11,7 @@ from dispatch.backends.slurm.control.slurm import Look
 from dispatch.executions.events import BackendEvent, EventKind
 
 #: For how long a node that answers again counts as just back, ms.
-_BACK_MS: Final = 10_000
+BACK_MS: Final = 10_000
 
 
 class NodeStates:
@@ -137,7 +137,7 @@ class NodeStates:
         self._back_ms = {
             name: one
             for name, one in (self._back_ms | back).items()
-            if name not in self._silent_ms and at_ms - one[1] < _BACK_MS
+            if name not in self._silent_ms and at_ms - one[1] < BACK_MS
         }
         self._seen_ms = at_ms
 

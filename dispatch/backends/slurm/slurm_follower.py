@@ -58,6 +58,8 @@ class SlurmFollower:
         tenure: int,
         origin_ms: int,
         steady_s: Callable[[], float] = time.monotonic,
+        *,
+        needs_history: bool = True,
     ) -> None:
         self._slurm = slurm
         self._origin_ms = origin_ms
@@ -72,6 +74,7 @@ class SlurmFollower:
             origin_ms=origin_ms,
             rights_on=self._rights_on,
             steady_s=steady_s,
+            needs_history=needs_history,
         )
         self.seen_ms = 0
         self._version = -1

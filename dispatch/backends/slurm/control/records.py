@@ -95,6 +95,11 @@ class SlurmJob:
         return self.state == "COMPLETING"
 
     @property
+    def is_stranded(self) -> bool:
+        """Whether its reservation ended before it began: it waits for ever unless given another."""
+        return self.state == "RESV_DEL_HOLD"
+
+    @property
     def is_held(self) -> bool:
         """Whether it waits until somebody releases it."""
         return self.reason.startswith("JobHeld")

@@ -120,7 +120,7 @@ class UserJobs:
                 going.add(id_)
             elif job.state == "COMPLETED" and words_of(job).get("close") == "yes":
                 done[id_] = None
-            if job.state == "PENDING":
+            if _waits(job):
                 waiting.add(job.id)
                 if job.is_held_by_others:
                     self._say_once(job, f"job {job.id} is held by an administrator: it waits")
@@ -147,10 +147,13 @@ class UserJobs:
         used = {id_ for job, id_ in self._seen.items() if job not in there}
         for id_, some in by_id.items():
             jobs = list(some)
-            if id_ not in used and all(job.state == "PENDING" for job in jobs):
-                may_run = all(job.id in self._bound or not job.is_held for job in jobs)
+            if id_ not in used and all(_waits(job) for job in jobs):
+                may_run = all(self._may_run(job) for job in jobs)
                 found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), may_run)
         return found
+
+    def _may_run(self, job: SlurmJob) -> bool:
+        return not job.is_stranded and (job.id in self._bound or not job.is_held)
 
     def named(self, jobs: Iterable[SlurmJob]) -> set[str]:
         """Return the reservations of the Plan that people's jobs name, or named before."""
@@ -203,14 +206,16 @@ class UserJobs:
         self._said.add(job.id)
 
     def _forget_lost(self, job: SlurmJob, seen_s: int) -> None:
-        """Forget what a job was bound to that is held without it since.
+        """Forget what a job was bound to that has ended, or that it is held without since.
 
-        slurmctld was killed before it had written that down.
+        Then slurmctld was killed before it had written that down.
         """
-        if job.id in self._bound and job.is_held:
-            (name, *_), bound_s = self._bound[job.id]
-            if seen_s > bound_s and name not in job.reservations:
-                del self._bound[job.id]
+        if job.id not in self._bound:
+            return
+        (name, *_), bound_s = self._bound[job.id]
+        is_lost = job.is_stranded or (job.is_held and name not in job.reservations)
+        if is_lost and seen_s > bound_s:
+            del self._bound[job.id]
 
     def _bind(self, job: SlurmJob, id_: str, now_s: int) -> None:
         there = [one for one in self._keeper.of(id_) if one.end_s > now_s]
@@ -232,6 +237,11 @@ class UserJobs:
             self._say_once(job, f"job {job.id} cannot be bound to {best.name}: {error}")
             return
         self._bound[job.id] = binding, now_s
+
+
+def _waits(job: SlurmJob) -> bool:
+    """Return whether a job waits for its turn, or for another reservation."""
+    return job.state == "PENDING" or job.is_stranded
 
 
 def _never_began(job: SlurmJob) -> bool:
