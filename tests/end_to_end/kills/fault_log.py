@@ -2,7 +2,8 @@
 
 The rule: a promise may be broken only where its window had no *calm stretch* as long as its lease
 and `REACTION_S` together. Calm is the time in which the server and slurmctld were there, and no run
-for the promise was under way that a fault of its node ended. And its owner must have been told.
+for the promise was under way that a fault of its node ended. A run that was asked of a node that
+was away is under way from then on: Slurm does not know it yet. And its owner must have been told.
 Nothing that the server says of itself counts as time that was taken away.
 """
 
@@ -68,8 +69,10 @@ def _troubles(absences: Sequence[Absence], runs: Sequence[SlurmJob]) -> list[tup
         if not run.started_s or run.state == "COMPLETED":
             continue
         ended_s = run.ends_s or run.started_s
+        asked_away = any(one.since_s <= run.submitted_s <= one.until_s for one in of_nodes)
+        since_s = run.submitted_s if asked_away else run.started_s
         found += [
-            (float(run.started_s), float(ended_s))
+            (float(since_s), float(ended_s))
             for one in of_nodes
             if one.since_s <= ended_s and one.until_s + _SILENT_S >= run.started_s
         ][:1]

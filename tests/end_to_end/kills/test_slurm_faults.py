@@ -9,7 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -373,8 +373,12 @@ def test_calm_is_what_no_fault_has_taken(
 
 
 def test_a_run_that_a_fault_of_its_node_ended_is_no_calm() -> None:
-    """One that ended badly of itself is."""
+    """One that ended badly of itself is; of a node that was away when asked all since then is."""
     run = run_of("t/g0/w/0", "NODE_FAIL", 40, 60)
+    waited = replace(run, submitted_s=33)
+    assert longest_calm_s((0, 100), [Absence("n1", 30, 36)], [waited]) == 40
+    assert longest_calm_s((0, 100), [Absence("n1", 30, 36), SERVER], [waited]) == 30
+    assert longest_calm_s((0, 90), [Absence("n1", 30, 36)], [waited]) == 33
     assert longest_calm_s((0, 100), [Absence("n1", 45, 50)], [run]) == 40
     assert longest_calm_s((0, 100), [Absence("n2", 45, 50)], [run]) == 100
 

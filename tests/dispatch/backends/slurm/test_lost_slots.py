@@ -10,6 +10,7 @@ import pytest
 
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
+from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
 from dispatch.backends.slurm.control.settings import SlurmSettings
@@ -109,3 +110,23 @@ def test_a_job_of_people_whose_reservation_ended_before_it_began_is_bound_anew()
     assert changed == ["a_p_1", "a_p_1"]
     jobs.follow([job], {"p": "ann"}, 113, seen_s=113)
     assert jobs.waits == {"p": WaitingJobs(97, may_run=True)}
+
+
+def test_a_leader_may_begin_without_what_the_accounting_knows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where it must not, a silent accounting is an error; what slurmctld knows is there anyway."""
+
+    class Silent(_Slurm):
+        def __init__(self) -> None:
+            super().__init__()
+            self.capabilities = SimpleNamespace(accounting=True, rest=None)
+
+        def ended_jobs(self, user: str, since: str) -> list[SlurmJob]:
+            raise SlurmError("slurmdbd is away")
+
+    slurm = cast("Any", Silent())
+    with pytest.raises(SlurmError, match="slurmdbd is away"):
+        SlurmBackend(slurm, lambda _: _ORDER)
+    SlurmBackend(slurm, lambda _: _ORDER, needs_history=False)
+    assert "jobs that slurmctld has forgotten are not known: slurmdbd is away" in caplog.text
