@@ -95,9 +95,17 @@ class SlurmJob:
         return self.state == "COMPLETING"
 
     @property
+    def waits(self) -> bool:
+        """Whether it waits for its turn; Slurm calls one so, too, that had another reservation."""
+        return self.state in ("PENDING", "RESV_DEL_HOLD")
+
+    @property
     def is_stranded(self) -> bool:
-        """Whether its reservation ended before it began: it waits for ever unless given another."""
-        return self.state == "RESV_DEL_HOLD"
+        """Whether its reservation ended before it began, and nobody has given it another.
+
+        Then it waits for ever. slurmrestd and ``squeue`` say so in words of their own.
+        """
+        return self.state == "RESV_DEL_HOLD" and "delete" in self.reason.lower()
 
     @property
     def is_held(self) -> bool:

@@ -120,7 +120,7 @@ class UserJobs:
                 going.add(id_)
             elif job.state == "COMPLETED" and words_of(job).get("close") == "yes":
                 done[id_] = None
-            if _waits(job):
+            if job.waits:
                 waiting.add(job.id)
                 if job.is_held_by_others:
                     self._say_once(job, f"job {job.id} is held by an administrator: it waits")
@@ -147,7 +147,7 @@ class UserJobs:
         used = {id_ for job, id_ in self._seen.items() if job not in there}
         for id_, some in by_id.items():
             jobs = list(some)
-            if id_ not in used and all(_waits(job) for job in jobs):
+            if id_ not in used and all(job.waits for job in jobs):
                 may_run = all(self._may_run(job) for job in jobs)
                 found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), may_run)
         return found
@@ -229,7 +229,7 @@ class UserJobs:
         try:
             self._keeper.admit(best, job.user)
             self._commands.update_job(job.id, **_changes(job, best, now_s, self._settings.promised))
-            if job.is_held:
+            if job.is_held or job.is_stranded:
                 self._commands.release(job.id)
         except SlurmAwayError:
             raise
@@ -237,11 +237,6 @@ class UserJobs:
             self._say_once(job, f"job {job.id} cannot be bound to {best.name}: {error}")
             return
         self._bound[job.id] = binding, now_s
-
-
-def _waits(job: SlurmJob) -> bool:
-    """Return whether a job waits for its turn, or for another reservation."""
-    return job.state == "PENDING" or job.is_stranded
 
 
 def _never_began(job: SlurmJob) -> bool:

@@ -55,11 +55,12 @@ def _placed() -> tuple[_Slurm, SlurmBackend]:
     return slurm, backend
 
 
-def test_a_component_whose_reservation_ended_before_it_began_is_lost() -> None:
+@pytest.mark.parametrize("reason", ["ReservationDeleted", "Reservation a_p_1 was deleted"])
+def test_a_component_whose_reservation_ended_before_it_began_is_lost(reason: str) -> None:
     """Slurm keeps its job for ever and never starts it."""
     slurm, backend = _placed()
     assert slurm.job is not None
-    slurm.job = replace(slurm.job, state="RESV_DEL_HOLD")
+    slurm.job = replace(slurm.job, state="RESV_DEL_HOLD", reason=reason)
     (lost,) = backend.events(113_000)
     assert lost.kind is EventKind.LOST
     assert lost.detail == "its reservation in Slurm ended before it began (job 1)"
@@ -91,10 +92,11 @@ def test_what_ran_on_a_node_that_began_anew_unmissed_is_not_had(
 def test_a_job_of_people_whose_reservation_ended_before_it_began_is_bound_anew() -> None:
     """Until it is, its promise waits and its time is owed."""
     changed: list[str] = []
+    released: list[int] = []
     there = [SlurmReservation("a_p_1", 98, 110, ("n1",), ("ann",), ())]
     commands = SimpleNamespace(
         update_job=lambda _id, **changes: changed.append(changes["reservationname"]),
-        release=lambda _id: None,
+        release=released.append,
     )
     keeper = SimpleNamespace(of=lambda _id: there, admit=lambda _one, _user: None)
     jobs = UserJobs(_Slurm().settings, cast("Any", commands), cast("Any", keeper))
@@ -108,7 +110,9 @@ def test_a_job_of_people_whose_reservation_ended_before_it_began_is_bound_anew()
     there.append(SlurmReservation("a_p_1", 120, 132, ("n1",), ("ann",), ()))
     jobs.follow([stranded], {"p": "ann"}, 112, seen_s=112)
     assert changed == ["a_p_1", "a_p_1"]
-    jobs.follow([job], {"p": "ann"}, 113, seen_s=113)
+    assert released == [7]
+    given = replace(stranded, reason="None", reservations=("a_p_1",))
+    jobs.follow([given], {"p": "ann"}, 113, seen_s=113)
     assert jobs.waits == {"p": WaitingJobs(97, may_run=True)}
 
 
