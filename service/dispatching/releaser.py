@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from planner.plan.records.changes import Degrade, Release
 from service.commits.changes.commands import Closure, Command, MissedTime, RowRelease
@@ -11,11 +12,15 @@ from service.problems import ApiProblemError
 
 logger = logging.getLogger("agenda.service")
 
+#: Codes of a planner that may do later what it does not do now.
+_NO_TIME: Final = frozenset({"unavailable", "too_many"})
+
 
 class Releaser:
     """Closes reservations, releases rows and takes back missed time.
 
-    What the planner cannot do now is left as it is.
+    What the planner cannot do now is left as it is; a reservation that it had no time to close is
+    closed later.
 
     Parameters
     ----------
@@ -25,6 +30,8 @@ class Releaser:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
+        #: Reservations that are to be closed.
+        self._left: set[str] = set()
 
     def close(self, reservation: str, tenure: int) -> None:
         """Close a reservation: all that it still holds; one that is over stays as it is.
@@ -34,7 +41,20 @@ class Releaser:
         LeadershipLostError
             If another tenure has begun; nothing was changed.
         """
-        self._change(Closure(reservation, None, tenure), f"the rest of {reservation}")
+        self._left.add(reservation)
+        self.close_left(tenure)
+
+    def close_left(self, tenure: int) -> None:
+        """Close what was to be closed when the planner had no time.
+
+        Raises
+        ------
+        LeadershipLostError
+            If another tenure has begun; nothing was changed.
+        """
+        for reservation in sorted(self._left):
+            if self._change(Closure(reservation, None, tenure), f"the rest of {reservation}"):
+                self._left.discard(reservation)
 
     def release(self, change: Release, tenure: int) -> None:
         """Release rows; where the reservation has changed since, the next tick judges again.
@@ -56,8 +76,11 @@ class Releaser:
         """
         self._change(MissedTime(change, tenure), f"what {change.id} missed", "owed again")
 
-    def _change(self, command: Command, what: str, done: str = "given back") -> None:
+    def _change(self, command: Command, what: str, done: str = "given back") -> bool:
+        """Make a change; return False where the planner had no time for it."""
         try:
             self._planner.change(command)
         except ApiProblemError as error:
             logger.warning("%s is not %s: %s", what, done, error)
+            return error.document.code not in _NO_TIME
+        return True

@@ -206,6 +206,7 @@ class Tenure:
         self._write(cycle)
         self._time_below.observe(directive.at_ms, below)
         self._release_credits(now_ms)
+        self._releaser.close_left(self.number)
         self._plan_missed(now_ms)
         return cycle
 
