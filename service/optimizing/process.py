@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -71,11 +72,18 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
     reporter = Reporter(replica.store, row, clock)
     reporter.start()
     try:
-        with open_pool(dask=job["dask"]) as pool:
-            work(JobCall(replica, msgspec.json.decode(row.document), row.result, reporter, pool))
-    except TaskPoolError as failure:
-        reporter.end("failed", str(failure))
-        return _FAILED
+        call = partial(JobCall, replica, msgspec.json.decode(row.document))
+        try:
+            with open_pool(dask=job["dask"]) as pool:
+                work(call(row.result, reporter, pool))
+        except TaskPoolError as failure:
+            if not reporter.newest:
+                reporter.end("failed", str(failure))
+                return _FAILED
+            # The best that was kept outlives the workers: it is written down here.
+            reporter.ask(str(failure))
+            with open_pool() as pool:
+                work(call(reporter.newest, reporter, pool))
     except Exception as failure:
         logger.exception("job %s failed", job["id"])
         reporter.end("failed", f"{type(failure).__name__}: {failure}")

@@ -49,6 +49,8 @@ class Reporter:
     ----------
     why
         Why it is to stop; empty as long as it is not.
+    newest
+        What another process, or this one, could go on with; empty before there is any.
     """
 
     def __init__(self, store: Store, row: OptimizationRow, clock: HostClock) -> None:
@@ -61,6 +63,7 @@ class Reporter:
             map(tuple, before.get("trace", ()))
         )
         self._kept: bytes | None = None
+        self.newest = row.result
         self._phase, self._based_on = "starting", 0
         self._news = False
         self._stopped_at: float | None = None
@@ -88,7 +91,7 @@ class Reporter:
     def keep(self, state: bytes) -> None:
         """Note what another process could go on with, should this one die."""
         with self._lock:
-            self._kept = state
+            self._kept = self.newest = state
 
     def stop(self) -> bool:
         """Return whether the work is to end with the best so far."""
@@ -148,7 +151,7 @@ class Reporter:
             if due:
                 last = time.monotonic()
             if not wanted:
-                self._ask("it was asked to stop")
+                self.ask("it was asked to stop")
             if self._stopped_at is not None:
                 self._lose_patience(time.monotonic() - self._stopped_at)
 
@@ -165,9 +168,10 @@ class Reporter:
         """Whoever started this process holds the other end of its input as long as it lives."""
         while os.read(sys.stdin.fileno(), 1024):
             pass
-        self._ask(_SERVER_ENDED)
+        self.ask(_SERVER_ENDED)
 
-    def _ask(self, why: str) -> None:
+    def ask(self, why: str) -> None:
+        """Let the work end with the best so far, as it was asked to first."""
         with self._lock:
             if not self.why:
                 self.why, self._stopped_at = why, time.monotonic()
