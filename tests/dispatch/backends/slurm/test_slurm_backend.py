@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ def room(tmp_path: Path) -> Iterator[SlurmRoom]:
         found.close()
 
 
-def told(backend: SlurmBackend, kind: EventKind) -> BackendEvent:
+def told(backend: SlurmBackend, kind: EventKind, limit_s: float = 20) -> BackendEvent:
     """Return the next event of a kind; those before it are dropped."""
     found: list[BackendEvent] = []
 
@@ -47,7 +48,7 @@ def told(backend: SlurmBackend, kind: EventKind) -> BackendEvent:
         found.extend(backend.events(60_000))
         return next((event for event in found if event.kind is kind), None)
 
-    event = eventually(look, limit_s=20)
+    event = eventually(look, limit_s=limit_s)
     assert event is not None
     return event
 
@@ -66,6 +67,21 @@ def test_a_job_cancelled_by_hand_is_a_failure(room: SlurmRoom) -> None:
     event = told(room.backend, EventKind.FAILED)
     assert event.detail.startswith("cancelled in Slurm")
     assert room.backend.state().rows == ()
+
+
+def test_a_job_whose_reservation_goes_before_it_begins_is_lost(room: SlurmRoom) -> None:
+    """Slurm holds it for ever; it is begun anew where the Plan has it next."""
+    slurm, name = room.slurm.commands, f"{room.settings.prefix}_gone_1"
+    room.lose("m-0")
+    assert room.backend.apply([START], 0) == ()
+    job, now_s = room.job_of(KEY), int(time.time())
+    slurm.create_reservation(name, now_s, now_s + 5, ["n1"], [room.settings.user])
+    slurm.update_job(job, reservationname=name)
+    assert told(room.backend, EventKind.LOST, limit_s=120).detail == (
+        f"its reservation in Slurm ended before it began (job {job})"
+    )
+    assert room.backend.state().rows == ()
+    room.restore("m-0")
 
 
 def test_a_requeued_job_is_lost_and_does_not_run_again_by_itself(room: SlurmRoom) -> None:
