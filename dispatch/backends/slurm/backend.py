@@ -108,7 +108,7 @@ class SlurmBackend:
         self._leaving: set[int] = set()
         #: Of components that were stopped, the last job: it may have ended well before that.
         commands = slurm.commands if slurm.capabilities.accounting else None
-        self._history = JobHistory(commands, slurm.settings.user)
+        self._history = JobHistory(commands, slurm.settings.user, steady_s)
         self._last_jobs = LastJobs(self._is_job_of, self._history, steady_s)
         self._doubtful = DoubtfulRuns()
         #: Of each job whose node cleans up after it: when the accounting is asked for it next, and

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from dispatch.backends.slurm.control.errors import SlurmError
@@ -10,8 +13,11 @@ from dispatch.backends.slurm.control.records import SlurmJob
 
 logger = logging.getLogger("agenda.slurm")
 
-#: How far back the accounting is asked what has ended while nobody looked.
-_HISTORY: Final = "now-2days"
+#: How far back the accounting is asked what has ended while nobody looked, in minutes.
+_HISTORY_MIN: Final = 2 * 24 * 60
+#: How late it may hear that a job has ended, in minutes: so far before the last answer each further
+#: question goes back. slurmctld keeps for slurmdbd what that cannot take.
+_LATE_MIN: Final = 60
 
 
 class AccountReader(Protocol):
@@ -31,6 +37,8 @@ class JobHistory:
         Of the Slurm; None where it keeps no accounting, and nothing is known.
     user
         Whose jobs.
+    steady_s
+        A clock that nobody sets.
 
     Attributes
     ----------
@@ -38,10 +46,19 @@ class JobHistory:
         Whether the accounting did not answer when it was asked last.
     """
 
-    def __init__(self, commands: AccountReader | None, user: str) -> None:
+    def __init__(
+        self,
+        commands: AccountReader | None,
+        user: str,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._commands = commands
         self._user = user
-        self._jobs: dict[int, SlurmJob] | None = None
+        self._steady_s = steady_s
+        self._jobs: dict[int, SlurmJob] = {}
+        self._is_asked = False
+        #: When the accounting answered last.
+        self._read_s: float | None = None
         self.is_silent = False
 
     @property
@@ -51,22 +68,24 @@ class JobHistory:
 
     def forget(self) -> None:
         """Ask anew at the next question: there has been another look."""
-        self._jobs = None
+        self._is_asked = False
 
     def get(self, id_: int) -> SlurmJob | None:
         """Return a job that has ended; None where it has not, or the accounting does not know."""
-        if self._jobs is None:
+        if not self._is_asked:
+            self._is_asked = True
             try:
-                self._jobs = self.read()
+                self.read()
                 self.is_silent = False
             except SlurmError as error:
                 logger.warning("the accounting does not say how jobs ended: %s", error)
-                self._jobs = {}
                 self.is_silent = True
         return self._jobs.get(id_)
 
     def read(self) -> dict[int, SlurmJob]:
         """Return the jobs that ended in the last two days by number.
+
+        The first question asks for all of them, each further one for what may be new.
 
         Raises
         ------
@@ -75,5 +94,17 @@ class JobHistory:
         """
         if self._commands is None:
             return {}
-        ended = self._commands.ended_jobs(self._user, _HISTORY)
-        return {job.id: job for job in ended if not job.is_open}
+        now_s = self._steady_s()
+        minutes = _HISTORY_MIN
+        if self._read_s is not None:
+            minutes = min(minutes, math.ceil((now_s - self._read_s) / 60) + _LATE_MIN)
+        ended = self._commands.ended_jobs(self._user, f"now-{minutes}minutes")
+        self._read_s = now_s
+        self._jobs |= {job.id: job for job in ended}
+        newest_s = max((job.ends_s for job in self._jobs.values()), default=0)
+        self._jobs = {
+            id_: job
+            for id_, job in self._jobs.items()
+            if not job.is_open and job.ends_s >= newest_s - 60 * _HISTORY_MIN
+        }
+        return dict(self._jobs)
