@@ -220,6 +220,18 @@ class DispatcherThread:
         self._leads_until_ms = now_ms + whole_ms if number else -1
         return number
 
+    def _still_leads(self) -> bool:
+        """Return whether this tenure goes on, asked in a tick that may have taken long.
+
+        Leadership that nobody else has taken meanwhile is renewed.
+        """
+        if self.leads():
+            return True
+        same = self._lead(self._clock.now_ms()) == self._number
+        if not same:  # the next tick finds out whose turn it is
+            self._leads_until_ms = -1
+        return same
+
     def _tenure_at(self, now_ms: int) -> Tenure | None:
         """Return the tenure with what was submitted or ended since; None with nothing to do."""
         rows = self.rows.open(fresh=self._tenure is not None)
@@ -247,6 +259,7 @@ class DispatcherThread:
                 tables_beside=self._pace.tick_s > 0,
                 lease_s=self._pace.lease_s,
                 slurm=self._pace.slurm,
+                leads=self._still_leads,
                 needs_history=waited_s < _HISTORY_WAIT_S,
             )
         except SlurmError:

@@ -20,12 +20,15 @@ def slurm_follower(
     tenure: int,
     replica: Replica,
     *,
+    leads: Callable[[], bool],
     needs_history: bool,
 ) -> SlurmFollower:
     """Return what carries out the executions of a table on the Slurm that a file describes.
 
     Parameters
     ----------
+    leads
+        Whether this process still leads the dispatch.
     needs_history
         Whether a silent accounting is an error at first.
 
@@ -36,7 +39,7 @@ def slurm_follower(
     """
     slurm = open_slurm(read_settings(settings))
     orders, origin_ms = order_of(table), -replica.plan_ms(0)
-    return SlurmFollower(slurm, orders, tenure, origin_ms, needs_history=needs_history)
+    return SlurmFollower(slurm, orders, tenure, origin_ms, leads=leads, needs_history=needs_history)
 
 
 def order_of(table: ExecutionTable) -> Callable[[Delta], ComponentOrder]:

@@ -80,6 +80,8 @@ class Tenure:
         After how long an executor that is silent is lost; None without executors.
     slurm
         Settings of the Slurm whose jobs components are; None without one.
+    leads
+        Whether this process still leads.
     needs_history
         Whether the accounting of that Slurm must answer at the beginning.
 
@@ -100,6 +102,7 @@ class Tenure:
         tables_beside: bool,
         lease_s: float | None,
         slurm: Path | None = None,
+        leads: Callable[[], bool] = lambda: True,
         needs_history: bool = True,
     ) -> None:
         self._replica = replica
@@ -119,7 +122,9 @@ class Tenure:
         self._slurm: SlurmFollower | None = None
         self._backend: InMemoryBackend | ExecutorBackend | SlurmBackend
         if slurm is not None:
-            self._slurm = slurm_follower(slurm, table, number, replica, needs_history=needs_history)
+            self._slurm = slurm_follower(
+                slurm, table, number, replica, leads=leads, needs_history=needs_history
+            )
             self._backend = self._slurm.backend
             self._backend.set_machines(self._pool.names, 0)
         elif lease_s is not None:

@@ -69,6 +69,9 @@ class SlurmBackend:
         Under which reservations of Slurm a component may run on a node; none by default.
     steady_s
         A clock that nobody sets.
+    leads
+        Whether this process still leads: a look may outlast its leadership, and what it would stop
+        then is another's.
     needs_history
         Whether a silent accounting is an error at first; else jobs that slurmctld has forgotten
         are not known, and their components begin again.
@@ -88,6 +91,7 @@ class SlurmBackend:
         origin_ms: int = 0,
         rights_on: RightsOn = lambda _node, _reservation, _at_ms: NodeRights(),
         steady_s: Callable[[], float] = time.monotonic,
+        leads: Callable[[], bool] = lambda: True,
         needs_history: bool = True,
     ) -> None:
         self._slurm = slurm
@@ -97,6 +101,7 @@ class SlurmBackend:
         self._origin_ms = origin_ms
         self._rights_on = rights_on
         self._steady_s = steady_s
+        self._leads = leads
         self._lookout = Lookout(slurm, steady_s)
         self._nodes = NodeStates(
             slurm.settings.machines,
@@ -187,6 +192,9 @@ class SlurmBackend:
         """See `Backend.apply`."""
         if self.is_silent:  # each call would wait for its time limit
             return tuple(NotDone(delta, "Slurm does not answer", retry=True) for delta in deltas)
+        if not self._leads():
+            why = "another process may lead by now"
+            return tuple(NotDone(delta, why, retry=True) for delta in deltas)
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
@@ -467,7 +475,7 @@ class SlurmBackend:
             and self._key(job) is not None and not job.is_ending and tenure_of(job) <= self._tenure
         }  # fmt: skip
         wanted = sorted(stray | self._leaving)
-        if wanted:
+        if wanted and self._leads():
             try:
                 self._slurm.commands.cancel(wanted)
             except SlurmError as error:

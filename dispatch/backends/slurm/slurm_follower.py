@@ -59,6 +59,7 @@ class SlurmFollower:
         origin_ms: int,
         steady_s: Callable[[], float] = time.monotonic,
         *,
+        leads: Callable[[], bool] = lambda: True,
         needs_history: bool = True,
     ) -> None:
         self._slurm = slurm
@@ -74,6 +75,7 @@ class SlurmFollower:
             origin_ms=origin_ms,
             rights_on=self._rights_on,
             steady_s=steady_s,
+            leads=leads,
             needs_history=needs_history,
         )
         self.seen_ms = 0

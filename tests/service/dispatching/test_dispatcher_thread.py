@@ -26,6 +26,25 @@ def test_one_of_two_processes_dispatches_and_the_other_takes_over(open_service: 
     assert shown_of(first, "a")["state"] in ("starting", "running")
 
 
+def test_a_tick_that_outlasts_leadership_goes_on_only_where_nobody_else_leads(
+    open_service: Open,
+) -> None:
+    """Left alone, a process renews in the middle of its tick; else it does nothing more."""
+    first, second = (open_service(tick_s=0).runtime.dispatcher for _ in range(2))
+    clock = open_service(tick_s=0).clock
+    first.tick()
+    clock.advance(11)
+    assert not first.leads()
+    assert first._still_leads()
+    assert first.leads()
+    clock.advance(11)
+    second.tick()
+    assert not first._still_leads()
+    clock.advance(11)
+    assert not first._still_leads()
+    assert not first.leads()
+
+
 def test_who_leads_is_written_down(
     open_service: Open, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
