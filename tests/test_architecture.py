@@ -14,10 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("rdl", "lp", "planner", "dispatch", "service")
 
-#: Twins of the oracle and of the compiler, which share no code (Frame, Period); gunicorn's name for
-#: its own (Application); and what is one thing in the Plan and, over HTTP, in a program's hands
-#: (Hold, Offer, Reservation of service/client).
-TWINS = {"Application", "Frame", "Hold", "Offer", "Period", "Reservation"}
+#: What is one thing in the Plan and, over HTTP, in a program's hands (service/client).
+TWINS = {"Hold", "Offer", "Reservation"}
 
 
 def _classes() -> dict[str, list[str]]:
