@@ -135,7 +135,7 @@ def _cost_of_a_move(page: Page, session: CDPSession) -> float:
     Every other drag goes back, so that all move over the same part of the Plan.
     """
     found = []
-    for turn in range(4):
+    for turn in range(3):
         page.mouse.move(900, 700)
         page.mouse.down()
         before = _ticks(session)
