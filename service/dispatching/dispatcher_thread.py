@@ -223,11 +223,15 @@ class DispatcherThread:
     def _still_leads(self) -> bool:
         """Return whether this tenure goes on, asked in a tick that may have taken long.
 
-        Leadership that nobody else has taken meanwhile is renewed.
+        Leadership that nobody else has taken meanwhile is renewed; while the database is away nobody
+        knows.
         """
         if self.leads():
             return True
-        same = self._lead(self._clock.now_ms()) == self._number
+        try:
+            same = self._lead(self._clock.now_ms()) == self._number
+        except UNAVAILABLE:
+            return False
         if not same:  # the next tick finds out whose turn it is
             self._leads_until_ms = -1
         return same
