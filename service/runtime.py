@@ -23,8 +23,9 @@ from service.clock import Clock, SystemClock, instant_of, unix_ms
 from service.commits.answers.shown_rows import ShownRows
 from service.commits.changes.pending import context_of
 from service.config import ServiceConfig
-from service.dispatching.dispatcher_thread import DispatcherThread, Pace
+from service.dispatching.dispatcher_thread import DispatcherThread
 from service.dispatching.machine_watch import MachineWatch
+from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry
 from service.monitoring.exposition import PlanExposition

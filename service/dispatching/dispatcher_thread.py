@@ -11,14 +11,13 @@ import logging
 import os
 import threading
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
 from service.dispatching.machine_watch import MachineWatch
+from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
@@ -32,38 +31,6 @@ logger = logging.getLogger("agenda.service")
 
 #: For how long a Slurm's accounting that does not answer holds up the first tick, s.
 _HISTORY_WAIT_S: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often a process ticks, and how long others wait for it.
-
-    Attributes
-    ----------
-    tick_s
-        Pause between two ticks; 0 never ticks by itself.
-    takeover_s
-        How long a process that has gone silent keeps others from dispatching.
-    lease_s
-        After how long an executor that is silent is lost; None without executors.
-    slurm
-        Settings of the Slurm whose jobs components are; None without one.
-    """
-
-    tick_s: float
-    takeover_s: float
-    lease_s: float | None = None
-    slurm: Path | None = None
-
-    @property
-    def longest_pause_s(self) -> float:
-        """Return the longest pause between two ticks, in which leadership does not end."""
-        return max(self.tick_s, self.takeover_s / 2)
-
-    @property
-    def leadership_ms(self) -> int:
-        """Return how long a process leads after it said so."""
-        return round(1000 * self.takeover_s)
 
 
 class DispatcherThread:
@@ -223,8 +190,8 @@ class DispatcherThread:
     def _still_leads(self) -> bool:
         """Return whether this tenure goes on, asked in a tick that may have taken long.
 
-        Leadership that nobody else has taken meanwhile is renewed; while the database is away nobody
-        knows.
+        Leadership that nobody else has taken meanwhile is renewed; nobody knows while the database
+        is away.
         """
         if self.leads():
             return True
@@ -260,9 +227,7 @@ class DispatcherThread:
                 self._releaser,
                 self._watch,
                 self._telemetry,
-                tables_beside=self._pace.tick_s > 0,
-                lease_s=self._pace.lease_s,
-                slurm=self._pace.slurm,
+                self._pace,
                 leads=self._still_leads,
                 needs_history=waited_s < _HISTORY_WAIT_S,
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -42,6 +41,7 @@ from service.dispatching.documents import assignment_of, read_document, status_o
 from service.dispatching.ended_work import ended_work
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
 from service.dispatching.machine_watch import MachineWatch
+from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.dispatching.slurm_orders import slurm_follower
 from service.dispatching.table_record import keep_table
@@ -74,12 +74,9 @@ class Tenure:
         Tells the Plan which machines are lost.
     telemetry
         Where loads and times below the entitlement are counted.
-    tables_beside
-        Whether dispatch tables are made beside the ticks; else each tick waits for its table.
-    lease_s
-        After how long an executor that is silent is lost; None without executors.
-    slurm
-        Settings of the Slurm whose jobs components are; None without one.
+    pace
+        How often it ticks, and what its work runs on: executors, a Slurm, or memory. Where it does
+        not tick by itself, each tick waits for its dispatch table.
     leads
         Whether this process still leads.
     needs_history
@@ -98,10 +95,8 @@ class Tenure:
         releaser: Releaser,
         watch: MachineWatch,
         telemetry: Telemetry,
+        pace: Pace,
         *,
-        tables_beside: bool,
-        lease_s: float | None,
-        slurm: Path | None = None,
         leads: Callable[[], bool] = lambda: True,
         needs_history: bool = True,
     ) -> None:
@@ -111,7 +106,7 @@ class Tenure:
         self._releaser = releaser
         self._watch = watch
         self._telemetry = telemetry
-        self._tables = TableSolver(beside=tables_beside, set_load=telemetry.table_load.set)
+        self._tables = TableSolver(beside=pace.tick_s > 0, set_load=telemetry.table_load.set)
         with replica.newest() as plan:
             self._plan: Plan = plan
             self._pool = MachinePool(plan.cluster)
@@ -121,15 +116,15 @@ class Tenure:
         self._executors: ExecutorBackend | None = None
         self._slurm: SlurmFollower | None = None
         self._backend: InMemoryBackend | ExecutorBackend | SlurmBackend
-        if slurm is not None:
+        if pace.slurm is not None:
             self._slurm = slurm_follower(
-                slurm, table, number, replica, leads=leads, needs_history=needs_history
+                pace.slurm, table, number, replica, leads=leads, needs_history=needs_history
             )
             self._backend = self._slurm.backend
             self._backend.set_machines(self._pool.names, 0)
-        elif lease_s is not None:
+        elif pace.lease_s is not None:
             self._backend = self._executors = ExecutorBackend(
-                replica.store.runs, number, self._pool.names, run_document_of(table), lease_s
+                replica.store.runs, number, self._pool.names, run_document_of(table), pace.lease_s
             )
         else:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
