@@ -14,6 +14,7 @@ import pytest
 
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.records import SlurmJob
+from dispatch.backends.slurm.control.rest import SlurmRest
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from tests.patience import eventually
 
@@ -35,6 +36,14 @@ class OwnSlurm:
 
     folder: Path
     commands: SlurmCommands
+
+    @property
+    def rest(self) -> SlurmRest:
+        """Return its slurmrestd."""
+        one = self.settings({}, rest=True)
+        assert one.rest is not None
+        assert one.token_file is not None
+        return SlurmRest(one.rest, one.api, one.user, one.token_file)
 
     def settings(self, machines: dict[str, str], *, rest: bool = False) -> SlurmSettings:
         """Return settings with a prefix of their own, so that tests do not see each other."""
@@ -80,7 +89,7 @@ class OwnSlurm:
                 self.commands.delete_reservation(one.name)
 
     def kill(self, daemon: str) -> None:
-        """Kill a slurmd by the name of its node; slurmctld is told to end, and has ended.
+        """Kill a daemon, a slurmd by the name of its node; slurmctld is told to end, and has ended.
 
         Killed, slurmctld would forget jobs of the last seconds: it writes them down later.
         """
@@ -90,11 +99,8 @@ class OwnSlurm:
         eventually(lambda: _has_ended(pid), limit_s=60)
 
     def start(self, daemon: str) -> None:
-        """Start a daemon again that was killed."""
-        configuration = str(self.folder / "slurm.conf")
-        command = ["slurmctld", "-D", "-f", configuration]
-        if daemon != "slurmctld":
-            command = ["slurmd", "-D", "-N", daemon, "-f", configuration]
+        """Start a daemon again that was killed, as it was started before."""
+        command = ["bash", str(self.folder / "starts" / daemon)]
         with (self.folder / "log" / daemon).open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         (self.folder / "pids" / daemon).write_text(f"{process.pid}\n")

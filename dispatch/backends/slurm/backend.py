@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from dispatch.backends.interface import NotDone
 from dispatch.backends.slurm.component_jobs import ComponentJob, ComponentOrder, limited, request_of
@@ -29,6 +28,8 @@ from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
 from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, LastRun
+from dispatch.backends.slurm.ending_jobs import EndingJobs
+from dispatch.backends.slurm.former_jobs import former_jobs
 from dispatch.backends.slurm.job_history import JobHistory
 from dispatch.backends.slurm.last_jobs import LONGEST_WAIT_S, LastJobs
 from dispatch.backends.slurm.node_states import BACK_MS, NodeStates
@@ -45,11 +46,6 @@ OrderOf = Callable[[Delta], ComponentOrder]
 
 #: Under which reservations of Slurm a component may run: (node, reservation, at_ms).
 RightsOn = Callable[[str, str | None, int], NodeRights]
-
-#: For how long a node may clean up after a job, s, before the accounting is asked how that ended.
-#: Each time it does not know, the next question comes twice as late, at most so late.
-_CLEAN_S: Final = 2.0
-_LONGEST_CLEAN_S: Final = 60.0
 
 
 class SlurmBackend:
@@ -116,9 +112,7 @@ class SlurmBackend:
         self._history = JobHistory(commands, slurm.settings.user, steady_s)
         self._last_jobs = LastJobs(self._is_job_of, self._history, steady_s)
         self._doubtful = DoubtfulRuns()
-        #: Of each job whose node cleans up after it: when the accounting is asked for it next, and
-        #: the pause before that.
-        self._cleaning_s: dict[int, tuple[float, float]] = {}
+        self._ending = EndingJobs(self._history, steady_s)
         #: Since when a job is absent of which the accounting does not say how it ended.
         self._absent_s: dict[int, float] = {}
         self._vanished = VanishedJobs(slurm.commands, steady_s)
@@ -128,33 +122,8 @@ class SlurmBackend:
         self.newest: Look | None = None
         #: When that was asked for, at the earliest, in ms from the origin.
         self.newest_ms = 0
-        self._found = self._left_behind(needs_history=needs_history)
-
-    # What a leader before this one has left.
-
-    def _left_behind(self, *, needs_history: bool) -> dict[Key, SlurmJob]:
-        """Return the newest job of each component; those cancelled are as if they never were.
-
-        How one has ended whose node is still being cleaned the accounting alone can tell.
-        """
-        try:
-            jobs = self._history.read()
-        except SlurmError as error:
-            if needs_history:
-                raise
-            logger.warning("jobs that slurmctld has forgotten are not known: %s", error)
-            jobs = {}
-        for id_, job in self._slurm.look().jobs.items():
-            end = jobs.get(id_)
-            if job.is_ending and end is not None and self._key(end) == self._key(job):
-                job = replace(job, state=end.state, status=end.status)
-            jobs[id_] = job
-        found: dict[Key, SlurmJob] = {}
-        for id_ in sorted(jobs):
-            key = self._key(jobs[id_])
-            if key is not None:
-                found[key] = jobs[id_]
-        return {key: job for key, job in found.items() if job.state != "CANCELLED"}
+        #: What leaders before this one have left.
+        self._found = former_jobs(slurm, self._history, self._key, needs_history=needs_history)
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
         """Let an execution go on that ran under a leader before this one."""
@@ -385,7 +354,8 @@ class SlurmBackend:
             self._end(key, one, EventKind.LOST, lost_ms, f"Slurm knows no job {one.job} any more")
             return
         if job.is_ending:
-            job = self._ended_well(key, one) or job
+            end = self._ending.ended_well(one.job)
+            job = job if end is None or self._key(end) != key else end
         why = self._why_not_good(one, job)
         if why:
             self._leaving.add(one.job)
@@ -423,22 +393,6 @@ class SlurmBackend:
             return False  # not known yet; or it had the job when it was asked
         return self._plan_ms(node.begun_s) > max(one.since_ms, self.newest_ms - BACK_MS)
 
-    def _ended_well(self, key: Key, one: ComponentJob) -> SlurmJob | None:
-        """Return what the accounting has of a job that is being cleaned up, if it has ended well.
-
-        A node that is silent does not finish that, and its work would be done again.
-        """
-        now_s = self._steady_s()
-        due_s, pause_s = self._cleaning_s.setdefault(one.job, (now_s + _CLEAN_S, _CLEAN_S))
-        if now_s < due_s:
-            return None
-        job = self._history.get(one.job)
-        pause_s = min(2 * pause_s, _LONGEST_CLEAN_S)
-        self._cleaning_s[one.job] = self._steady_s() + pause_s, pause_s
-        if job is None or self._key(job) != key or job.state != "COMPLETED":
-            return None
-        return job
-
     def _why_not_good(self, one: ComponentJob, job: SlurmJob) -> str:
         """Return why the job of a component is given up, or nothing."""
         why = one.why_not_its_own(job, self._settings.machines.get(one.machine))
@@ -467,7 +421,7 @@ class SlurmBackend:
         """Cancel jobs that no component has: what was cancelled before, and what nobody knows."""
         there = {one.job for one in self._there.values()}
         self._leaving = {id_ for id_ in self._leaving if _is_open(look, id_)}
-        self._cleaning_s = {id_: at for id_, at in self._cleaning_s.items() if id_ in there}
+        self._ending.keep(there)
         self._absent_s = {id_: at for id_, at in self._absent_s.items() if id_ in there}
         stray = {
             job.id for job in look.jobs.values()

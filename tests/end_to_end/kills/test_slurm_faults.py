@@ -28,7 +28,10 @@ from tests.end_to_end.server_process import Client
 from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
 
 #: Each kind once, in the run that is always done.
-FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel")
+FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel", "slurmdbd", "slurmrestd")
+
+#: How long at least and at most a daemon that is not a node's stays away, s.
+AWAY_S = {"slurmctld": (0, 3), "slurmdbd": (0, 12), "slurmrestd": (0, 3)}
 
 SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 
@@ -100,10 +103,10 @@ def cause(lab: SlurmLab, kind: str, rng: random.Random) -> Absence:
             lab.slurm.kill(node)
             time.sleep(rng.uniform(8, 12) if kind == "node" else 0.5)
             lab.slurm.start(node)
-        case "slurmctld":
-            lab.slurm.kill("slurmctld")
-            time.sleep(rng.uniform(0, 3))
-            lab.slurm.start("slurmctld")
+        case "slurmctld" | "slurmdbd" | "slurmrestd":
+            lab.slurm.kill(kind)
+            time.sleep(rng.uniform(*AWAY_S[kind]))
+            lab.slurm.start(kind)
         case "server":
             assert lab.server is not None
             lab.server.kill()
@@ -131,9 +134,10 @@ def resume(lab: SlurmLab, node: str) -> None:
 
 
 def can_answer(lab: SlurmLab) -> bool:
-    """Return whether slurmctld answers."""
+    """Return whether slurmctld answers, slurmdbd and slurmrestd."""
     try:
-        return bool(lab.slurm.commands.nodes())
+        lab.slurm.commands.accounted_runs("now")
+        return bool(lab.slurm.commands.nodes()) and bool(lab.slurm.rest.nodes())
     except SlurmError:
         return False
 
@@ -156,8 +160,18 @@ def play(
     for id_ in story.applications:
         until(lambda id_=id_: lab.application(id_)["state"] in ("completed", "failed"), 300)  # type: ignore[misc]
     lab.call("DELETE", "/v1/applications/fill")
-    time.sleep(3)  # the accounting is a little behind
+    until(lambda: is_accounted(lab), 300)
     return story
+
+
+def is_accounted(lab: SlurmLab) -> bool:
+    """Return whether the accounting knows how each run has ended that slurmctld remembers.
+
+    It is a little behind; after slurmdbd was away somewhat more.
+    """
+    jobs = [job for job in lab.slurm.jobs(f"{lab.prefix}/") if job.started_s]
+    told = {run.id for run in lab.slurm.commands.accounted_runs("now-1hour") if not run.is_open}
+    return all(not job.is_open and job.id in told for job in jobs)
 
 
 def records_of(lab: SlurmLab, story: FaultStory) -> list[SlurmJob]:
