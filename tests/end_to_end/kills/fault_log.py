@@ -1,11 +1,11 @@
 """What was taken away from a promise and when: by the log of who took it, and Slurm's accounting.
 
 The rule: a promise may be broken only where its window had no *calm stretch* as long as its lease
-and `REACTION_S` together. Calm is the time in which the server was there, slurmctld, and slurmrestd
-by which the server looks at Slurm here, and no run for the promise was under way that a fault of
-its node ended. That slurmdbd was away is no excuse. A run that was asked of a node that was away is
-under way from then on: Slurm does not know it yet. And its owner must have been told. Nothing that
-the server says of itself counts as time that was taken away.
+and `REACTION_S` together. Calm is the time in which the server and slurmctld were there, and no run
+for the promise was under way that a fault of its node ended; that slurmdbd or slurmrestd was away
+is no excuse. A run that was asked of a node that was away is under way from then on: Slurm does not
+know it yet. And its owner must have been told. Nothing that the server says of itself counts as
+time that was taken away.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REACTION_S: Final = 8
 _SILENT_S: Final = 10
 
 #: What stands above every promise.
-_SHARED: Final = frozenset({"server", "slurmctld", "slurmrestd"})
+_SHARED: Final = frozenset({"server", "slurmctld"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,11 @@ def promise_comment(reservation: str, deadline_s: int, work_s: int) -> str:
     return f"agenda reservation={reservation} close=yes {promise}"
 
 
+def is_job_for(job: SlurmJob, reservation: str) -> bool:
+    """Return whether a job's comment says that it is for a reservation of the Plan."""
+    return words_of(job).get("reservation") == reservation
+
+
 def limit_comment(comment: str, minutes: int) -> str:
     """Return the comment of a job whose time limit the service has set, and not its user."""
     return f"{comment} limit={minutes}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.errors import RestAwayError, SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, job_of, node_of
 
 
@@ -53,7 +53,7 @@ class SlurmRest:
         """Return all jobs or nodes; an answer that has none of the word broke off in its head."""
         found = self._call("GET", what).get(what)
         if not isinstance(found, list):
-            raise SlurmAwayError(f"{self.url} answered no {what}")
+            raise RestAwayError(f"{self.url} answered no {what}")
         return found
 
     def _call(self, method: str, path: str) -> dict[str, Any]:
@@ -61,8 +61,10 @@ class SlurmRest:
 
         Raises
         ------
+        RestAwayError
+            If it does not.
         SlurmAwayError
-            If it does not, or slurmctld does not answer it.
+            If slurmctld does not answer it.
         SlurmError
             If it refuses the token, or there is no such API.
         """
@@ -97,4 +99,4 @@ class SlurmRest:
                     raise SlurmError(f"{url}: {error.code} {error.reason}") from error
                 return error.read()
         except (OSError, http.client.HTTPException) as error:
-            raise SlurmAwayError(f"{url}: {error}") from error
+            raise RestAwayError(f"{url}: {error}") from error

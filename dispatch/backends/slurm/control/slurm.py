@@ -12,6 +12,7 @@ from typing import Final
 from dispatch.backends.slurm.control.capabilities import Capabilities, find_capabilities
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.reader import SlurmReader
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 
@@ -42,6 +43,7 @@ class Slurm:
     settings: SlurmSettings
     commands: SlurmCommands
     capabilities: Capabilities
+    reader: SlurmReader
 
     def look(self) -> Look:
         """Return its jobs and nodes.
@@ -51,9 +53,7 @@ class Slurm:
         SlurmAwayError
             If it does not answer.
         """
-        rest = self.capabilities.rest
-        jobs = self.commands.jobs() if rest is None else rest.jobs()
-        nodes = self.commands.nodes() if rest is None else rest.nodes()
+        jobs, nodes = self.reader.read()
         return Look({job.id: job for job in jobs}, {node.name: node for node in nodes})
 
 
@@ -136,4 +136,4 @@ def open_slurm(settings: SlurmSettings) -> Slurm:
     found = find_capabilities(settings, commands)
     for warning in found.warnings:
         logger.warning("%s", warning)
-    return Slurm(settings, commands, found)
+    return Slurm(settings, commands, found, SlurmReader(commands, found.rest))

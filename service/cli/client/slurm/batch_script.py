@@ -101,13 +101,20 @@ def shape_of(words: Iterable[str]) -> JobShape:
     parser.add_argument("--mem", type=_mebibytes, default=0)
     parser.add_argument("--mem-per-cpu", type=_mebibytes, default=0)
     parser.add_argument("--gpus-per-node", type=_gpus, default=0)
+    parser.add_argument("--gpus-per-task", type=_gpus, default=0)
+    parser.add_argument("-G", "--gpus", type=_gpus, default=0)
     parser.add_argument("--gres", type=_gres_gpus, default=0)
     parser.add_argument("-t", "--time", type=time_limit_s, default=None)
     found, _ = parser.parse_known_args(given)
     tasks = found.ntasks_per_node or -(-(found.ntasks or found.nodes) // found.nodes)
     cpus = tasks * found.cpus_per_task
     memory = found.mem or found.mem_per_cpu * cpus
-    gpus = found.gpus_per_node or found.gres
+    gpus = (
+        found.gpus_per_node
+        or found.gres
+        or found.gpus_per_task * tasks
+        or -(-found.gpus // found.nodes)
+    )
     return JobShape(found.nodes, cpus, memory, gpus, found.time)
 
 

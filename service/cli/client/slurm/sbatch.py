@@ -12,7 +12,8 @@ from typing import Any, Final
 import click
 
 from agenda.errors import REFUSAL_CODES
-from dispatch.backends.slurm.control.job_names import promise_comment
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.job_names import is_job_for, promise_comment
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.client.slurm.batch_script import marked_words, shape_of
 from service.cli.plans.plan_tables import offer_lines
@@ -164,12 +165,30 @@ def _submit(
     own = ["--parsable", "--hold", f"--comment={comment}"]
     done = subprocess.run(["sbatch", *own, *words], capture_output=True, text=True, check=False)
     if done.returncode:
-        server.call("DELETE", entry_path(_PATH, id_))
-        raise CliError(f"{done.stderr.strip()}; the reservation was given up")
+        raise CliError(f"{done.stderr.strip()}; {_give_up(server, id_)}")
     job = done.stdout.strip().partition(";")[0]
     click.echo(f"Submitted batch job {job}")
     click.echo(f"reserved as {id_}: {_when(reservation)}", err=True)
     return DONE
+
+
+def _give_up(server: Server, id_: str) -> str:
+    """Give a reservation up whose job Slurm did not take; return what there is to say.
+
+    Slurm may have taken it, and its answer was lost: then it is cancelled.
+    """
+    from dispatch.backends.slurm.control.commands import SlurmCommands
+
+    server.call("DELETE", entry_path(_PATH, id_))
+    commands, said = SlurmCommands(), "the reservation was given up"
+    try:
+        jobs = [one.id for one in commands.jobs() if is_job_for(one, id_) and one.is_open]
+        if jobs:
+            commands.cancel(jobs)
+            said += f", and job {jobs[0]} cancelled that Slurm had taken all the same"
+    except SlurmError:
+        said += f"; if Slurm took the job, it stays held: look for reservation={id_} in comments"
+    return said
 
 
 def window_end_s(reservation: dict[str, Any]) -> int | None:

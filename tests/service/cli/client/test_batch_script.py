@@ -35,6 +35,8 @@ def test_lines_before_the_first_command_count() -> None:
         (["--gres=fpga:1"], JobShape(1, 1, 0, 0, None)),
         (["--gres=gpu:2,fpga:1"], JobShape(1, 1, 0, 2, None)),
         (["--gpus-per-node=a100:1,v100:2"], JobShape(1, 1, 0, 3, None)),
+        (["-N", "2", "-G", "a100:3"], JobShape(2, 1, 0, 2, None)),
+        (["-N2", "-n8", "--gpus-per-task=2"], JobShape(2, 4, 0, 8, None)),
         (["--gpus-per-node=3", "--mail-type=END", "--time=90"], JobShape(1, 1, 0, 3, 5400)),
     ],
 )
