@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -26,6 +26,9 @@ class SolveProgress:
         Of the best checked plan; the most that any plan can be worth.
     source, proof
         What found the plan, and what the bound.
+    results
+        The best checked plan, one result a request; None where the agent does not tell it, or no
+        plan holds all that it must.
     """
 
     elapsed_s: float
@@ -33,6 +36,7 @@ class SolveProgress:
     bound: float
     source: str
     proof: str
+    results: Sequence[PlacementResult] | None = field(default=None, compare=False, repr=False)
 
     @property
     def gap(self) -> float:

@@ -10,7 +10,7 @@ conflict.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -201,7 +201,10 @@ class _Optimization:
                 OptimizeProgress(self._value(best), self.bound, best.source, elapsed_s)
             )
         if self.effort.keep is not None and best.source != "plan":
-            self.effort.keep(lambda: [*self._moves(best.draft), *self._losses(best.draft)])
+            self.effort.keep(lambda: self._changes_to(best.draft))
+
+    def _changes_to(self, draft: DraftPlan) -> list[Change]:
+        return [*self._moves(draft), *self._losses(draft)]
 
     def _value(self, best: Candidate) -> float:
         return self.requested - best.cost.rejected
@@ -218,14 +221,18 @@ class _Optimization:
         def lower(bound: float) -> None:
             self._lower(others + bound, start)
 
-        solving = SolverStep(search, name, self.effort.limits, lower)
+        def offer(complete: Callable[[], Candidate | None]) -> None:
+            if self.effort.keep is not None:
+                self.effort.keep(lambda: self._changes_to(_better(start, complete()).draft))
+
+        solving = SolverStep(search, name, self.effort.limits, lower, offer)
         found = solving.run(start.draft)
         self.pooled = others + solving.pooled
         self._lower(others + solving.bound, start)
-        if found is None or found.score >= start.score:
-            return start
-        self._tell(found)
-        return found
+        best = _better(start, found)
+        if best is not start:
+            self._tell(best)
+        return best
 
     def _lower(self, bound: float, best: Candidate) -> None:
         """Take a lower bound over.
@@ -302,8 +309,7 @@ class _Optimization:
         A draft that looked at totals only may ask for more than they hold; what is left out stays
         as it is on the Plan.
         """
-        changes = [*self._moves(best.draft), *self._losses(best.draft)]
-        origin = self.origin
+        changes, origin = self._changes_to(best.draft), self.origin
         machines = [*changes, *relocations(best.draft)]
         if origin.prepare(machines, origin.version, joint=True).record is not None:
             return machines, best
@@ -354,6 +360,11 @@ class _Optimization:
             if commitment.state not in (State.REFUSED, State.DEGRADED):
                 kept = salvage(draft, commitment)
                 yield Degrade(commitment.id, commitment.revision, kept, "machines were lost")
+
+
+def _better(first: Candidate, second: Candidate | None) -> Candidate:
+    """Return the second where there is one and it scores better, else the first."""
+    return first if second is None or second.score >= first.score else second
 
 
 def _same_rows(before: Holding, after: Holding) -> bool:

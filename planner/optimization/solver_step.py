@@ -66,6 +66,9 @@ class SolverStep:
     tell
         Told of a bound on the value of the commitments of the search as soon as there is one, from
         any thread.
+    offer
+        Called where the solver has a better plan, from any thread, with a function that completes
+        it as `run` would.
 
     Attributes
     ----------
@@ -76,10 +79,15 @@ class SolverStep:
     """
 
     def __init__(
-        self, search: NeighbourhoodSearch, name: str, limits: Limits, tell: Callable[[float], None]
+        self,
+        search: NeighbourhoodSearch,
+        name: str,
+        limits: Limits,
+        tell: Callable[[float], None],
+        offer: Callable[[Callable[[], Candidate | None]], None],
     ) -> None:
         self._search, self._name, self._limits = search, name, limits
-        self._tell = tell
+        self._tell, self._offer = tell, offer
         self.pooled = 0.0
         self.bound = sum(search.cost_model.requested_value(one) for one in search.commitments)
 
@@ -89,16 +97,16 @@ class SolverStep:
         if not question.moves:
             self.bound = min(self.bound, question.aside)
             return None
-        results = self._solve(question)
+        results = self._solve(start, question)
         return self._complete(start, question, results)
 
-    def _solve(self, question: _Question) -> Sequence[PlacementResult]:
+    def _solve(self, start: DraftPlan, question: _Question) -> Sequence[PlacementResult]:
         """Return where the solver places what it is asked about, and lower the bound."""
         agent = agent_named(self._name)
         if not isinstance(agent, SolverAgent):
             raise ValueError(f"{self._name} is not a solver: it proves no bound")
         must_keep = MustKeep(frozenset(question.kept), question.standing)
-        limits = self._share(lambda bound: self._lower(question.aside + bound))
+        limits = self._share(self._news_of(start, question))
         results, report = agent.solve(question.rests, question.draft.view(), limits, must_keep)
         self._lower(question.aside + report.bound)
         if all(results[index].placed for index in question.kept):
@@ -110,10 +118,26 @@ class SolverStep:
             self.bound = bound
             self._tell(bound)
 
-    def _share(self, report_bound: Callable[[float], None]) -> Limits:
-        def news(one: SolveProgress) -> None:
-            report_bound(one.bound)
+    def _news_of(self, start: DraftPlan, question: _Question) -> Callable[[SolveProgress], None]:
+        """Return what hears of the solver: it lowers the bound and offers better plans."""
+        best = 0.0
 
+        def news(one: SolveProgress) -> None:
+            nonlocal best
+            self._lower(question.aside + one.bound)
+            if one.results is None or one.value <= best:
+                return
+            best, results = one.value, one.results
+
+            def complete() -> Candidate | None:
+                own = replace(question, draft=question.draft.copy())
+                return self._complete(start, own, results)
+
+            self._offer(complete)
+
+        return news
+
+    def _share(self, news: Callable[[SolveProgress], None]) -> Limits:
         limits = replace(self._limits, news=news)
         return limits if limits.time_s is None else replace(limits, time_s=limits.time_s * _SHARE)
 

@@ -24,8 +24,10 @@ from planner.plan.records.changes import Change
 from planner.workload.warm_up import load_kernels
 from service.tasks.task_pool import PoolTask, PoolWatch, TaskLink, TaskPool
 
-#: Least seconds between two plans that are kept for the case that the worker dies.
+#: Least seconds between two plans that are kept for the case that the worker dies, and how many
+#: times as long as it takes to make one up.
 _KEEP_S: Final = 2.0
+_KEEP_FACTOR: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,16 @@ class _PlanKeeper:
     may be no better one for long.
     """
 
-    def __init__(self, plan: Plan, link: TaskLink, before_s: float) -> None:
-        self._plan, self._link = plan, link
-        self._began = time.monotonic() - before_s
-        self._last = float("-inf")
+    def __init__(
+        self,
+        plan: Plan,
+        link: TaskLink,
+        before_s: float,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan, self._link, self._steady_s = plan, link, steady_s
+        self._began = steady_s() - before_s
+        self._due = float("-inf")
         self._newest: Callable[[], list[Change]] | None = None
         self._lock = threading.Lock()
 
@@ -148,9 +156,11 @@ class _PlanKeeper:
         return self._link.stop()
 
     def _keep_if_due(self) -> None:
-        now, newest = time.monotonic(), self._newest
-        if newest is None or now - self._last < _KEEP_S:
+        now, newest = self._steady_s(), self._newest
+        if newest is None or now < self._due:
             return
-        self._last, self._newest = now, None
+        self._newest = None
         written = tuple(change_to_json(one, self._plan.cluster) for one in newest())
         self._link.keep(KeptPlan(written, now - self._began))
+        took_s = self._steady_s() - now
+        self._due = now + max(_KEEP_S, _KEEP_FACTOR * took_s)

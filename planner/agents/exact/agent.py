@@ -283,7 +283,12 @@ def _progress_reporter(
     def report(incumbent: Incumbent) -> None:
         news(
             SolveProgress(
-                clock() - began, incumbent.value, incumbent.bound, incumbent.source, incumbent.proof
+                clock() - began,
+                incumbent.value,
+                incumbent.bound,
+                incumbent.source,
+                incumbent.proof,
+                incumbent.results if incumbent.whole else None,
             )
         )
 
