@@ -40,7 +40,11 @@ from planner.agents.exact.subsets.proof import SubsetProof, book_of
 
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_PER_EVALUATION = 40
-_FIRST_LOOK = 0.05  # part of the time of the first search where requests are few
+# Parts of the time of the first search where requests are few: at least, in which it must find a
+# better plan to go on, and at most.
+_FIRST_LOOK = 0.05
+_PATIENCE = 0.06
+_LONGEST_LOOK = 0.35
 _SUBSET_THREADS = 2  # of the proof by subsets where CP-SAT does not prove all of the set
 _MOST_ROUNDS = 20  # evaluations of one start before the other has its turn
 
@@ -127,30 +131,47 @@ class _Workers:
             self._whole_milp.prove(lambda: stop.is_set() or self._budget.is_over(self._incumbent))
 
     def search_first(self, provers: Sequence[Future[None]]) -> None:
-        """Look for plans for a part of the time, then leave the cores to provers until they end.
+        """Look for plans as long as that pays, then leave the cores to provers until they end.
 
         Of blocks CP-SAT looks at the whole set first, the search goes on from what it has found.
-        Of so few requests a search soon finds nothing more, and provers find better plans.
+        Of so few requests a search finds nothing more at last, and provers find better plans.
         """
         budget = self._budget
-        self._look_at_whole()
-        budget_of_look = replace(budget)
-        if budget.until is not None:
-            budget_of_look.until = budget.clock() + _FIRST_LOOK * budget.left_s
-        Annealer(self._incumbent, self._input, budget_of_look).search_plans(lambda: False)
+        try:
+            self._look_at_whole()
+            self._search_while_it_pays()
+        finally:
+            self._looked.set()
         while not budget.is_over(self._incumbent) and not all(one.done() for one in provers):
             budget.report_progress()
             wait(provers, timeout=SLICE_S)
 
+    def _search_while_it_pays(self) -> None:
+        """Search for a part of the time, then until no better plan is found for a while."""
+        budget, incumbent = replace(self._budget), self._incumbent
+        if budget.until is None:
+            Annealer(incumbent, self._input, budget).search_plans(lambda: False)
+            return
+        began, left_s, stop = budget.clock(), budget.left_s, budget.stop
+        best, found_at = incumbent.value, began
+
+        def ends() -> bool:
+            nonlocal best, found_at
+            now = budget.clock()
+            if incumbent.value > best:
+                best, found_at = incumbent.value, now
+            is_vain = now - found_at >= _PATIENCE * left_s
+            return stop() or (is_vain and now - began >= _FIRST_LOOK * left_s)
+
+        budget.stop, budget.until = ends, began + _LONGEST_LOOK * left_s
+        Annealer(incumbent, self._input, budget).search_plans(lambda: False)
+
     def _look_at_whole(self) -> None:
         """Let CP-SAT look for plans of all of a set of blocks, if it does not prove all anyway."""
-        try:
-            if self._book is None or self._input.prove:
-                return
-            if suits_intervals(self._problem, self._incumbent.view):
-                BlockPlans(self._incumbent, self._input, self._budget, self._book).look()
-        finally:
-            self._looked.set()
+        if self._book is None or self._input.prove:
+            return
+        if suits_intervals(self._problem, self._incumbent.view):
+            BlockPlans(self._incumbent, self._input, self._budget, self._book).look()
 
     def prove_by_subsets(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove a set of few requests by its subsets, from the prices if they end by themselves."""

@@ -144,28 +144,20 @@ export class Gantt {
     }
   }
 
-  /** Lanes too low for details: one line a reservation, colour by colour. @param {any} g @param {number} first @param {number} last */
+  /** Lanes too low for details: one line a reservation. @param {any} g @param {number} first @param {number} last */
   #drawThin(g, first, last) {
     const { lane, stage } = this;
-    const scale = (stage.width - this.stage.left) / stage.span.length;
-    const high = Math.max(lane * 0.85, 0.6);
-    /** @type {Map<string, number[]>} */
-    const groups = new Map();
+    const scale = (stage.width - stage.left) / stage.span.length;
+    const high = Math.max(lane * 0.85, 1);
+    const line = new ThinLine(g, high);
     for (let n = first; n < last; n += 1) {
       const bar = this.bars[n];
       if (bar.finish <= stage.span.from || bar.begin >= stage.span.to) continue;
-      const { colour } = lookOf(bar.slot);
-      const group = groups.get(colour);
-      if (group) group.push(n);
-      else groups.set(colour, [n]);
+      const y = n * lane - this.top;
+      const left = stage.left + (bar.begin - stage.span.from) * scale;
+      line.add(lane < 1 ? Math.floor(y) : y, lookOf(bar.slot).colour, left, left + Math.max((bar.finish - bar.begin) * scale, 0.6));
     }
-    for (const [colour, places] of groups) {
-      g.fillStyle = colour;
-      for (const n of places) {
-        const bar = this.bars[n];
-        g.fillRect(this.stage.left + (bar.begin - stage.span.from) * scale, n * lane - this.top, Math.max((bar.finish - bar.begin) * scale, 0.6), high);
-      }
-    }
+    line.flush();
   }
 
   /** @param {any} g @param {number} width */
@@ -184,6 +176,43 @@ export class Gantt {
     if (whole <= this.room) return;
     g.fillStyle = palette().border;
     g.fillRect(width - 5, (this.top / whole) * this.room, 4, Math.max((this.room / whole) * this.room, 14));
+  }
+}
+
+/** Bars of one line of pixels: those of a colour that touch are one. Many lanes share a line where they are lower than it. */
+class ThinLine {
+  /** @param {any} g @param {number} high pixels */
+  constructor(g, high) {
+    this.g = g;
+    this.high = high;
+    this.y = NaN;
+    /** @type {Map<string, [number, number]>} left and right end by colour */
+    this.open = new Map();
+  }
+
+  /** @param {number} y @param {string} colour @param {number} left @param {number} right */
+  add(y, colour, left, right) {
+    if (y !== this.y) this.flush();
+    this.y = y;
+    const there = this.open.get(colour);
+    if (there && left <= there[1] + 1 && right >= there[0] - 1) {
+      there[0] = Math.min(there[0], left);
+      there[1] = Math.max(there[1], right);
+      return;
+    }
+    if (there) this.#draw(colour, there);
+    this.open.set(colour, [left, right]);
+  }
+
+  flush() {
+    for (const [colour, ends] of this.open) this.#draw(colour, ends);
+    this.open.clear();
+  }
+
+  /** @param {string} colour @param {[number, number]} ends */
+  #draw(colour, [left, right]) {
+    this.g.fillStyle = colour;
+    this.g.fillRect(left, this.y, right - left, this.high);
   }
 }
 
