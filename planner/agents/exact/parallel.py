@@ -29,6 +29,7 @@ from planner.agents.exact.budget import (
 )
 from planner.agents.exact.decomposition.bound import DecompositionBound, suits_decomposition
 from planner.agents.exact.incumbent import CP_SAT, Incumbent, ProofAnswer, report_answer
+from planner.agents.exact.patience import Patience
 from planner.agents.exact.problem import F64
 from planner.agents.exact.proof.cp_sat import CpLimits
 from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
@@ -148,22 +149,14 @@ class _Workers:
 
     def _search_while_it_pays(self) -> None:
         """Search for a part of the time, then until no better plan is found for a while."""
-        budget, incumbent = replace(self._budget), self._incumbent
-        if budget.until is None:
-            Annealer(incumbent, self._input, budget).search_plans(lambda: False)
-            return
-        began, left_s, stop = budget.clock(), budget.left_s, budget.stop
-        best, found_at = incumbent.value, began
-
-        def ends() -> bool:
-            nonlocal best, found_at
-            now = budget.clock()
-            if incumbent.value > best:
-                best, found_at = incumbent.value, now
-            is_vain = now - found_at >= _PATIENCE * left_s
-            return stop() or (is_vain and now - began >= _FIRST_LOOK * left_s)
-
-        budget.stop, budget.until = ends, began + _LONGEST_LOOK * left_s
+        budget, incumbent, all_of_it = replace(self._budget), self._incumbent, self._budget
+        if all_of_it.until is not None:
+            left_s, clock = all_of_it.left_s, all_of_it.clock
+            patience = Patience(
+                lambda: incumbent.value, clock, _FIRST_LOOK * left_s, _PATIENCE * left_s
+            )
+            budget.until = clock() + _LONGEST_LOOK * left_s
+            budget.stop = lambda: patience.is_over or all_of_it.stop()
         Annealer(incumbent, self._input, budget).search_plans(lambda: False)
 
     def _look_at_whole(self) -> None:

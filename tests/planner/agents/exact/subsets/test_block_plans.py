@@ -178,6 +178,7 @@ def _looks(requests: list[Request], monkeypatch: pytest.MonkeyPatch, prove: bool
     looks: list[BlockPlans] = []
     monkeypatch.setattr(BlockPlans, "look", lambda plans: looks.append(plans))
     monkeypatch.setattr(parallel, "_FIRST_LOOK", 0.0)
+    monkeypatch.setattr(parallel, "_PATIENCE", 0.0)
     problem = build_problem(requests, _view())
     load_loops(problem)
     incumbent = whole_of(requests, _view())[0]
