@@ -42,7 +42,7 @@ from planner.agents.exact.subsets.proof import SubsetProof, book_of
 _TURNS = 20  # with a work limit: turns that plans and prices take
 _MOVES_PER_EVALUATION = 40
 # Parts of the time of the first search where requests are few: at least, in which it must find a
-# better plan to go on, and at most.
+# better plan to go on, and at most. After a look of CP-SAT it has the least.
 _FIRST_LOOK = 0.05
 _PATIENCE = 0.06
 _LONGEST_LOOK = 0.35
@@ -139,32 +139,36 @@ class _Workers:
         """
         budget = self._budget
         try:
-            self._look_at_whole()
-            self._search_while_it_pays()
+            self._search_while_it_pays(0.0 if self._looks_at_whole() else _PATIENCE)
         finally:
             self._looked.set()
         while not budget.is_over(self._incumbent) and not all(one.done() for one in provers):
             budget.report_progress()
             wait(provers, timeout=SLICE_S)
 
-    def _search_while_it_pays(self) -> None:
-        """Search for a part of the time, then until no better plan is found for a while."""
+    def _search_while_it_pays(self, patience_share: float) -> None:
+        """Search for a part of the time, then until no better plan is found for another."""
         budget, incumbent, all_of_it = replace(self._budget), self._incumbent, self._budget
         if all_of_it.until is not None:
             left_s, clock = all_of_it.left_s, all_of_it.clock
             patience = Patience(
-                lambda: incumbent.value, clock, _FIRST_LOOK * left_s, _PATIENCE * left_s
+                lambda: incumbent.value, clock, _FIRST_LOOK * left_s, patience_share * left_s
             )
             budget.until = clock() + _LONGEST_LOOK * left_s
             budget.stop = lambda: patience.is_over or all_of_it.stop()
         Annealer(incumbent, self._input, budget).search_plans(lambda: False)
 
-    def _look_at_whole(self) -> None:
-        """Let CP-SAT look for plans of all of a set of blocks, if it does not prove all anyway."""
+    def _looks_at_whole(self) -> bool:
+        """Let CP-SAT look for plans of all of a set of blocks; return whether it did.
+
+        Where it proves the set anyway, it does not.
+        """
         if self._book is None or self._input.prove:
-            return
-        if suits_intervals(self._problem, self._incumbent.view):
-            BlockPlans(self._incumbent, self._input, self._budget, self._book).look()
+            return False
+        if not suits_intervals(self._problem, self._incumbent.view):
+            return False
+        BlockPlans(self._incumbent, self._input, self._budget, self._book).look()
+        return True
 
     def prove_by_subsets(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove a set of few requests by its subsets, from the prices if they end by themselves."""
