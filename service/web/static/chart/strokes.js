@@ -20,6 +20,8 @@ export function drawTimes(g, stage, times) {
   g.textAlign = "center";
   g.textBaseline = "middle";
   g.lineWidth = 1;
+  let end = -Infinity; // of the last text, and whether it was moved to stay inside
+  let wasMoved = false;
   for (const tick of ticks(span.from, span.to, width - left, times)) {
     const x = Math.round(stage.x(tick.at)) + 0.5;
     if (x < left - 1) continue;
@@ -30,7 +32,11 @@ export function drawTimes(g, stage, times) {
     g.stroke();
     g.fillStyle = tick.day ? colours.ink : colours.faint;
     const half = tick.day ? 32 : 18;
-    g.fillText(tick.text, Math.min(Math.max(x, left + half), width - half), height - BELOW / 2);
+    const middle = Math.min(Math.max(x, left + half), width - half);
+    const isMoved = middle !== x;
+    if ((isMoved || wasMoved) && middle - half < end) continue;
+    g.fillText(tick.text, middle, height - BELOW / 2);
+    [end, wasMoved] = [middle + half, isMoved];
   }
 }
 
