@@ -167,6 +167,10 @@ class SlurmBackend:
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
+        for delta in starts:
+            one = self._there.get(_key(delta))
+            if one is not None and one.exited:  # told while its execution was on its way back
+                self._last_jobs.add(_key(delta), one.job)
         if self._last_jobs.lacks_look(_key(delta) for delta in starts):
             self._look_at_left()
         missed += self._start(starts, at_ms)

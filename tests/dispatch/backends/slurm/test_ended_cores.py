@@ -1,4 +1,4 @@
-"""A core that has ended keeps its machine until its likes have, and begins anew with them."""
+"""A core that has ended keeps its machine until its likes have, and begins anew with them alone."""
 
 from __future__ import annotations
 
@@ -48,15 +48,29 @@ def _kinds(backend: SlurmBackend) -> list[EventKind]:
 
 
 def test_a_core_that_has_ended_is_started_again_with_its_likes() -> None:
-    """Its execution lost another core before the end of this one was told."""
+    """Its execution lost the other core before the end of this one was told."""
+    slurm = _Slurm()
+    backend = SlurmBackend(cast("Any", slurm), lambda _: replace(_ORDER, cores=2))
+    both = [_START, replace(_START, index=1)]
+    assert backend.apply(both, 0) == ()
+    slurm.jobs[1] = replace(slurm.jobs[1], state="COMPLETED")
+    slurm.jobs[2] = replace(slurm.jobs[2], state="NODE_FAIL")
+    kinds = _kinds(backend)
+    assert sorted(kinds) == [EventKind.EXITED, EventKind.LOST, EventKind.STARTED]
+    assert backend.apply(both, 5_000) == ()
+    assert sorted(slurm.jobs) == [1, 2, 3, 4]
+
+
+def test_a_core_whose_end_was_told_to_nobody_is_not_run_again() -> None:
+    """Its execution was on its way back to the line: started anew it has ended at once."""
     slurm = _Slurm()
     backend = SlurmBackend(cast("Any", slurm), lambda _: _ORDER)
     assert backend.apply([_START], 0) == ()
     slurm.complete(1)
     assert _kinds(backend) == [EventKind.STARTED, EventKind.EXITED]
     assert backend.apply([_START], 5_000) == ()
-    assert _kinds(backend) == [EventKind.STARTED]
-    assert sorted(slurm.jobs) == [1, 2]
+    assert sorted(slurm.jobs) == [1]
+    assert _kinds(backend) == [EventKind.STARTED, EventKind.EXITED]
 
 
 def test_a_core_that_runs_is_not_started_again() -> None:
