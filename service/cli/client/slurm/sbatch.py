@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import time
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ from service.cli.terminal.options import duration, read_text
 
 _PATH: Final = "/v1/reservations"
 _POLICY: Final = "/v1/dispatch/policy"
+
+#: By so much may the clocks of this host and of slurmctld's differ, s.
+_CLOCKS_S: Final = 10
 
 #: Options of `agenda sbatch` that a line ``#AGENDA`` may give.
 _LINES: Final = ("deadline", "work", "id", "queue")
@@ -163,26 +167,29 @@ def _submit(
     id_ = reservation["id"]
     comment = promise_comment(id_, window_end_s(reservation) or 0, work_s)
     own = ["--parsable", "--hold", f"--comment={comment}"]
+    since_s = time.time() - _CLOCKS_S
     done = subprocess.run(["sbatch", *own, *words], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CliError(f"{done.stderr.strip()}; {_give_up(server, id_)}")
+        raise CliError(f"{done.stderr.strip()}; {_give_up(server, id_, since_s)}")
     job = done.stdout.strip().partition(";")[0]
     click.echo(f"Submitted batch job {job}")
     click.echo(f"reserved as {id_}: {_when(reservation)}", err=True)
     return DONE
 
 
-def _give_up(server: Server, id_: str) -> str:
+def _give_up(server: Server, id_: str, since_s: float) -> str:
     """Give a reservation up whose job Slurm did not take; return what there is to say.
 
-    Slurm may have taken it, and its answer was lost: then it is cancelled.
+    Slurm may have taken it since `since_s` (Unix time), and its answer was lost: then it is
+    cancelled. A job that was submitted for the same reservation before stays.
     """
     from dispatch.backends.slurm.control.commands import SlurmCommands
 
     server.call("DELETE", entry_path(_PATH, id_))
     commands, said = SlurmCommands(), "the reservation was given up"
     try:
-        jobs = [one.id for one in commands.jobs() if is_job_for(one, id_) and one.is_open]
+        ours = [one for one in commands.jobs() if is_job_for(one, id_)]
+        jobs = [one.id for one in ours if one.is_open and one.submitted_s >= since_s]
         if jobs:
             commands.cancel(jobs)
             said += f", and job {jobs[0]} cancelled that Slurm had taken all the same"
