@@ -128,7 +128,7 @@ def warm_planner() -> None:
 
 def warm_relocation() -> None:
     """Lose machines and relocate, after the planner and the machine room, whose loops it calls."""
-    from bench.cases.planning.repack import run
+    from bench.cases.machines.repack import run
 
     run(small=True)
 

@@ -24,7 +24,7 @@ from service.commits.answers.shown_rows import ShownRows
 from service.commits.changes.pending import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread
-from service.dispatching.machine_watch import MachineWatch
+from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.metrics import Telemetry

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from service.clock import Clock, FileClock, SystemClock
 from service.config import MULTIPROCESS_DIRECTORY, ConfigError, ServiceConfig, require_access
-from service.memory import keep_memory_small, settle_memory, share_arenas
-from service.processes import end_with_parent, listener_on
-from service.temporary_folders import passing_folder
+from service.host.memory import keep_memory_small, settle_memory, share_arenas
+from service.host.processes import end_with_parent, listener_on
+from service.host.temporary_folders import passing_folder
 
 if TYPE_CHECKING:
     from flask import Flask

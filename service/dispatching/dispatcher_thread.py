@@ -16,7 +16,7 @@ from typing import Final
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
-from service.dispatching.machine_watch import MachineWatch
+from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.dispatching.tenure import Tenure

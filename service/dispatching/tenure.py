@@ -36,17 +36,17 @@ from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
-from service.dispatching.delay_record import in_seconds, keep_delays
 from service.dispatching.documents import assignment_of, read_document, status_of
-from service.dispatching.ended_work import ended_work
 from service.dispatching.executor_backend import ExecutorBackend, run_document_of
-from service.dispatching.machine_watch import MachineWatch
+from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
+from service.dispatching.records.delay_record import in_seconds, keep_delays
+from service.dispatching.records.ended_work import ended_work
+from service.dispatching.records.table_record import keep_table
+from service.dispatching.records.time_below import TimeBelowBook
 from service.dispatching.releaser import Releaser
 from service.dispatching.slurm_orders import slurm_follower
-from service.dispatching.table_record import keep_table
 from service.dispatching.table_solver import TableSolver
-from service.dispatching.time_below import TimeBelowBook
 from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from service.processes import end_with_parent
+from service.host.processes import end_with_parent
 from service.tasks.task_pool import TaskLink, TaskPoolError
 
 

@@ -22,7 +22,7 @@ from planner.plan.records.changes import Admit, Advance, Change, Reconfigure
 from planner.reservations.state import State
 from planner.workload.compile import compile_line
 from rdl.errors import RdlError
-from service.dispatching.spare_outages import outages_with_spares
+from service.dispatching.outages.spare_outages import outages_with_spares
 
 NAME = "spare_machines"
 

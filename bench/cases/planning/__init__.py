@@ -1,1 +1,1 @@
-"""Greedy planning, admissions, offers, lost machines."""
+"""Greedy planning, admissions, offers, real days."""

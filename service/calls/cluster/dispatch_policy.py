@@ -10,7 +10,7 @@ from planner.files import dispatch_to_json
 from service.calls.cluster.cluster import present_cluster
 from service.commits.changes.commands import ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
-from service.dispatching.table_record import read_table_record
+from service.dispatching.records.table_record import read_table_record
 from service.problems import ApiProblemError, ProblemDocument, problem
 from service.runtime import Runtime
 

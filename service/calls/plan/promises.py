@@ -15,7 +15,7 @@ from planner.reservations.state import NUMBERED_STATES, State
 from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.dispatching.documents import counted_in
-from service.dispatching.time_below import times_below
+from service.dispatching.records.time_below import times_below
 from service.problems import ApiError, malformed_problem
 from service.store import ApplicationRow, PageOf
 from service.store.log.archive import ArchivePage

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dispatch.entitlements.start_delay import StartDelayTable, enlarge
 from rdl.expressions import Atom, Expression, children_of
 from rdl.time_grid import duration_text
-from service.dispatching.delay_record import read_delays
+from service.dispatching.records.delay_record import read_delays
 from service.runtime import Runtime
 
 

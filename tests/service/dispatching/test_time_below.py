@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.dispatching.time_below import KEPT_MS, TimeBelowBook, times_below
+from service.dispatching.records.time_below import KEPT_MS, TimeBelowBook, times_below
 from service.store import Store
 
 

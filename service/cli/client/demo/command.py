@@ -16,7 +16,7 @@ from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import WRITABLE
 from service.cli.terminal.output import print_table
-from service.temporary_folders import hold_folder, remove_left_folders
+from service.host.temporary_folders import hold_folder, remove_left_folders
 
 #: How temporary folders are called, and how long one that was made earlier is kept at least.
 _PREFIX: Final = "agenda-demo-"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from service.cli.client.demo.serving import serve_day
-from service.processes import end_with_parent
+from service.host.processes import end_with_parent
 
 
 def main(arguments: Sequence[str]) -> None:

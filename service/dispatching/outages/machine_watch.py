@@ -15,8 +15,8 @@ from planner.cluster.cluster import RESERVED, SPARE, Cluster, Outage
 from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
 from service.commits.changes.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
-from service.dispatching.reserved_outages import outages_with_reserved
-from service.dispatching.spare_outages import outages_with_spares
+from service.dispatching.outages.reserved_outages import outages_with_reserved
+from service.dispatching.outages.spare_outages import outages_with_spares
 from service.planning.planner import Planner
 from service.problems import ApiProblemError, ProblemDocument
 from service.replication.replica import Replica

@@ -10,7 +10,7 @@ import pytest
 
 _ARENAS_OF_THREADS = """
 import ctypes, sys, threading
-from service.memory import share_arenas
+from service.host.memory import share_arenas
 if sys.argv[1] == "shared":
     share_arenas()
 libc = ctypes.CDLL("libc.so.6")
@@ -30,7 +30,7 @@ libc.fclose(file)
 
 _SETTLED = """
 import gc
-from service.memory import settle_memory
+from service.host.memory import settle_memory
 gc.disable()
 settle_memory()
 assert gc.isenabled() and gc.get_freeze_count() > 1000 and gc.get_threshold()[0] > 10_000

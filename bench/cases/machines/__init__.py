@@ -1,0 +1,1 @@
+"""Promises on machines: slots for atoms, whole admissions, machines that are lost."""

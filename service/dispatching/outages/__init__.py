@@ -1,0 +1,1 @@
+"""Machines that the Plan may not use: lost, reserved by others, or kept free."""

@@ -1,0 +1,1 @@
+"""What the process that leads the dispatch keeps on disk, for its successor and the others."""
