@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dispatch.backends.slurm.control.commands import SlurmCommands
-from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.errors import RestAwayError, SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.rest import SlurmRest
 from dispatch.backends.slurm.control.settings import SlurmSettings
 
@@ -65,13 +65,7 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
     configuration = commands.configuration()
     problems = [*_partition_problems(settings, commands), *_node_problems(settings, commands)]
     problems += _permission_problems(settings, commands)
-    rest = None
-    if settings.rest is not None and settings.token_file is not None:
-        rest = SlurmRest(settings.rest, settings.api, settings.user, settings.token_file)
-        try:
-            rest.ping()
-        except SlurmError as error:
-            problems.append(f"slurmrestd: {error}")
+    rest, silence = _find_rest(settings, problems)
     if problems:
         raise SlurmError("\n".join(problems))
     store = configuration.get("AccountingStorageType", "")
@@ -80,8 +74,31 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
         configuration.get("SLURM_VERSION", "unknown"),
         rest,
         accounting,
-        (*_warnings(configuration, accounting), *_limit_warnings(settings, commands.partitions())),
+        (
+            *silence,
+            *_warnings(configuration, accounting),
+            *_limit_warnings(settings, commands.partitions()),
+        ),
     )
+
+
+def _find_rest(
+    settings: SlurmSettings, problems: list[str]
+) -> tuple[SlurmRest | None, tuple[str, ...]]:
+    """Return slurmrestd where one is named, and a warning where it is silent.
+
+    What it refuses is a problem. That it does not answer is none: the commands answer meanwhile.
+    """
+    if settings.rest is None or settings.token_file is None:
+        return None, ()
+    rest = SlurmRest(settings.rest, settings.api, settings.user, settings.token_file)
+    try:
+        rest.ping()
+    except RestAwayError as error:
+        return rest, (f"slurmrestd does not answer yet, commands are asked in its place: {error}",)
+    except SlurmError as error:
+        problems.append(f"slurmrestd: {error}")
+    return rest, ()
 
 
 def _partition_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:

@@ -1,13 +1,17 @@
-"""The right to make reservations is tried by making one, whatever a try before it left behind."""
+"""What a Slurm is asked at the start: the right to make reservations, and slurmrestd."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import http.server
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from dispatch.backends.slurm.control.capabilities import _permission_problems
+from dispatch.backends.slurm.control.capabilities import _find_rest, _permission_problems
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.settings import SlurmSettings
 
@@ -66,3 +70,52 @@ def test_who_may_make_no_reservation_is_told_so_and_a_silent_slurm_is_waited_for
     slurm.fails["create"] = SlurmAwayError("no answer")
     with pytest.raises(SlurmAwayError):
         _problems(slurm)
+
+
+class _Refusing(http.server.BaseHTTPRequestHandler):
+    """A slurmrestd that takes no token."""
+
+    def do_GET(self) -> None:
+        self.send_error(401)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """Return the URL of a slurmrestd that takes no token."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def _with_rest(url: str, folder: Path) -> SlurmSettings:
+    (folder / "token").write_text("a token")
+    return replace(_SETTINGS, rest=url, api="v0.0.38", token_file=str(folder / "token"))
+
+
+def test_a_slurmrestd_that_is_away_hinders_no_start(tmp_path: Path) -> None:
+    """It is kept, to be asked again, and a warning says who answers meanwhile."""
+    problems: list[str] = []
+    rest, warnings = _find_rest(_with_rest("http://127.0.0.1:9", tmp_path), problems)
+    assert rest is not None
+    assert not problems
+    assert warnings[0].startswith("slurmrestd does not answer yet, commands are asked in its place")
+
+
+def test_a_slurmrestd_that_refuses_its_token_is_a_problem(refusing: str, tmp_path: Path) -> None:
+    """No waiting would mend it."""
+    problems: list[str] = []
+    _, warnings = _find_rest(_with_rest(refusing, tmp_path), problems)
+    assert not warnings
+    assert problems[0].startswith("slurmrestd: ")
+    assert "401" in problems[0]
+
+
+def test_without_slurmrestd_nothing_is_asked() -> None:
+    """Commands answer then."""
+    assert _find_rest(_SETTINGS, []) == (None, ())
