@@ -149,7 +149,9 @@ class RunRows:
                     connection.execute(
                         sa.update(runs).where(runs.c.id == run.id).values(**change, news=True)
                     )
-            open_now = _runs(connection, sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN))
+            here = sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN)
+            _end_done(connection, _runs(connection, here), told, now_ms)
+            open_now = _runs(connection, here)
             busy = self._keys_elsewhere(connection, open_now)
         settled = [
             one.id
@@ -325,9 +327,35 @@ def _change(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, Any
         if report.state is not run.state and report.state is RunState.RUNNING:
             change["state"] = report.state.value
         return change
-    state = report.state if run.wanted else RunState.STOPPED
+    has_done = run.core and report.state is RunState.EXITED  # it was stopped too late
+    state = report.state if run.wanted or has_done else RunState.STOPPED
     end = {"state": state.value, "ended_ms": now_ms, "code": report.code, "detail": report.detail}
     return change | end
+
+
+def _end_done(
+    connection: sa.Connection, present: Iterable[RunRow], told: dict[str, RunReport], now_ms: int
+) -> None:
+    """End runs that nobody has begun of core components that did their work in a run before.
+
+    That run ended by itself just as it was to be stopped, and its execution begins anew.
+    """
+    fresh = [
+        run
+        for run in present
+        if run.core and run.wanted and run.state is RunState.ASSIGNED and run.id not in told
+    ]
+    if not fresh:
+        return
+    executions = sorted({run.execution for run in fresh})
+    exited = sa.and_(
+        runs.c.execution.in_(executions), runs.c.core, runs.c.state == RunState.EXITED.value
+    )
+    done = {_key(run) for run in _runs(connection, exited)}
+    chosen = runs.c.id.in_([run.id for run in fresh if _key(run) in done])
+    end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
+    detail = "a run before had done its work"
+    connection.execute(sa.update(runs).where(chosen).values(**end, detail=detail, news=True))
 
 
 def _handed_out(

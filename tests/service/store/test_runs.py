@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,36 @@ def test_nothing_starts_on_a_machine_before_what_leaves_it_has_left(rows: RunRow
 
     assert wanted(rows, RunReport("a", R)) == ["c"]
     assert wanted(rows, RunReport("a", RunState.STOPPED), RunReport("c", R)) == ["b", "c"]
+
+
+def test_work_that_ended_as_it_was_to_be_stopped_is_not_done_again(rows: RunRows) -> None:
+    """Told before the next run is there, or after; the next run counts as run and ended."""
+    rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
+    wanted(rows, RunReport("a", R), RunReport("b", R))
+    rows.change(ME, [], ["a", "b"])
+    exited, running = RunState.EXITED, RunReport("b", R)
+    assert wanted(rows, RunReport("a", exited, 0), running) == []
+    rows.change(ME, [run("c", "m-1"), run("d", "m-0", number=1)], [])
+
+    assert wanted(rows, running) == []
+    assert state_of(rows, "c") is exited
+    assert wanted(rows, RunReport("b", exited, 0)) == []
+    assert state_of(rows, "d") is exited
+    told = {one.id: one for one in rows.news()}
+    assert {told[name].code for name in "cd"} == {0}
+    assert {told[name].started_ms for name in "cd"} == {100}
+
+
+def test_an_elastic_component_that_was_to_be_stopped_is_stopped_however_it_ended(
+    rows: RunRows,
+) -> None:
+    """Others of its likes may run in its place."""
+    rows.change(ME, [replace(run("a"), core=False)], [])
+    wanted(rows, RunReport("a", R))
+    rows.change(ME, [replace(run("b", "m-1"), core=False)], ["a"])
+
+    assert wanted(rows, RunReport("a", RunState.EXITED, 0)) == ["b"]
+    assert state_of(rows, "a") is RunState.STOPPED
 
 
 def test_a_component_does_not_start_before_its_last_run_has_ended(rows: RunRows) -> None:

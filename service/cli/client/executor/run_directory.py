@@ -117,7 +117,7 @@ class RunDirectory:
         state = "exited" if end["code"] == 0 else "failed"
         if end.get("lost"):
             state = "lost"
-        if (self.path / "stop").exists():
+        if (self.path / "stop").exists() and end.get("stopped", True):
             state = "stopped"
         return {"id": self.id, "state": state, "code": end["code"], **_detail(end, self.path)}
 

@@ -113,7 +113,8 @@ def supervise(directory: str) -> None:
             continue
     _signal(child.pid, signal.SIGKILL)  # what it left behind in its group
     lost = stopping and not os.path.exists(os.path.join(directory, "stop"))
-    write_json(end, {"code": child.returncode, "detail": detail, "lost": lost})
+    told = {"code": child.returncode, "detail": detail, "lost": lost, "stopped": stopping}
+    write_json(end, told)
 
 
 def _why_stop(directory: str, lease: str) -> str:

@@ -78,6 +78,22 @@ def test_a_run_that_is_stopped_before_it_began_never_begins(tmp_path: Path, leas
     assert run.report()["state"] == "stopped"
 
 
+def test_a_run_that_ended_before_it_was_stopped_has_exited(tmp_path: Path, lease: Path) -> None:
+    """Its work is done; one that ends well because it is stopped has been stopped."""
+    run = made(tmp_path, lease, "true")
+    run.start()
+    awaited(lambda: run.has_ended)
+    run.stop()
+    assert run.report()["state"] == "exited"
+
+    other = made(tmp_path, lease, "trap 'exit 0' TERM; touch ../up; sleep 600 & wait", id="r2")
+    other.start()
+    awaited((other.path / "up").exists)
+    other.stop()
+    awaited(lambda: other.has_ended)
+    assert (other.report()["state"], other.report()["code"]) == ("stopped", 0)
+
+
 def test_a_run_whose_supervisor_is_killed_ends(tmp_path: Path, lease: Path) -> None:
     """With all it has begun, and by no fault of its own."""
     run = made(tmp_path, lease, "setsid sleep 600 & echo $! > ../child; echo $$ > ../pid; wait")
