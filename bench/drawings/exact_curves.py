@@ -1,27 +1,39 @@
 """`exact_curves`: how far `exact` has proven its plan after 5, 15, 60 and 300 s, at every mix.
 
 100 requests of the one generator at load 1.2 (workflows, mixed, gangs that may split), 1,000 atoms,
-and the rigid gangs of bench/workloads/exact_shapes.py. The whole takes hours; `python -m
-bench.drawings.exact_curves --set "wide 1.2" --seeds 1,2 --seconds 300 --out FILE` appends a line
-for each run, and `--draw PICTURE FILE...` tabulates and draws what such runs found.
+the rigid gangs of bench/workloads/exact_shapes.py, and the large pieces of
+bench/workloads/large_pieces.py, planted ones too: there the bound is the planted value, to some
+hundredths of a per cent. The whole takes hours; `python -m bench.drawings.exact_curves --set "wide
+1.2" --seeds 1,2 --seconds 300 --out FILE` appends a line for each run, and `--draw PICTURE FILE...`
+tabulates and draws what such runs found. With `--processor` seconds are half of what all threads of
+the process use together, so that a busy machine takes longer and comes to about the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from bench.cases.exact.runs import Curve, rounded, run_exact, warm
+from bench.cases.exact.exact_second import processor_clock
+from bench.cases.exact.runs import Curve, rounded, run_on, warm_on
 from bench.workloads.exact_shapes import divided, narrow, wide
 from bench.workloads.generator import Mix, cluster_of, requests_of
+from bench.workloads.large_pieces import KINDS, LargePieces, large_pieces
+from bench.workloads.planted import PLANTERS, planted
 from dispatch.simulation.spread import spread_of
+from planner.agent import Limits
+from planner.agents.exact.agent import EXACT
 from planner.cluster.cluster import Cluster
+from planner.plan.plan import Plan
 from planner.request import Request
+from planner.view import PlanView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,20 +49,46 @@ _GAPS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 ENOUGH: Final = 1e-3
 
 
-def _generated(kind: str, count: int, load: float, seed: int) -> tuple[Cluster, list[Request]]:
+ExactSet: TypeAlias = tuple[PlanView, Sequence[Request]]
+_Set: TypeAlias = Callable[[int], ExactSet]
+
+
+def _on_empty(cluster: Cluster, requests: Sequence[Request]) -> ExactSet:
+    return Plan(cluster, cluster.grid()).view(), requests
+
+
+def _generated(kind: str, count: int, load: float, seed: int) -> ExactSet:
     mix = Mix(requests=count, steps=120, kind=kind, seed=seed, load=load)
-    return cluster_of(mix), requests_of(mix)
+    return _on_empty(cluster_of(mix), requests_of(mix))
 
 
-#: Cluster and requests of each set, by seed.
-SETS: Final[dict[str, Callable[[int], tuple[Cluster, list[Request]]]]] = {
+def _gangs(shape: Callable[..., tuple[Cluster, Sequence[Request]]], size: float) -> _Set:
+    return lambda seed: _on_empty(*shape(seed, size))
+
+
+def _large(kind: str) -> _Set:
+    return lambda seed: _on_empty(*large_pieces(LargePieces(kind, seed, 100)))
+
+
+def _planted(kind: str, form: str) -> _Set:
+    def made(seed: int) -> ExactSet:
+        found = planted(LargePieces(kind, seed, 100), form)
+        return found.view, found.requests
+
+    return made
+
+
+#: What is planned, and around what, for each set, by seed.
+SETS: Final[Mapping[str, _Set]] = {
     "atoms 1.2": partial(_generated, "malleable", 1000, 1.2),
     "workflows 1.2": partial(_generated, "workflows", 100, 1.2),
     "mixed 1.2": partial(_generated, "mixed", 100, 1.2),
     "gangs 1.2": partial(_generated, "gangs", 100, 1.2),
-    "wide 1.2": partial(wide, load=1.2),
-    "narrow 1.2": partial(narrow, load=1.2),
-    "divided 4": partial(divided, k=4.0),
+    "wide 1.2": _gangs(wide, 1.2),
+    "narrow 1.2": _gangs(narrow, 1.2),
+    "divided 4": _gangs(divided, 4.0),
+    **{f"large {kind}": _large(kind) for kind in KINDS},
+    **{f"planted {kind} {form}": _planted(kind, form) for kind in KINDS for form in PLANTERS},
 }
 
 
@@ -63,11 +101,19 @@ def run(small: bool) -> dict[str, object]:
     return {"params": params, "figures": summary(lines)}
 
 
-def one_run(name: str, seed: int, seconds: float) -> dict[str, Any]:
-    """Run one set and return what is kept of it: shares of the value asked, and the curve."""
-    cluster, requests = SETS[name](seed)
-    warm(cluster, requests[:10])
-    curve = run_exact(cluster, requests, seconds, ENOUGH)
+def one_run(
+    name: str, seed: int, seconds: float, clock: Callable[[], float] = time.monotonic
+) -> dict[str, Any]:
+    """Run one set and return what is kept of it: shares of the value asked, and the curve.
+
+    Parameters
+    ----------
+    clock
+        Seconds that the limit counts.
+    """
+    view, requests = SETS[name](seed)
+    warm_on(view, requests[:10])
+    curve = run_on(view, requests, Limits(seconds, gap=ENOUGH), replace(EXACT, clock=clock))
     return {
         "set": name,
         "seed": seed,
@@ -175,6 +221,7 @@ def main() -> None:
     parser.add_argument("--set", choices=tuple(SETS), default="wide 1.2")
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--processor", action="store_true", help="count processor seconds, halved")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--draw", type=Path, help="picture to write")
     parser.add_argument("pieces", nargs="*", type=Path)
@@ -187,7 +234,8 @@ def main() -> None:
         write_figure(partial(_panels, lines), options.draw)
         return
     for seed in map(int, options.seeds.split(",")):
-        text = json.dumps(one_run(options.set, seed, options.seconds))
+        clock = processor_clock if options.processor else time.monotonic
+        text = json.dumps(one_run(options.set, seed, options.seconds, clock))
         print(text, flush=True)
         if options.out is not None:
             with options.out.open("a", encoding="utf-8") as file:

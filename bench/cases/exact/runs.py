@@ -104,11 +104,15 @@ def of_kind(
 
 
 def warm(cluster: Cluster, requests: Sequence[Request]) -> None:
+    """Load all that a run needs, on an empty Plan of a cluster; see `warm_on`."""
+    warm_on(Plan(cluster, cluster.grid()).view(), requests)
+
+
+def warm_on(view: PlanView, requests: Sequence[Request]) -> None:
     """Load the compiled loops, then what else a run of a moment needs.
 
     Where the greedy start already holds all requests, a run ends before any loop is called.
     """
-    view = Plan(cluster, cluster.grid()).view()
     load_loops(build_problem(requests, view))
     EXACT.solve(requests, view, Limits(work=20, gap=0.0))
 
