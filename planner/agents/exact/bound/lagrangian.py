@@ -59,8 +59,11 @@ _LEASE_S = 1e-9
 
 _PATIENCE = (30, 60)
 
-#: What an ascent after column generation must lower the bound by, as a part of everything, so that
-#: another one goes on.
+#: After column generation prices are nearly the best already: evaluations without gain before such
+#: an ascent goes back, what it aims at at least, as a part of the bound, and what it must lower the
+#: bound by, as a part of everything, so that another one goes on.
+_FINE_PATIENCE = (12, 12)
+_FINE_AIM = 0.998
 FINE_GAIN = 1e-4
 
 
@@ -155,7 +158,7 @@ class LagrangianBound:
             self._run_ascents(rounds, target)
         elif self._patience and self._best is not None and self._is_gaining():
             patience, prices = self._patience.pop(0), self._best.copy()
-            step = STEP if self._before_ascent is None else SHORT_STEP
+            step = SHORT_STEP if self._is_near else STEP
             self._ascents = [SubgradientAscent(self.problem, prices, (1,), patience, step)]
         else:
             self.over = True
@@ -168,7 +171,14 @@ class LagrangianBound:
         self._before_ascent = self._bound
         return before - self._bound > FINE_GAIN * self.problem.total
 
+    @property
+    def _is_near(self) -> bool:
+        """Whether prices of column generation on these columns are gone on from."""
+        return self._before_ascent is not None
+
     def _run_ascents(self, rounds: int, target: float) -> None:
+        if self._is_near:  # what plans are worth lies so far below that steps would lead away
+            target = max(target, _FINE_AIM * self._bound)
         for one in self._ascents:
             if not one.over and not self.stop():
                 one.run(rounds, target)
@@ -203,7 +213,8 @@ class LagrangianBound:
             self._next_stage()
         else:
             self._ascents = []
-            self._before_ascent = float("inf") if self._coarse is None else None
+            if self._coarse is None:
+                self._before_ascent, self._patience = float("inf"), list(_FINE_PATIENCE)
 
     def _record(self, bound: float, prices: F64, proof: str) -> None:
         if bound < self._bound:

@@ -33,7 +33,7 @@ _PATIENCE = 20
 #: Factor of Polyak's step to begin with, and at prices that are nearly the best already: where a
 #: whole step leads away from them, a short one finds what is left to gain, or that nothing is.
 STEP = 1.0
-SHORT_STEP = 1 / 16
+SHORT_STEP = 1 / 32
 
 
 def pricing_scratch(problem: PlanningProblem) -> Space:
