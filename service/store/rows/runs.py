@@ -150,9 +150,9 @@ class RunRows:
                         sa.update(runs).where(runs.c.id == run.id).values(**change, news=True)
                     )
             here = sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN)
-            _end_done(connection, _runs(connection, here), told, now_ms)
+            leaving = _leaving(connection, _runs(connection, here))
+            _end_done(connection, _runs(connection, here), leaving, now_ms)
             open_now = _runs(connection, here)
-            busy = self._keys_elsewhere(connection, open_now)
         settled = [
             one.id
             for one in told.values()
@@ -160,19 +160,7 @@ class RunRows:
         ]
         if state is not ExecutorState.LIVE:
             return SyncAnswer((), tuple(settled), number)
-        return SyncAnswer(_handed_out(open_now, told, busy), tuple(settled), number)
-
-    def _keys_elsewhere(
-        self, connection: sa.Connection, present: Iterable[RunRow]
-    ) -> set[tuple[str, str, int]]:
-        """Return the components that are still being stopped somewhere."""
-        waiting = {run.execution for run in present if run.state is RunState.ASSIGNED}
-        if not waiting:
-            return set()
-        leaving = _runs(
-            connection, sa.and_(runs.c.execution.in_(sorted(waiting)), ~runs.c.wanted, _IS_OPEN)
-        )
-        return {_key(run) for run in leaving}
+        return SyncAnswer(_handed_out(open_now, told, leaving), tuple(settled), number)
 
     def remove(self, id_: str, audited: AuditRow | None = None) -> bool:
         """Forget an executor that runs nothing; return whether it was known.
@@ -333,45 +321,67 @@ def _change(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, Any
     return change | end
 
 
-def _end_done(
-    connection: sa.Connection, present: Iterable[RunRow], told: dict[str, RunReport], now_ms: int
-) -> None:
-    """End runs that nobody has begun of core components that did their work in a run before.
+def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRow]:
+    """Return the runs that are still being stopped somewhere, of executions that begin anew."""
+    waiting = {run.execution for run in present if run.state is RunState.ASSIGNED}
+    if not waiting:
+        return []
+    chosen = sa.and_(runs.c.execution.in_(sorted(waiting)), ~runs.c.wanted, _IS_OPEN)
+    return _runs(connection, chosen)
 
-    That run ended by itself just as it was to be stopped, and its execution begins anew.
+
+def _end_done(
+    connection: sa.Connection, present: Iterable[RunRow], leaving: Iterable[RunRow], now_ms: int
+) -> None:
+    """End executions that begin anew though all their core components have done their work.
+
+    The last run of each ended by itself, just as it was to be stopped. Where one did not, all begin
+    anew. Nothing is decided before all of them have ended, and none is handed out before that.
     """
-    fresh = [
-        run
-        for run in present
-        if run.core and run.wanted and run.state is RunState.ASSIGNED and run.id not in told
-    ]
-    if not fresh:
+    going = {run.execution for run in leaving if run.core}
+    fresh = {run.execution for run in present if run.core and run.state is RunState.ASSIGNED}
+    if not fresh - going:
         return
-    executions = sorted({run.execution for run in fresh})
-    exited = sa.and_(
-        runs.c.execution.in_(executions), runs.c.core, runs.c.state == RunState.EXITED.value
-    )
-    done = {_key(run) for run in _runs(connection, exited)}
-    chosen = runs.c.id.in_([run.id for run in fresh if _key(run) in done])
+    chosen = runs.c.execution.in_(sorted(fresh - going))
+    rows: dict[str, list[RunRow]] = {}
+    for run in _runs(connection, sa.and_(chosen, runs.c.core)):
+        rows.setdefault(run.execution, []).append(run)
+    done = [run.id for mine in rows.values() if _are_done(mine) for run in mine if run.wanted]
+    if not done:
+        return
     end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
     detail = "a run before had done its work"
-    connection.execute(sa.update(runs).where(chosen).values(**end, detail=detail, news=True))
+    ended = sa.update(runs).where(runs.c.id.in_(done))
+    connection.execute(ended.values(**end, detail=detail, news=True))
+
+
+def _are_done(cores: Iterable[RunRow]) -> bool:
+    """Return whether no core of an execution has begun anew, and the last run of each exited."""
+    fresh = {_key(run) for run in cores if run.wanted}
+    last = {_key(run): run.state for run in cores if not run.wanted}
+    assigned = all(run.state is RunState.ASSIGNED for run in cores if run.wanted)
+    return assigned and all(last.get(key) is RunState.EXITED for key in fresh)
 
 
 def _handed_out(
-    present: Iterable[RunRow], told: dict[str, RunReport], busy: set[tuple[str, str, int]]
+    present: Iterable[RunRow], told: dict[str, RunReport], leaving: Iterable[RunRow]
 ) -> tuple[RunRow, ...]:
     """Return what an executor is to run.
 
     New runs wait until what leaves their machine has left it, and until the run before of the same
-    component has ended wherever it was: no room is used twice, and no component runs twice.
+    component has ended wherever it was, of core components those of all their likes: no room is
+    used twice, and no component runs twice.
     """
-    leaving = {run.machine for run in present if not run.wanted}
-    return tuple(
-        run
-        for run in present
-        if run.wanted and (run.id in told or not (run.machine in leaving or _key(run) in busy))
-    )
+    machines = {run.machine for run in present if not run.wanted}
+    keys = {_key(run) for run in leaving}
+    executions = {run.execution for run in leaving if run.core}
+
+    def waits(run: RunRow) -> bool:
+        if run.machine in machines or _key(run) in keys:
+            return True
+        return run.core and run.execution in executions
+
+    return tuple(run for run in present if run.wanted and (run.id in told or not waits(run)))
 
 
 def _key(run: RunRow) -> tuple[str, str, int]:

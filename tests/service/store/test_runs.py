@@ -120,21 +120,49 @@ def test_nothing_starts_on_a_machine_before_what_leaves_it_has_left(rows: RunRow
 
 
 def test_work_that_ended_as_it_was_to_be_stopped_is_not_done_again(rows: RunRows) -> None:
-    """Told before the next run is there, or after; the next run counts as run and ended."""
+    """Of all core components: the next runs wait until all have ended, then count as ended too."""
     rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
     wanted(rows, RunReport("a", R), RunReport("b", R))
-    rows.change(ME, [], ["a", "b"])
-    exited, running = RunState.EXITED, RunReport("b", R)
-    assert wanted(rows, RunReport("a", exited, 0), running) == []
-    rows.change(ME, [run("c", "m-1"), run("d", "m-0", number=1)], [])
+    rows.change(ME, [run("c", "m-1"), run("d", number=1)], ["a", "b"])
+    exited = RunState.EXITED
+    assert wanted(rows, RunReport("a", exited, 0), RunReport("b", R)) == []
+    assert state_of(rows, "c") is A
 
-    assert wanted(rows, running) == []
-    assert state_of(rows, "c") is exited
     assert wanted(rows, RunReport("b", exited, 0)) == []
-    assert state_of(rows, "d") is exited
     told = {one.id: one for one in rows.news()}
-    assert {told[name].code for name in "cd"} == {0}
+    assert [(told[name].state, told[name].code) for name in "cd"] == [(exited, 0)] * 2
     assert {told[name].started_ms for name in "cd"} == {100}
+
+
+def test_where_one_core_was_stopped_all_begin_anew(rows: RunRows) -> None:
+    """One that had ended too: a gang is not begun with half of its components."""
+    rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
+    wanted(rows, RunReport("a", RunState.EXITED, 0), RunReport("b", R))
+    rows.change(ME, [run("c", "m-1"), run("d", number=1)], ["a", "b"])
+
+    assert wanted(rows, RunReport("b", R)) == []
+    assert wanted(rows, RunReport("b", RunState.STOPPED)) == ["c", "d"]
+
+
+def test_the_last_run_of_each_core_says_whether_it_is_done(rows: RunRows) -> None:
+    """Ends of two beginnings do not add up to one."""
+    ends = {
+        "a": RunState.EXITED,
+        "b": RunState.STOPPED,
+        "c": RunState.STOPPED,
+        "d": RunState.EXITED,
+    }
+    for at_ms, pair in ((5, "ab"), (50, "cd")):
+        first, second = run(pair[0]), run(pair[1], "m-1", number=1)
+        begun = [replace(first, since_ms=at_ms), replace(second, since_ms=at_ms)]
+        rows.change(ME, begun, [])
+        wanted(rows, *(RunReport(id_, R) for id_ in pair))
+        rows.change(ME, [], list(pair))
+        wanted(rows, *(RunReport(id_, ends[id_]) for id_ in pair))
+    last = [replace(run("e"), since_ms=90), replace(run("f", "m-1", number=1), since_ms=90)]
+    rows.change(ME, last, [])
+
+    assert wanted(rows) == ["e", "f"]
 
 
 def test_an_elastic_component_that_was_to_be_stopped_is_stopped_however_it_ended(
