@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cases.planning.server_memory import as_served, resident_bytes
 from bench.workloads.generator import Mix, cluster_of, requests_of
+from bench.workloads.server_memory import as_served, resident_bytes
 from dispatch.simulation.experiments.promise_requests import (
     CASES,
     PromiseOptions,

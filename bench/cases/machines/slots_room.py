@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cases.planning.server_memory import as_served
 from bench.workloads.generator import BUNDLE, MACHINE, Mix, generate
+from bench.workloads.server_memory import as_served
 from planner.cluster.cluster import Cluster, MachineGroup
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom

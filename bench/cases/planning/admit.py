@@ -17,7 +17,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cases.planning.server_memory import as_served, resident_bytes
+from bench.workloads.server_memory import as_served, resident_bytes
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup

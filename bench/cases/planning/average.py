@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from bench.cases.planning.server_memory import as_served
+from bench.workloads.server_memory import as_served
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean
 
-from bench.cases.planning.server_memory import as_served
 from bench.workloads.generator import Mix, cluster_of, requests_of
+from bench.workloads.server_memory import as_served
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
