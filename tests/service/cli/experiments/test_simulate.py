@@ -29,6 +29,9 @@ from tests.service.cli.command_line import agenda
 
 TRACES = os.environ.get("AGENDA_TRACES", "")
 
+#: Experiments that run on real traces.
+_ON_TRACES = ("lotes-arrivals", "lotes-drift", "lotes-trace", "rayon-prediction")
+
 
 def simulate(*arguments: object) -> Result:
     """Run `agenda simulate`."""
@@ -340,7 +343,7 @@ def test_one_seed_has_no_spread(name: str, points: Path) -> None:
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS))
 def test_every_experiment_runs_small_and_is_drawn(name: str, tmp_path: Path) -> None:
     """Each prints a table and draws a picture, PNG this time."""
-    if name in ("lotes-trace", "lotes-drift", "rayon-prediction") and not TRACES:
+    if name in _ON_TRACES and not TRACES:
         pytest.skip("AGENDA_TRACES is not set")
     picture = tmp_path / "x.png"
     done = simulate(name, "--small", "--picture", picture)
