@@ -67,7 +67,7 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
     problems += _permission_problems(settings, commands)
     rest, silence = _find_rest(settings, problems)
     if problems:
-        raise SlurmError("\n".join(problems))
+        raise SlurmError("\n".join((*problems, *silence)))
     store = configuration.get("AccountingStorageType", "")
     accounting = "slurmdbd" in store and shutil.which("sacct") is not None
     return Capabilities(
