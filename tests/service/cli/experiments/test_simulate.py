@@ -30,7 +30,7 @@ from tests.service.cli.command_line import agenda
 TRACES = os.environ.get("AGENDA_TRACES", "")
 
 #: Experiments that run on real traces.
-_ON_TRACES = ("lotes-arrivals", "lotes-drift", "lotes-trace", "rayon-prediction")
+_ON_TRACES = ("lotes-arrivals", "lotes-drift", "lotes-queues", "lotes-trace", "rayon-prediction")
 
 
 def simulate(*arguments: object) -> Result:
