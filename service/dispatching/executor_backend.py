@@ -81,6 +81,8 @@ class ExecutorBackend:
         self._up = self._machines
         self._seen: dict[str, tuple[int, float]] = {}
         self._executors: tuple[ExecutorRow, ...] = ()
+        #: Machines that an executor had, or on which a leader before this one had something.
+        self._served: set[str] = set()
         #: Machines without an executor: since when by the steady clock, and lost since when.
         self._unserved_s: dict[str, float] = {}
         self._lost_ms: dict[str, int] = {}
@@ -94,6 +96,8 @@ class ExecutorBackend:
     def _read(self) -> None:
         """Take in what a leader before this one has left."""
         for run in self._rows.of_open_applications():
+            if run.is_open:
+                self._served.add(run.machine)
             if run.wanted and (run.is_open or run.news or (run.core and _has_exited(run))):
                 self._there[_key(run)] = run
             elif _has_exited(run) and not run.core and not run.news:
@@ -179,7 +183,9 @@ class ExecutorBackend:
             ):
                 logger.warning("executor %s has been silent for too long; it is lost", one.id)
         self._executors = tuple(self._rows.executors())
-        self._note_lost(now_s, at_ms)
+        known = {name for one in self._executors for name in one.machines}
+        self._lose_unserved(known, at_ms)
+        self._note_lost(known, now_s, at_ms)
         live = [one for one in self._executors if one.state is ExecutorState.LIVE]
         up = self._machines.intersection(name for one in live for name in one.machines)
         lost, back = sorted(self._up - up), sorted(up - self._up)
@@ -189,9 +195,18 @@ class ExecutorBackend:
             *(BackendEvent(EventKind.MACHINE_BACK, at_ms, name) for name in back),
         ]
 
-    def _note_lost(self, now_s: float, at_ms: int) -> None:
+    def _lose_unserved(self, known: set[str], at_ms: int) -> None:
+        """End what was started on machines whose executor went between two looks.
+
+        Nobody else would: it is told to no executor, so none ever reports that it has ended.
+        """
+        gone = sorted(self._served - known)
+        if gone:
+            self._rows.lose_on(self._tenure, gone, at_ms)
+        self._served = known
+
+    def _note_lost(self, known: set[str], now_s: float, at_ms: int) -> None:
         """Note the machines that have had no executor for too long as lost."""
-        known = {name for one in self._executors for name in one.machines}
         missing = self._machines - known
         self._unserved_s = {name: self._unserved_s.get(name, now_s) for name in missing}
         patience_s = max(self._lease_s, REGISTER_S)

@@ -150,9 +150,11 @@ class RunRows:
                         sa.update(runs).where(runs.c.id == run.id).values(**change, news=True)
                     )
             here = sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN)
-            leaving = _leaving(connection, _runs(connection, here))
-            _end_done(connection, _runs(connection, here), leaving, now_ms)
+            # Read once, and first: a start that is seen here has its stops seen below.
             open_now = _runs(connection, here)
+            leaving = _leaving(connection, open_now)
+            done = _end_done(connection, open_now, leaving, now_ms)
+            open_now = [run for run in open_now if run.id not in done]
         settled = [
             one.id
             for one in told.values()
@@ -260,6 +262,18 @@ class RunRows:
             _end(connection, runs.c.machine.in_(list(executor.machines)), RunState.LOST, now_ms)
         return True
 
+    def lose_on(self, tenure: int, machines: Sequence[str], now_ms: int) -> None:
+        """Count what runs on machines that no executor has any more as lost.
+
+        Raises
+        ------
+        LeadershipLostError
+            As :meth:`change`.
+        """
+        with self._engine.begin() as connection:
+            require_leader(connection, tenure)
+            _end(connection, runs.c.machine.in_(list(machines)), RunState.LOST, now_ms)
+
     def welcome(self, tenure: int, id_: str) -> None:
         """Let the machines of an executor that is back be used again.
 
@@ -332,35 +346,57 @@ def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRo
 
 def _end_done(
     connection: sa.Connection, present: Iterable[RunRow], leaving: Iterable[RunRow], now_ms: int
-) -> None:
+) -> frozenset[str]:
     """End executions that begin anew though all their core components have done their work.
 
     The last run of each ended by itself, just as it was to be stopped. Where one did not, all begin
     anew. Nothing is decided before all of them have ended, and none is handed out before that.
+
+    Returns
+    -------
+    frozenset[str]
+        The runs that were ended.
     """
     going = {run.execution for run in leaving if run.core}
     fresh = {run.execution for run in present if run.core and run.state is RunState.ASSIGNED}
     if not fresh - going:
-        return
+        return frozenset()
     chosen = runs.c.execution.in_(sorted(fresh - going))
     rows: dict[str, list[RunRow]] = {}
     for run in _runs(connection, sa.and_(chosen, runs.c.core)):
         rows.setdefault(run.execution, []).append(run)
-    done = [run.id for mine in rows.values() if _are_done(mine) for run in mine if run.wanted]
-    if not done:
-        return
-    end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
-    detail = "a run before had done its work"
-    ended = sa.update(runs).where(runs.c.id.in_(done))
-    connection.execute(ended.values(**end, detail=detail, news=True))
+    done = frozenset(
+        run.id for mine in rows.values() if _are_done(mine) for run in mine if _is_fresh(run)
+    )
+    if done:
+        end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
+        detail = "a run before had done its work"
+        ended = sa.update(runs).where(runs.c.id.in_(sorted(done)))
+        connection.execute(ended.values(**end, detail=detail, news=True))
+    return done
 
 
-def _are_done(cores: Iterable[RunRow]) -> bool:
-    """Return whether no core of an execution has begun anew, and the last run of each exited."""
-    fresh = {_key(run) for run in cores if run.wanted}
-    last = {_key(run): run.state for run in cores if not run.wanted}
-    assigned = all(run.state is RunState.ASSIGNED for run in cores if run.wanted)
-    return assigned and all(last.get(key) is RunState.EXITED for key in fresh)
+def _are_done(cores: Sequence[RunRow]) -> bool:
+    """Return whether cores that begin anew have done their work: the last begun of each exited.
+
+    Of all that are to begin none has, nor one that began with them and has ended already.
+    """
+    since = {run.since_ms for run in cores if _is_fresh(run)}
+    fresh = {run.id: run for run in cores if run.wanted and run.since_ms in since}
+    going = any(run.wanted and run.state is RunState.RUNNING for run in cores)
+    if going or not all(_is_fresh(run) for run in fresh.values()):
+        return False
+    last = {_key(run): run.state for run in cores if run.id not in fresh and _has_begun(run)}
+    return all(last.get(_key(run)) is RunState.EXITED for run in fresh.values())
+
+
+def _is_fresh(run: RunRow) -> bool:
+    return run.wanted and run.state is RunState.ASSIGNED
+
+
+def _has_begun(run: RunRow) -> bool:
+    """Return whether a run was started; one that was stopped or lost before has done nothing."""
+    return run.started_ms is not None or run.state in (RunState.EXITED, RunState.FAILED)
 
 
 def _handed_out(

@@ -33,3 +33,18 @@ def test_a_core_that_ended_before_its_stop_counts_as_run_at_its_next_start(tmp_p
     assert answer.wanted == ()
     assert told == [(EventKind.STARTED, "m-1", 0), (EventKind.EXITED, "m-1", 0)]
     assert [row.machine for row in backend.state().rows] == ["m-1"]
+
+
+def test_a_start_whose_executor_was_removed_meanwhile_is_lost(tmp_path: Path) -> None:
+    """The leader saw the executor before; its next look ends the run, which nobody is ever told."""
+    rows = (store := Store(f"sqlite:///{tmp_path / 'agenda.db'}")).runs
+    tenure = store.applications.lead("me", 0, 10**12)
+    rows.register("one", "i", ["m-0"], 0)
+    backend = ExecutorBackend(rows, tenure, MACHINES, lambda _: (b"{}", True), 5.0, lambda: 0.0)
+    backend.events(0)
+    rows.remove("one")
+    assert backend.apply([Delta(Op.START, "x", "w", 0, "m-0")], 10) == ()
+
+    told = [(event.kind, event.machine) for event in backend.events(20)]
+    assert told == [(EventKind.MACHINE_LOST, "m-0"), (EventKind.LOST, "m-0")]
+    assert [run.state for run in rows.of_execution("x")] == [RunState.LOST]

@@ -24,6 +24,8 @@ from service.store import (
 from service.store.database.driver import OutdatedError, UnavailableError
 from service.store.database.engine import open_engine
 from service.store.database.migrate import bring_to, upgrade
+from service.store.rows import runs
+from service.store.rows.run_records import RunReport, RunRow, RunState
 from tests.databases import KINDS, empty_database
 from tests.patience import eventually
 
@@ -389,4 +391,32 @@ def test_of_submissions_at_once_no_more_are_taken_than_a_judge_lets(url: str) ->
         call.join(60)
     store = Store(url)
     assert (len(store.applications.open()), len(refused)) == (3, 5)
+    store.close()
+
+
+@pytest.mark.postgres
+def test_a_start_in_the_middle_of_a_report_waits_for_the_run_before(
+    postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader commits it between two reads of the same report: it is not handed out."""
+    rows = (store := Store(postgresql)).runs
+    tenure = store.applications.lead("me", 0, 10**12)
+    rows.register("one", "i", ["m-0"], 0)
+    rows.register("two", "j", ["m-1"], 0)
+    rows.change(tenure, [RunRow("a", "x", "w", 0, "m-0", True, b"{}", 5)], [])
+    rows.sync("one", "i", [RunReport("a", RunState.RUNNING)], 20)
+    rows.change(tenure, [], ["a"])
+    look = runs._leaving
+
+    def look_and_start(connection: sa.Connection, present: Sequence[RunRow]) -> list[RunRow]:
+        found = look(connection, present)
+        rows.change(tenure, [RunRow("b", "x", "w", 0, "m-1", True, b"{}", 30)], [])
+        return found
+
+    monkeypatch.setattr(runs, "_leaving", look_and_start)
+    assert rows.sync("two", "j", [], 40).wanted == ()
+    monkeypatch.undo()
+    assert rows.sync("two", "j", [], 50).wanted == ()
+    rows.sync("one", "i", [RunReport("a", RunState.STOPPED)], 60)
+    assert [one.id for one in rows.sync("two", "j", [], 70).wanted] == ["b"]
     store.close()

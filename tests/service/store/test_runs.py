@@ -165,6 +165,75 @@ def test_the_last_run_of_each_core_says_whether_it_is_done(rows: RunRows) -> Non
     assert wanted(rows) == ["e", "f"]
 
 
+@pytest.mark.parametrize("how", [RunState.FAILED, RunState.LOST])
+def test_work_is_not_done_again_after_a_restart_either(rows: RunRows, how: RunState) -> None:
+    """The run that failed or was lost before says nothing of the one that did the work."""
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", R))
+    wanted(rows, RunReport("a", how, 1))
+    rows.change(ME, [replace(run("b"), since_ms=10)], [])
+    wanted(rows, RunReport("b", R))
+    rows.change(ME, [replace(run("c", "m-1"), since_ms=20)], ["b"])
+
+    assert wanted(rows, RunReport("b", RunState.EXITED, 0)) == []
+    assert state_of(rows, "c") is RunState.EXITED
+
+
+def test_a_start_that_never_began_hides_no_work(rows: RunRows) -> None:
+    """Its executor was silent while it was decided upon and taken back."""
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", R))
+    rows.change(ME, [replace(run("b", "m-1"), since_ms=10)], ["a"])
+    rows.change(ME, [], ["b"])
+    assert wanted(rows, RunReport("a", RunState.EXITED, 0)) == []
+    rows.change(ME, [replace(run("c"), since_ms=20)], [])
+
+    assert wanted(rows) == []
+    assert state_of(rows, "c") is RunState.EXITED
+
+
+def test_a_lost_start_that_never_began_hides_no_work(rows: RunRows) -> None:
+    """It waited for the run before when its executor fell silent."""
+    rows.register("two", "j", ["n-0"], 0)
+    rows.change(ME, [run("a")], [])
+    wanted(rows, RunReport("a", R))
+    rows.change(ME, [replace(run("b", "n-0"), since_ms=10)], ["a"])
+    assert rows.sync("two", "j", [], 90).wanted == ()
+    assert rows.lose(ME, next(one for one in rows.executors() if one.id == "two"), 95)
+    wanted(rows, RunReport("a", RunState.EXITED, 0))
+    rows.change(ME, [replace(run("c"), since_ms=20)], [])
+
+    assert wanted(rows) == []
+
+
+def test_a_core_that_begins_anew_and_ends_at_once_ends_no_other(rows: RunRows) -> None:
+    """Its end and that of the other's run before do not add up to one beginning."""
+    rows.register("two", "j", ["n-0"], 0)
+    rows.change(ME, [run("a"), run("b", "n-0", number=1)], [])
+    wanted(rows, RunReport("a", R))
+    rows.sync("two", "j", [RunReport("b", R)], 10)
+    again = [replace(run("c"), since_ms=20), replace(run("d", "n-0", number=1), since_ms=20)]
+    rows.change(ME, again, ["a", "b"])
+    rows.sync("two", "j", [RunReport("b", RunState.EXITED, 0)], 30)
+    assert wanted(rows, RunReport("a", RunState.STOPPED)) == ["c"]
+    wanted(rows, RunReport("c", RunState.EXITED, 0))
+
+    assert [one.id for one in rows.sync("two", "j", [], 40).wanted] == ["d"]
+
+
+def test_what_runs_where_no_executor_is_any_more_is_lost(rows: RunRows) -> None:
+    """It was started as its executor was removed; what begins anew waits for it no longer."""
+    rows.register("two", "j", ["n-0"], 0)
+    rows.remove("two")
+    rows.change(ME, [run("a", "n-0")], [])
+    rows.change(ME, [run("b")], ["a"])
+    assert wanted(rows) == []
+    rows.lose_on(ME, ["n-0"], 50)
+
+    assert state_of(rows, "a") is RunState.LOST
+    assert wanted(rows) == ["b"]
+
+
 def test_an_elastic_component_that_was_to_be_stopped_is_stopped_however_it_ended(
     rows: RunRows,
 ) -> None:

@@ -34,6 +34,8 @@ class Capabilities:
         Of slurmctld.
     rest
         Reads jobs and nodes; None: commands do.
+    rest_answers
+        Whether it has just answered.
     accounting
         Whether ends of jobs are remembered when slurmctld has forgotten them.
     warnings
@@ -42,6 +44,7 @@ class Capabilities:
 
     version: str
     rest: SlurmRest | None
+    rest_answers: bool
     accounting: bool
     warnings: tuple[str, ...] = ()
 
@@ -73,6 +76,7 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
     return Capabilities(
         configuration.get("SLURM_VERSION", "unknown"),
         rest,
+        rest is not None and not silence,
         accounting,
         (
             *silence,

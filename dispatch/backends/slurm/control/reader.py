@@ -42,6 +42,9 @@ class SlurmReader:
         Slurm's commands.
     rest
         slurmrestd, which is asked first; None where there is none.
+    answers
+        Whether slurmrestd has just answered; else commands are asked for a first while, as one that
+        hangs would let every look fail.
     steady_s
         A clock that nobody sets.
     """
@@ -50,13 +53,15 @@ class SlurmReader:
         self,
         commands: StateSource,
         rest: StateSource | None = None,
+        *,
+        answers: bool = True,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._commands = commands
         self._rest = rest
         self._steady_s = steady_s
-        self._next_s = 0.0
-        self._pause_s = 0.0
+        self._pause_s = 0.0 if answers else _PAUSE_S
+        self._next_s = steady_s() + self._pause_s
 
     def read(self) -> tuple[list[SlurmJob], list[SlurmNode]]:
         """Return the jobs and the nodes.

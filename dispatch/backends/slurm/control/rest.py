@@ -97,6 +97,8 @@ class SlurmRest:
             except urllib.error.HTTPError as error:
                 if error.code in (401, 403, 404):
                     raise SlurmError(f"{url}: {error.code} {error.reason}") from error
+                if error.code in (502, 503, 504):  # a proxy whose slurmrestd is down
+                    raise RestAwayError(f"{url}: {error.code} {error.reason}") from error
                 return error.read()
         except (OSError, http.client.HTTPException) as error:
             raise RestAwayError(f"{url}: {error}") from error

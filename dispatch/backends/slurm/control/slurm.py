@@ -136,4 +136,5 @@ def open_slurm(settings: SlurmSettings) -> Slurm:
     found = find_capabilities(settings, commands)
     for warning in found.warnings:
         logger.warning("%s", warning)
-    return Slurm(settings, commands, found, SlurmReader(commands, found.rest))
+    reader = SlurmReader(commands, found.rest, answers=found.rest_answers)
+    return Slurm(settings, commands, found, reader)

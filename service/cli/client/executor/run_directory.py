@@ -132,7 +132,9 @@ class RunDirectory:
         if found is not None:
             return found
         deciding = _json(self.path / "supervisor")
-        if deciding is None or supervisor.started_at(deciding["pid"]) == deciding["started"]:
+        if deciding is None and not _is_empty(self.path / "supervisor"):
+            return None
+        if deciding and supervisor.started_at(deciding["pid"]) == deciding["started"]:
             return None
         # Between the two looks it may have written how it ended, as the last thing it did.
         found = _json(self.path / "ended.json")
@@ -189,6 +191,14 @@ def _json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _is_empty(path: Path) -> bool:
+    """Return whether there is a file without a byte: one that a loss of power has left behind."""
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False
 
 
 def _detail(end: Mapping[str, Any], path: Path) -> dict[str, str]:

@@ -35,16 +35,20 @@ def claim(directory: str) -> bool:
     """Be the one that decides on a run; False where somebody else is.
 
     The file names the process and when it started, so that another process of the same number is
-    not taken for it.
+    not taken for it. It is whole from the first: nobody could end a run by an empty one.
     """
+    path = os.path.join(directory, "supervisor")
+    draft = f"{path}.{os.getpid()}"
+    with open(draft, "w") as file:
+        json.dump({"pid": os.getpid(), "started": started_at(os.getpid())}, file)
+        file.flush()
+        os.fsync(file.fileno())
     try:
-        file = os.open(os.path.join(directory, "supervisor"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        os.link(draft, path)
     except FileExistsError:
         return False
-    with os.fdopen(file, "w") as opened:
-        opened.write(json.dumps({"pid": os.getpid(), "started": started_at(os.getpid())}))
-        opened.flush()
-        os.fsync(opened.fileno())
+    finally:
+        os.unlink(draft)
     return True
 
 

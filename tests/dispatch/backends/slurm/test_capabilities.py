@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -75,17 +76,25 @@ def test_who_may_make_no_reservation_is_told_so_and_a_silent_slurm_is_waited_for
 class _Refusing(http.server.BaseHTTPRequestHandler):
     """A slurmrestd that takes no token."""
 
+    code = 401
+
     def do_GET(self) -> None:
-        self.send_error(401)
+        self.send_error(self.code)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
 
-@pytest.fixture
-def refusing() -> Iterator[str]:
-    """Return the URL of a slurmrestd that takes no token."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
+class _ProxyAlone(_Refusing):
+    """A proxy whose slurmrestd is down: it answers in its place, in HTML."""
+
+    code = 503
+
+
+@contextmanager
+def _served(handler: type[_Refusing]) -> Iterator[str]:
+    """Return the URL of a server on loopback."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -107,10 +116,20 @@ def test_a_slurmrestd_that_is_away_hinders_no_start(tmp_path: Path) -> None:
     assert warnings[0].startswith("slurmrestd does not answer yet, commands are asked in its place")
 
 
-def test_a_slurmrestd_that_refuses_its_token_is_a_problem(refusing: str, tmp_path: Path) -> None:
+def test_a_proxy_whose_slurmrestd_is_away_hinders_no_start(tmp_path: Path) -> None:
+    """It answers 503 in its place: as little as no answer."""
+    problems: list[str] = []
+    with _served(_ProxyAlone) as url:
+        _, warnings = _find_rest(_with_rest(url, tmp_path), problems)
+    assert not problems
+    assert "503" in warnings[0]
+
+
+def test_a_slurmrestd_that_refuses_its_token_is_a_problem(tmp_path: Path) -> None:
     """No waiting would mend it."""
     problems: list[str] = []
-    _, warnings = _find_rest(_with_rest(refusing, tmp_path), problems)
+    with _served(_Refusing) as url:
+        _, warnings = _find_rest(_with_rest(url, tmp_path), problems)
     assert not warnings
     assert problems[0].startswith("slurmrestd: ")
     assert "401" in problems[0]

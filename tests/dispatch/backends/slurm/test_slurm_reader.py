@@ -56,7 +56,7 @@ def test_commands_are_asked_at_once_while_slurmrestd_fails(error: SlurmError) ->
     """It is asked again after 5, 10, 20, 40 and 60 seconds."""
     clock = Clock()
     rest, commands = Source(clock, error), Source(clock)
-    read_each_second(SlurmReader(commands, rest, clock), clock, 200)
+    read_each_second(SlurmReader(commands, rest, steady_s=clock), clock, 200)
     assert rest.asked_s == [0, 5, 15, 35, 75, 135, 195]
     assert len(commands.asked_s) == 200
 
@@ -65,7 +65,7 @@ def test_slurmrestd_is_asked_alone_once_it_answers_again() -> None:
     """And a later failure is put off by the first pause again."""
     clock = Clock()
     rest, commands = Source(clock, RestAwayError("refused")), Source(clock)
-    reader = SlurmReader(commands, rest, clock)
+    reader = SlurmReader(commands, rest, steady_s=clock)
     read_each_second(reader, clock, 5)
     rest.error = None
     clock.now_s = 5.0
@@ -82,7 +82,7 @@ def test_a_slurmctld_that_is_away_is_not_asked_twice() -> None:
     clock = Clock()
     rest, commands = Source(clock, SlurmAwayError("Zero Bytes")), Source(clock)
     with pytest.raises(SlurmAwayError):
-        SlurmReader(commands, rest, clock).read()
+        SlurmReader(commands, rest, steady_s=clock).read()
     assert commands.asked_s == []
 
 
@@ -90,16 +90,28 @@ def test_a_slurmrestd_that_hangs_leaves_the_next_look_to_commands() -> None:
     """Its silence may be that of slurmctld, and one look waits for one of them only."""
     clock = Clock()
     rest, commands = Source(clock, RestAwayError("timed out"), takes_s=6.0), Source(clock)
-    reader = SlurmReader(commands, rest, clock)
+    reader = SlurmReader(commands, rest, steady_s=clock)
     with pytest.raises(RestAwayError):
         reader.read()
     reader.read()
     assert (rest.asked_s, commands.asked_s) == ([0], [6])
 
 
+def test_a_slurmrestd_that_was_silent_at_the_start_is_put_off() -> None:
+    """The first look is that of commands: with one that hangs no server would ever begin."""
+    clock = Clock()
+    rest, commands = Source(clock, RestAwayError("timed out"), takes_s=6.0), Source(clock)
+    reader = SlurmReader(commands, rest, answers=False, steady_s=clock)
+    read_each_second(reader, clock, 5)
+    assert (rest.asked_s, commands.asked_s) == ([], [0, 1, 2, 3, 4])
+    rest.error, clock.now_s = None, 5.0
+    reader.read()
+    assert rest.asked_s == [5]
+
+
 def test_without_slurmrestd_commands_are_asked() -> None:
     """Each time."""
     clock = Clock()
     commands = Source(clock)
-    read_each_second(SlurmReader(commands, None, clock), clock, 3)
+    read_each_second(SlurmReader(commands, None, steady_s=clock), clock, 3)
     assert commands.asked_s == [0, 1, 2]

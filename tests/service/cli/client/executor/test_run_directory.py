@@ -107,6 +107,23 @@ def test_a_run_whose_supervisor_is_killed_ends(tmp_path: Path, lease: Path) -> N
     awaited(lambda: not any(supervisor.started_at(pid) for pid in pids))
 
 
+def test_a_run_whose_supervisor_left_an_empty_file_ends(tmp_path: Path, lease: Path) -> None:
+    """A loss of power may do that to a file: nobody decides on the run, and it is lost."""
+    run = made(tmp_path, lease, "true")
+    (run.path / "supervisor").touch()
+
+    assert run.has_ended
+    assert run.report()["state"] == "lost"
+
+
+def test_one_process_alone_decides_on_a_run(tmp_path: Path) -> None:
+    """Its file is whole when it is there, and drafts do not stay."""
+    assert supervisor.claim(str(tmp_path))
+    assert not supervisor.claim(str(tmp_path))
+    assert json.loads((tmp_path / "supervisor").read_text())["pid"] == os.getpid()
+    assert [path.name for path in tmp_path.iterdir()] == ["supervisor"]
+
+
 def test_a_run_ends_with_the_lease(tmp_path: Path, lease: Path) -> None:
     """Whatever becomes of the executor."""
     run = made(tmp_path, lease, "sleep 600")
