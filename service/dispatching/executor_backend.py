@@ -200,9 +200,9 @@ class ExecutorBackend:
 
         Nobody else would: it is told to no executor, so none ever reports that it has ended.
         """
-        gone = sorted(self._served - known)
+        gone = self._served - known
         if gone:
-            self._rows.lose_on(self._tenure, gone, at_ms)
+            self._rows.lose_unserved(self._tenure, gone, at_ms)
         self._served = known
 
     def _note_lost(self, known: set[str], now_s: float, at_ms: int) -> None:

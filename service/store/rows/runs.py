@@ -150,11 +150,13 @@ class RunRows:
                         sa.update(runs).where(runs.c.id == run.id).values(**change, news=True)
                     )
             here = sa.and_(runs.c.machine.in_(list(row.machines)), _IS_OPEN)
-            # Read once, and first: a start that is seen here has its stops seen below.
-            open_now = _runs(connection, here)
-            leaving = _leaving(connection, open_now)
-            done = _end_done(connection, open_now, leaving, now_ms)
-            open_now = [run for run in open_now if run.id not in done]
+            # Others may commit between two reads. A start that is seen in the first has its stops
+            # seen after it; what the last does not see any more was ended meanwhile, or just now.
+            before = _runs(connection, here)
+            leaving = _leaving(connection, before)
+            _end_done(connection, before, leaving, now_ms)
+            seen = {run.id for run in before}
+            open_now = [run for run in _runs(connection, here) if run.id in seen]
         settled = [
             one.id
             for one in told.values()
@@ -262,8 +264,10 @@ class RunRows:
             _end(connection, runs.c.machine.in_(list(executor.machines)), RunState.LOST, now_ms)
         return True
 
-    def lose_on(self, tenure: int, machines: Sequence[str], now_ms: int) -> None:
-        """Count what runs on machines that no executor has any more as lost.
+    def lose_unserved(self, tenure: int, machines: Iterable[str], now_ms: int) -> None:
+        """Count what was to start on machines that no executor has any more as lost.
+
+        An executor that has begun something there, or has just come back, is left alone.
 
         Raises
         ------
@@ -272,7 +276,10 @@ class RunRows:
         """
         with self._engine.begin() as connection:
             require_leader(connection, tenure)
-            _end(connection, runs.c.machine.in_(list(machines)), RunState.LOST, now_ms)
+            there = {name for row in _executors(connection, lock=True) for name in row.machines}
+            chosen = runs.c.machine.in_(sorted(set(machines) - there))
+            never_begun = sa.and_(chosen, runs.c.state == RunState.ASSIGNED.value)
+            _end(connection, never_begun, RunState.LOST, now_ms)
 
     def welcome(self, tenure: int, id_: str) -> None:
         """Let the machines of an executor that is back be used again.
@@ -346,52 +353,54 @@ def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRo
 
 def _end_done(
     connection: sa.Connection, present: Iterable[RunRow], leaving: Iterable[RunRow], now_ms: int
-) -> frozenset[str]:
+) -> None:
     """End executions that begin anew though all their core components have done their work.
 
-    The last run of each ended by itself, just as it was to be stopped. Where one did not, all begin
+    Their runs ended by themselves, just as they were to be stopped. Where one did not, all begin
     anew. Nothing is decided before all of them have ended, and none is handed out before that.
-
-    Returns
-    -------
-    frozenset[str]
-        The runs that were ended.
     """
     going = {run.execution for run in leaving if run.core}
     fresh = {run.execution for run in present if run.core and run.state is RunState.ASSIGNED}
     if not fresh - going:
-        return frozenset()
+        return
     chosen = runs.c.execution.in_(sorted(fresh - going))
     rows: dict[str, list[RunRow]] = {}
     for run in _runs(connection, sa.and_(chosen, runs.c.core)):
         rows.setdefault(run.execution, []).append(run)
-    done = frozenset(
-        run.id for mine in rows.values() if _are_done(mine) for run in mine if _is_fresh(run)
-    )
-    if done:
-        end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
-        detail = "a run before had done its work"
-        ended = sa.update(runs).where(runs.c.id.in_(sorted(done)))
-        connection.execute(ended.values(**end, detail=detail, news=True))
-    return done
+    done = [one.id for mine in rows.values() for one in _done_before(mine)]
+    if not done:
+        return
+    end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
+    detail = "a run before had done its work"
+    ended = sa.update(runs).where(runs.c.id.in_(done))
+    connection.execute(ended.values(**end, detail=detail, news=True))
 
 
-def _are_done(cores: Sequence[RunRow]) -> bool:
-    """Return whether cores that begin anew have done their work: the last begun of each exited.
+def _done_before(cores: Sequence[RunRow]) -> list[RunRow]:
+    """Return the runs that are to begin though their work is done: all of an execution, or none.
 
-    Of all that are to begin none has, nor one that began with them and has ended already.
+    What was started at one instant is one beginning. The work is done where the last beginning of
+    which something began had a run of every core component, and all of them exited: ends of two
+    beginnings do not add up to one. Where some were started later than others, or one alone was
+    started again, nobody can tell, and all begin anew.
+
+    Parameters
+    ----------
+    cores
+        All runs of the core components of one execution, the oldest first.
     """
-    since = {run.since_ms for run in cores if _is_fresh(run)}
-    fresh = {run.id: run for run in cores if run.wanted and run.since_ms in since}
-    going = any(run.wanted and run.state is RunState.RUNNING for run in cores)
-    if going or not all(_is_fresh(run) for run in fresh.values()):
-        return False
-    last = {_key(run): run.state for run in cores if run.id not in fresh and _has_begun(run)}
-    return all(last.get(_key(run)) is RunState.EXITED for run in fresh.values())
-
-
-def _is_fresh(run: RunRow) -> bool:
-    return run.wanted and run.state is RunState.ASSIGNED
+    newest = {_key(run): run for run in cores}
+    if not all(run.wanted and run.state is RunState.ASSIGNED for run in newest.values()):
+        return []
+    fresh = {run.id for run in newest.values()}
+    begun: dict[int, dict[tuple[str, str, int], RunState]] = {}
+    for run in cores:
+        if run.id not in fresh:
+            begun.setdefault(run.since_ms, {})[_key(run)] = run.state
+    with_work = {run.since_ms for run in cores if run.id not in fresh and _has_begun(run)}
+    last = begun[max(with_work)] if with_work else {}
+    done = all(last.get(key) is RunState.EXITED for key in newest)
+    return list(newest.values()) if done else []
 
 
 def _has_begun(run: RunRow) -> bool:

@@ -420,3 +420,30 @@ def test_a_start_in_the_middle_of_a_report_waits_for_the_run_before(
     rows.sync("one", "i", [RunReport("a", RunState.STOPPED)], 60)
     assert [one.id for one in rows.sync("two", "j", [], 70).wanted] == ["b"]
     store.close()
+
+
+@pytest.mark.postgres
+def test_a_run_that_another_report_ends_meanwhile_is_not_handed_out(
+    postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its work was done: the run before exits while the executor of the new one reports."""
+    rows = (store := Store(postgresql)).runs
+    tenure = store.applications.lead("me", 0, 10**12)
+    rows.register("one", "i", ["m-0"], 0)
+    rows.register("two", "j", ["m-1"], 0)
+    rows.change(tenure, [RunRow("a", "x", "w", 0, "m-0", True, b"{}", 5)], [])
+    rows.sync("one", "i", [RunReport("a", RunState.RUNNING)], 20)
+    rows.change(tenure, [RunRow("b", "x", "w", 0, "m-1", True, b"{}", 30)], ["a"])
+    look = runs._leaving
+
+    def end_and_look(connection: sa.Connection, present: Sequence[RunRow]) -> list[RunRow]:
+        monkeypatch.undo()
+        rows.sync("one", "i", [RunReport("a", RunState.EXITED, 0)], 40)
+        # As the report of a third executor, with another component of it, would.
+        with sa.create_engine(postgresql).begin() as other:
+            other.execute(sa.text("UPDATE runs SET state = 'exited' WHERE id = 'b'"))
+        return look(connection, present)
+
+    monkeypatch.setattr(runs, "_leaving", end_and_look)
+    assert rows.sync("two", "j", [], 50).wanted == ()
+    store.close()

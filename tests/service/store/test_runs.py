@@ -221,17 +221,57 @@ def test_a_core_that_begins_anew_and_ends_at_once_ends_no_other(rows: RunRows) -
     assert [one.id for one in rows.sync("two", "j", [], 40).wanted] == ["d"]
 
 
-def test_what_runs_where_no_executor_is_any_more_is_lost(rows: RunRows) -> None:
+def test_a_gang_that_begins_anew_by_and_by_is_not_done_with_its_first_part(rows: RunRows) -> None:
+    """One core has run and exited before another is started: the other runs too."""
+    rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
+    wanted(rows, RunReport("a", R), RunReport("b", R))
+    rows.change(ME, [], ["a", "b"])
+    wanted(rows, RunReport("a", RunState.STOPPED), RunReport("b", RunState.EXITED, 0))
+    rows.change(ME, [replace(run("c"), since_ms=20)], [])
+    assert wanted(rows) == ["c"]
+    wanted(rows, RunReport("c", R))
+    rows.change(ME, [replace(run("d", "m-1", number=1), since_ms=30)], [])
+
+    assert wanted(rows, RunReport("c", RunState.EXITED, 0)) == ["d"]
+
+
+def test_a_beginning_of_which_one_core_never_began_has_done_nothing(rows: RunRows) -> None:
+    """The end of the other one and that of a run before do not add up to one."""
+    rows.register("two", "j", ["n-0"], 0)
+    rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
+    wanted(rows, RunReport("a", R), RunReport("b", R))
+    second = [replace(run("c", "n-0"), since_ms=20), replace(run("d", number=1), since_ms=20)]
+    rows.change(ME, second, ["a", "b"])
+    assert wanted(rows, RunReport("a", RunState.EXITED, 0), RunReport("b", RunState.LOST)) == ["d"]
+    assert rows.lose(ME, next(one for one in rows.executors() if one.id == "two"), 60)
+    rows.change(ME, [], ["d"])
+    wanted(rows, RunReport("d", RunState.EXITED, 0))
+    third = [replace(run("e"), since_ms=70), replace(run("f", "m-1", number=1), since_ms=70)]
+    rows.change(ME, third, [])
+
+    assert wanted(rows) == ["e", "f"]
+
+
+def test_what_was_to_start_where_no_executor_is_any_more_is_lost(rows: RunRows) -> None:
     """It was started as its executor was removed; what begins anew waits for it no longer."""
     rows.register("two", "j", ["n-0"], 0)
     rows.remove("two")
     rows.change(ME, [run("a", "n-0")], [])
     rows.change(ME, [run("b")], ["a"])
     assert wanted(rows) == []
-    rows.lose_on(ME, ["n-0"], 50)
+    rows.lose_unserved(ME, ["n-0"], 50)
 
     assert state_of(rows, "a") is RunState.LOST
     assert wanted(rows) == ["b"]
+
+
+def test_an_executor_that_is_back_loses_nothing(rows: RunRows) -> None:
+    """It registered, and was told of the run, after the leader had seen its machine without one."""
+    rows.change(ME, [run("a")], [])
+    assert wanted(rows) == ["a"]
+    rows.lose_unserved(ME, ["m-0"], 50)
+
+    assert state_of(rows, "a") is A
 
 
 def test_an_elastic_component_that_was_to_be_stopped_is_stopped_however_it_ended(

@@ -43,8 +43,8 @@ class SlurmReader:
     rest
         slurmrestd, which is asked first; None where there is none.
     answers
-        Whether slurmrestd has just answered; else commands are asked for a first while, as one that
-        hangs would let every look fail.
+        Whether slurmrestd has just answered; else commands are asked first, and for a while after
+        that, as one that hangs would let every first look fail.
     steady_s
         A clock that nobody sets.
     """
@@ -61,7 +61,7 @@ class SlurmReader:
         self._rest = rest
         self._steady_s = steady_s
         self._pause_s = 0.0 if answers else _PAUSE_S
-        self._next_s = steady_s() + self._pause_s
+        self._next_s: float | None = 0.0 if answers else None
 
     def read(self) -> tuple[list[SlurmJob], list[SlurmNode]]:
         """Return the jobs and the nodes.
@@ -74,6 +74,8 @@ class SlurmReader:
             If Slurm refuses to tell.
         """
         began_s = self._steady_s()
+        if self._next_s is None:
+            self._next_s = began_s + self._pause_s
         if self._rest is not None and began_s >= self._next_s:
             try:
                 return self._ask(self._rest)

@@ -97,8 +97,18 @@ class SlurmRest:
             except urllib.error.HTTPError as error:
                 if error.code in (401, 403, 404):
                     raise SlurmError(f"{url}: {error.code} {error.reason}") from error
-                if error.code in (502, 503, 504):  # a proxy whose slurmrestd is down
+                body = error.read()
+                if error.code in (502, 503, 504) and not _is_json(body):
+                    # A proxy whose slurmrestd is down; slurmrestd itself says what is wrong.
                     raise RestAwayError(f"{url}: {error.code} {error.reason}") from error
-                return error.read()
+                return body
         except (OSError, http.client.HTTPException) as error:
             raise RestAwayError(f"{url}: {error}") from error
+
+
+def _is_json(body: bytes) -> bool:
+    """Return whether an answer is a JSON object, as all of slurmrestd are."""
+    try:
+        return isinstance(json.loads(body.decode("utf-8", "replace")), dict)
+    except ValueError:
+        return False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
+from dispatch.backends.slurm.control.errors import RestAwayError, SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.rest import SlurmRest
 
 #: Makes a slurmrestd that answers one question with some bytes.
@@ -56,6 +56,16 @@ def test_a_slurmrestd_that_ends_in_its_answer_is_away(said: bytes, rest_of: Rest
     """Before, in, and after the head of it; or it says that slurmctld is."""
     with pytest.raises(SlurmAwayError):
         rest_of(said).jobs()
+
+
+@pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Away", "504 Late"])
+def test_a_proxy_in_the_place_of_slurmrestd_is_told_from_it(status: str, rest_of: RestOf) -> None:
+    """A page is a slurmrestd that is away; JSON is its own word, of a slurmctld that is."""
+    with pytest.raises(RestAwayError):
+        rest_of(_answer(b"<html>", status)).jobs()
+    with pytest.raises(SlurmAwayError, match="Zero Bytes") as caught:
+        rest_of(_answer(b'{"errors": [{"error": "Zero Bytes"}]}', status)).jobs()
+    assert not isinstance(caught.value, RestAwayError)
 
 
 def test_a_token_that_is_refused_is_told(rest_of: RestOf) -> None:
