@@ -276,7 +276,10 @@ class RunRows:
         """
         with self._engine.begin() as connection:
             require_leader(connection, tenure)
-            there = {name for row in _executors(connection, lock=True) for name in row.machines}
+            if connection.dialect.name == "postgresql":
+                # Rows that are locked keep nobody from adding one.
+                connection.execute(sa.text(f"LOCK TABLE {executors.name} IN SHARE MODE"))
+            there = {name for row in _executors(connection) for name in row.machines}
             chosen = runs.c.machine.in_(sorted(set(machines) - there))
             never_begun = sa.and_(chosen, runs.c.state == RunState.ASSIGNED.value)
             _end(connection, never_begun, RunState.LOST, now_ms)
@@ -396,7 +399,9 @@ def _done_before(cores: Sequence[RunRow]) -> list[RunRow]:
     begun: dict[int, dict[tuple[str, str, int], RunState]] = {}
     for run in cores:
         if run.id not in fresh:
-            begun.setdefault(run.since_ms, {})[_key(run)] = run.state
+            mine = begun.setdefault(run.since_ms, {})
+            # Twice at one instant, of a clock that was set back: which was the last is not known.
+            mine[_key(run)] = RunState.STOPPED if _key(run) in mine else run.state
     with_work = {run.since_ms for run in cores if run.id not in fresh and _has_begun(run)}
     last = begun[max(with_work)] if with_work else {}
     done = all(last.get(key) is RunState.EXITED for key in newest)

@@ -447,3 +447,23 @@ def test_a_run_that_another_report_ends_meanwhile_is_not_handed_out(
     monkeypatch.setattr(runs, "_leaving", end_and_look)
     assert rows.sync("two", "j", [], 50).wanted == ()
     store.close()
+
+
+@pytest.mark.postgres
+def test_an_executor_that_comes_back_is_told_of_no_run_that_is_lost(postgresql: str) -> None:
+    """It registers while the leader loses what was to start on its machine: one waits."""
+    rows = (store := Store(postgresql)).runs
+    tenure = store.applications.lead("me", 0, 10**12)
+    rows.register("two", "j", ["m-1"], 0)
+    rows.change(tenure, [RunRow("a", "x", "w", 0, "m-0", True, b"{}", 5)], [])
+    with pausing(postgresql, "INSERT ON executors") as pause:
+        back = Call(lambda: pause.late.runs.register("one", "i", ["m-0"], 40))
+        pause.wait_for(back)
+        losing = Call(lambda: rows.lose_unserved(tenure, ["m-0"], 50))
+        pause.wait_for(back, losing)
+        pause.end()
+        assert losing.result() is None
+        back.result()
+
+    assert [one.id for one in rows.sync("one", "i", [], 60).wanted] == ["a"]
+    store.close()

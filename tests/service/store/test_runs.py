@@ -252,6 +252,22 @@ def test_a_beginning_of_which_one_core_never_began_has_done_nothing(rows: RunRow
     assert wanted(rows) == ["e", "f"]
 
 
+def test_two_beginnings_at_one_instant_have_done_nothing(rows: RunRows) -> None:
+    """A clock was set back: nobody can tell which run was the last."""
+    rows.change(ME, [run("a"), run("b", "m-1", number=1)], [])
+    wanted(rows, RunReport("a", R), RunReport("b", R))
+    rows.change(ME, [], ["a", "b"])
+    wanted(rows, RunReport("a", RunState.EXITED, 0), RunReport("b", RunState.STOPPED))
+    rows.change(ME, [run("0c"), run("d", "m-1", number=1)], [])
+    wanted(rows, RunReport("d", R))
+    rows.change(ME, [], ["0c", "d"])
+    wanted(rows, RunReport("d", RunState.EXITED, 0))
+    third = [replace(run("e"), since_ms=9), replace(run("f", "m-1", number=1), since_ms=9)]
+    rows.change(ME, third, [])
+
+    assert wanted(rows) == ["e", "f"]
+
+
 def test_what_was_to_start_where_no_executor_is_any_more_is_lost(rows: RunRows) -> None:
     """It was started as its executor was removed; what begins anew waits for it no longer."""
     rows.register("two", "j", ["n-0"], 0)

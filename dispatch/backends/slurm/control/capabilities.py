@@ -92,6 +92,11 @@ def _find_rest(
     """Return slurmrestd where one is named, and a warning where it is silent.
 
     What it refuses is a problem. That it does not answer is none: the commands answer meanwhile.
+
+    Raises
+    ------
+    SlurmAwayError
+        If it says that slurmctld does not answer.
     """
     if settings.rest is None or settings.token_file is None:
         return None, ()
@@ -100,6 +105,8 @@ def _find_rest(
         rest.ping()
     except RestAwayError as error:
         return rest, (f"slurmrestd does not answer yet, commands are asked in its place: {error}",)
+    except SlurmAwayError:  # slurmctld is away, as slurmrestd says
+        raise
     except SlurmError as error:
         problems.append(f"slurmrestd: {error}")
     return rest, ()

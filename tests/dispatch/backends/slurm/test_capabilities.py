@@ -85,6 +85,17 @@ class _Refusing(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _WithoutController(_Refusing):
+    """A slurmrestd whose slurmctld is away."""
+
+    def do_GET(self) -> None:
+        body = b'{"errors": [{"error": "Zero Bytes"}]}'
+        self.send_response(502)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
 class _ProxyAlone(_Refusing):
     """A proxy whose slurmrestd is down: it answers in its place, in HTML."""
 
@@ -123,6 +134,12 @@ def test_a_proxy_whose_slurmrestd_is_away_hinders_no_start(tmp_path: Path) -> No
         _, warnings = _find_rest(_with_rest(url, tmp_path), problems)
     assert not problems
     assert "503" in warnings[0]
+
+
+def test_a_slurmctld_that_slurmrestd_says_is_away_is_waited_for(tmp_path: Path) -> None:
+    """It is no problem of the settings."""
+    with _served(_WithoutController) as url, pytest.raises(SlurmAwayError):
+        _find_rest(_with_rest(url, tmp_path), [])
 
 
 def test_a_slurmrestd_that_refuses_its_token_is_a_problem(tmp_path: Path) -> None:
