@@ -26,6 +26,7 @@ from service.store.database.engine import open_engine
 from service.store.database.migrate import bring_to, upgrade
 from service.store.rows import runs
 from service.store.rows.run_records import RunReport, RunRow, RunState
+from service.store.rows.runs import RunRows
 from tests.databases import KINDS, empty_database
 from tests.patience import eventually
 
@@ -394,17 +395,25 @@ def test_of_submissions_at_once_no_more_are_taken_than_a_judge_lets(url: str) ->
     store.close()
 
 
-@pytest.mark.postgres
-def test_a_start_in_the_middle_of_a_report_waits_for_the_run_before(
-    postgresql: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The leader commits it between two reads of the same report: it is not handed out."""
+@pytest.fixture
+def running(postgresql: str) -> Iterator[tuple[RunRows, int]]:
+    """Return the runs of two executors, the first of which runs `a`, and the leader's tenure."""
     rows = (store := Store(postgresql)).runs
     tenure = store.applications.lead("me", 0, 10**12)
     rows.register("one", "i", ["m-0"], 0)
     rows.register("two", "j", ["m-1"], 0)
     rows.change(tenure, [RunRow("a", "x", "w", 0, "m-0", True, b"{}", 5)], [])
     rows.sync("one", "i", [RunReport("a", RunState.RUNNING)], 20)
+    yield rows, tenure
+    store.close()
+
+
+@pytest.mark.postgres
+def test_a_start_in_the_middle_of_a_report_waits_for_the_run_before(
+    running: tuple[RunRows, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader commits it between two reads of the same report: it is not handed out."""
+    rows, tenure = running
     rows.change(tenure, [], ["a"])
     look = runs._leaving
 
@@ -419,34 +428,28 @@ def test_a_start_in_the_middle_of_a_report_waits_for_the_run_before(
     assert rows.sync("two", "j", [], 50).wanted == ()
     rows.sync("one", "i", [RunReport("a", RunState.STOPPED)], 60)
     assert [one.id for one in rows.sync("two", "j", [], 70).wanted] == ["b"]
-    store.close()
 
 
 @pytest.mark.postgres
 def test_a_run_that_another_report_ends_meanwhile_is_not_handed_out(
-    postgresql: str, monkeypatch: pytest.MonkeyPatch
+    postgresql: str, running: tuple[RunRows, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its work was done: the run before exits while the executor of the new one reports."""
-    rows = (store := Store(postgresql)).runs
-    tenure = store.applications.lead("me", 0, 10**12)
-    rows.register("one", "i", ["m-0"], 0)
-    rows.register("two", "j", ["m-1"], 0)
-    rows.change(tenure, [RunRow("a", "x", "w", 0, "m-0", True, b"{}", 5)], [])
-    rows.sync("one", "i", [RunReport("a", RunState.RUNNING)], 20)
+    rows, tenure = running
     rows.change(tenure, [RunRow("b", "x", "w", 0, "m-1", True, b"{}", 30)], ["a"])
-    look = runs._leaving
+    look, engine = runs._leaving, sa.create_engine(postgresql)
 
     def end_and_look(connection: sa.Connection, present: Sequence[RunRow]) -> list[RunRow]:
         monkeypatch.undo()
         rows.sync("one", "i", [RunReport("a", RunState.EXITED, 0)], 40)
         # As the report of a third executor, with another component of it, would.
-        with sa.create_engine(postgresql).begin() as other:
+        with engine.begin() as other:
             other.execute(sa.text("UPDATE runs SET state = 'exited' WHERE id = 'b'"))
         return look(connection, present)
 
     monkeypatch.setattr(runs, "_leaving", end_and_look)
     assert rows.sync("two", "j", [], 50).wanted == ()
-    store.close()
+    engine.dispose()
 
 
 @pytest.mark.postgres

@@ -38,11 +38,7 @@ def claim(directory: str) -> bool:
     not taken for it. It is whole from the first: nobody could end a run by an empty one.
     """
     path = os.path.join(directory, "supervisor")
-    draft = f"{path}.{os.getpid()}"
-    with open(draft, "w") as file:
-        json.dump({"pid": os.getpid(), "started": started_at(os.getpid())}, file)
-        file.flush()
-        os.fsync(file.fileno())
+    draft = _draft(path, {"pid": os.getpid(), "started": started_at(os.getpid())})
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -66,17 +62,22 @@ def started_at(pid: int) -> str:
 
 def write_json(path: str, value: Mapping[str, Any]) -> None:
     """Replace a file by JSON, whole or not at all, and durable."""
-    draft = f"{path}.{os.getpid()}"
-    with open(draft, "w") as file:
-        json.dump(value, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    os.replace(_draft(path, value), path)
     folder = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _draft(path: str, value: Mapping[str, Any]) -> str:
+    """Write JSON beside a file, durable; return where."""
+    draft = f"{path}.{os.getpid()}"
+    with open(draft, "w") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
 
 
 def lease_is_over(path: str) -> bool:
