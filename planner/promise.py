@@ -13,9 +13,6 @@ class PromiseLevel(StrEnum):
     POOLED = "pooled"
     """Totals only: machines may be too scattered to hold all bundles."""
 
-    PACKABLE = "packable"
-    """At every step some packing exists; a bundle may have to move between steps."""
-
     PLACED = "placed"
     """Every bundle has a machine for as long as it is held."""
 

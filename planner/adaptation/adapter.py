@@ -312,8 +312,7 @@ class _Answer:
         machines = None
         if self.draft.machines is not None:
             first = max(self.plan.now, self.plan.ledger.first)
-            room, packed = self.draft.machines.room(), self.plan.packing.copy()
-            machines = TrialMachines(room, cluster, first, packed)
+            machines = TrialMachines(self.draft.machines.room(), cluster, first)
         return OfferSearch(view, cluster, machines=machines)
 
     def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:

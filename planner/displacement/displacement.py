@@ -178,8 +178,8 @@ class _DisplacementChanges:
         plan, draft = self._plan, self._draft
         machines = None
         if draft.machines is not None:
-            first, packed = max(plan.now, plan.ledger.first), plan.packing.copy()
-            machines = TrialMachines(draft.machines.room(), plan.cluster, first, packed)
+            first = max(plan.now, plan.ledger.first)
+            machines = TrialMachines(draft.machines.room(), plan.cluster, first)
         return OfferSearch(draft.view(plan.version + 1), plan.cluster, machines=machines)
 
     @staticmethod

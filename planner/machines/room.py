@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from planner.cluster.cluster import Cluster
 from planner.machines.kernels.arrays import BundleKind, MachineTable, SearchTask
 from planner.machines.slot_atom import SlotAtom
-from planner.machines.stripes import STRIPE, Stripes
+from planner.machines.stripes import Stripes
 from planner.machines.time_ring import TimeRing
 from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
@@ -27,45 +27,6 @@ _NO_SLOTS = np.zeros((0, 4), dtype=np.int64)
 
 #: Kinds of bundles whose order of stripes is remembered.
 _MOST_KINDS = 4096
-
-
-class PackingPlaces(NamedTuple):
-    """Where bundles of one kind may be packed at one step.
-
-    Attributes
-    ----------
-    amounts
-        int64[k, 2]: (resource, amount) of a bundle.
-    machines
-        int64[m]: those that may hold one, best matches first.
-    domains
-        int64[m]: number of its domain value, or -1 where each machine counts alone.
-    spread
-        Most bundles on a machine or in a domain; 0 is no limit.
-    """
-
-    amounts: I64
-    machines: I64
-    domains: I64
-    spread: int
-
-    def fit(self, left: I64) -> I64:
-        """Return int64[m]: bundles that each machine holds of int64[machines, resources] left."""
-        fit = np.full(len(self.machines), 2**31, dtype=np.int64)
-        for resource, amount in self.amounts.tolist():
-            fit = np.minimum(fit, np.maximum(left[self.machines, resource], 0) // amount)
-        return fit
-
-    def spread_out(self, fit: I64, order: I64) -> I64:
-        """Return int64[m]: bundles of `fit` that the spread allows; `order` chooses first."""
-        if not self.spread:
-            return fit
-        fit = np.minimum(fit, self.spread)
-        for domain in np.unique(self.domains[self.domains >= 0]).tolist():
-            mine = order[self.domains[order] == domain]
-            before = np.cumsum(fit[mine]) - fit[mine]
-            fit[mine] = np.clip(self.spread - before, 0, fit[mine])
-        return fit
 
 
 class Unlaid(NamedTuple):
@@ -154,27 +115,6 @@ class MachineRoom:
             stripes = self._stripes
             kernels = _tree_kernels()
             kernels.set_columns(self._table(), stripes.capacity, stripes.outages, start, end)
-
-    def free_at(self, step: int) -> I64:
-        """Return int64[machines, resources]: what each has left at a step, in counted units."""
-        size = self._ring.size
-        row = self._tree[:, size + (step // self._ring.width) % size]
-        lanes = row.transpose(0, 2, 1).reshape(-1, row.shape[1])
-        return lanes[self._stripes.lane_of].astype(np.int64)
-
-    def packing_places(
-        self, bundle: Resources, label: str | None, rule: MachineRule
-    ) -> PackingPlaces:
-        """Return where bundles may be packed at a step by itself."""
-        stripes = self._stripes
-        stripe_of = stripes.lane_of // STRIPE
-        order = stripes.order(bundle, label, rule.domain if rule.spread else None)
-        of = [np.flatnonzero(stripe_of == one) for one in order.tolist()]
-        machines = np.concatenate([np.zeros(0, dtype=np.int64), *of]).astype(np.int64)
-        if any(name not in stripes.shifts for name in bundle):
-            machines = machines[:0]
-        domains = stripes.domains(rule)[stripe_of[machines]]
-        return PackingPlaces(stripes.amounts(bundle), machines, domains, rule.spread)
 
     def _table(self) -> MachineTable:
         stripes = self._stripes

@@ -12,7 +12,6 @@ from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult
 from planner.plan.records.reservation_records import Admitted
 from planner.plan.slots.machine_search import MachineSearch, machines_refusal
-from planner.plan.slots.packable import PackedBundles
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
@@ -33,26 +32,21 @@ class TrialMachines:
         What it promises.
     now
         The first step that is not past.
-    packed
-        What packable reservations hold.
     """
 
     room: MachineRoom
     cluster: Cluster
     now: int
-    packed: PackedBundles
 
     @classmethod
     def of(cls, plan: PlanState) -> TrialMachines:
         """Copy what the machines of a Plan have left; only its writer may ask."""
         first = max(plan.now, plan.ledger.first)
-        return cls(plan.room.copy(), plan.cluster, first, plan.packing.copy())
+        return cls(plan.room.copy(), plan.cluster, first)
 
     def take(self, admitted: Iterable[Admitted]) -> None:
         """Take what more reservations are promised for good."""
         for one in admitted:
-            if one.promise is PromiseLevel.PACKABLE:
-                self.packed.add(one.holding)
             self._batch().take(one.holding)
 
     def stand(
@@ -79,16 +73,16 @@ class TrialMachines:
             return result
         batch = self._batch()
         try:
-            found = batch.stand(holding_of(request, result), level)
+            found = batch.place(holding_of(request, result))
             if not isinstance(found, MachineShortage):
                 return result
 
             def stand(one: Request, placed: PlacementResult) -> Holding | MachineShortage:
-                return batch.stand(holding_of(one, placed), level)
+                return batch.place(holding_of(one, placed))
 
             search = MachineSearch(batch, view.overlay(), lambda: view, self.now, stand)
             asked = agent is None or agent == planner.name
-            other = search.elsewhere(request, level, found, planner, asked=asked)
+            other = search.elsewhere(request, found, planner, asked=asked)
         finally:
             batch.close()
         if isinstance(other, MachineShortage):
@@ -96,4 +90,4 @@ class TrialMachines:
         return other[0]
 
     def _batch(self) -> SlotBatch:
-        return SlotBatch(self.room, self.cluster.nominal, self.now, self.packed)
+        return SlotBatch(self.room, self.cluster.nominal, self.now)

@@ -26,7 +26,6 @@ from planner.plan.records.reservation_records import Refused
 from planner.plan.table.details import Kept, pack
 from planner.plan.table.growing_columns import Column, IdIndex
 from planner.plan.table.table import ReservationTable
-from planner.promise import PromiseLevel
 from planner.reservations.reservation import Degradation, HistoryEntry, Refusal
 from planner.reservations.slots import ANYWHERE, MachineRule
 from planner.reservations.state import LIVE
@@ -141,7 +140,6 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     # A state of before slots has three columns.
     for column, (descr, data) in zip(_columns_of(table), document["columns"], strict=False):
         _fill_column(column, np.frombuffer(data, np.dtype([(n, k) for n, k in descr])))
-    table.packs = len(table.numbers_of(PromiseLevel.PACKABLE)) > 0
     table._ids = document["ids"]
     table._numbers = IdIndex(table._ids)
     for name in document["names"]:

@@ -36,10 +36,8 @@ from planner.plan.records.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.plan.slots.packable import PackedBundles, packed_bundles
 from planner.plan.table.removal import without
 from planner.plan.table.table import ReservationTable
-from planner.promise import PromiseLevel
 from planner.reservations.holding import extend_shifts, release_rows, with_slots, without_after
 from planner.reservations.reservation import (
     Degradation,
@@ -84,7 +82,6 @@ class PlanState:
         self.table = ReservationTable()
         self.table.machines = cluster.machine_names
         self._room: MachineRoom | None = None
-        self._packed: tuple[int, PackedBundles] | None = None
         self.ledger = FreeProfile(CapacityRows(cluster), grid, 0)
         self._refusals: dict[str, Refusal] = {}
         self._live: dict[tuple[str, str], int] = {}
@@ -130,17 +127,6 @@ class PlanState:
             for held in self.table.held_slots():
                 self._room.take(held.slots, held.bundle, 1)
         return self._room
-
-    @property
-    def packing(self) -> PackedBundles:
-        """What packable reservations hold; written by the Plan's one writer, as the room is."""
-        known = self._packed
-        if known is None or known[0] != self.version:
-            numbers = self.table.numbers_of(PromiseLevel.PACKABLE) if self.table.packs else ()
-            holdings = (self.table.holding(int(number)) for number in numbers)
-            packed = packed_bundles(holdings, self.ledger.first, self.grid.horizon)
-            known = self._packed = self.version, packed
-        return known[1]
 
     def reservation(self, id: str) -> Reservation | None:  # noqa: A002 - the field's word
         """Return a reservation, or None."""
@@ -189,7 +175,6 @@ class PlanState:
         self.table = self.table.copy()
         self.ledger = self.ledger.copy()
         self._room = None
-        self._packed = None
         self._refusals = dict(self._refusals)
         self._live = dict(self._live)
         self._readers = weakref.WeakSet()

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from planner.validation.plain_values import UnreadableError, is_int, steps_and_bundles, text_in
 from rdl.time_grid import TimeGrid
 
-PLACED, PACKABLE, POOLED = "placed", "packable", "pooled"
+PLACED, POOLED = "placed", "pooled"
 
 #: Promise levels, the strongest first.
-PROMISES = (PLACED, PACKABLE, POOLED)
+PROMISES = (PLACED, POOLED)
 
 
 class HeldSlots(NamedTuple):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from planner.cluster.cluster import Cluster, ClusterError
 from planner.placement import Code
@@ -24,7 +23,6 @@ from planner.validation.document import (
     read_reservation,
 )
 from planner.validation.machines.named_machines import NamedMachines
-from planner.validation.machines.packing import PlanDoubt, packing_findings
 from planner.validation.machines.room import room_violations
 from planner.validation.machines.slot_rules import slot_violations
 from planner.validation.metrics import metrics_violations
@@ -32,13 +30,6 @@ from planner.validation.plain_values import UnreadableError, milliseconds
 from planner.validation.policies import policy_violations
 from rdl.oracle.satisfaction import check
 from rdl.time_grid import TimeGrid
-
-
-class PlanVerdict(NamedTuple):
-    """What the validator finds: what is wrong, and what it could show neither right nor wrong."""
-
-    violations: list[PlanViolation]
-    doubts: list[PlanDoubt]
 
 
 def validate(
@@ -69,36 +60,16 @@ def validate(
         The present in seconds from the origin; by default what the document says, or 0. The machine
         of a slot that ended by then may have left the cluster.
     """
-    verdict = judge(
-        document, cluster=cluster, grid=grid, asked=asked, policies=policies, now_s=now_s
-    )
-    return verdict.violations
-
-
-def judge(
-    document: Mapping[str, object],
-    *,
-    cluster: Cluster | None = None,
-    grid: TimeGrid | None = None,
-    asked: Iterable[str] | None = None,
-    policies: bool = True,
-    now_s: float | None = None,
-) -> PlanVerdict:
-    """Return what :func:`validate` does, and the doubts beside it; the parameters are its own.
-
-    A doubt makes no plan invalid: whether bundles can be packed is hard to say, and of many
-    bundles a packing that was not found is not one that does not exist.
-    """
     try:
         cluster = _cluster_of(document) if cluster is None else cluster
         grid = cluster.grid() if grid is None else grid
     except (UnreadableError, ClusterError, ValueError) as error:
-        return PlanVerdict([PlanViolation("/cluster", "shape", str(error))], [])
+        return [PlanViolation("/cluster", "shape", str(error))]
     try:
         told = document.get("now", 0) if now_s is None else now_s
         now = grid.floor(milliseconds(told, "/now"))
     except UnreadableError as error:
-        return PlanVerdict([PlanViolation(error.where, error.rule, str(error))], [])
+        return [PlanViolation(error.where, error.rule, str(error))]
     held, found = _read(document, grid)
     found += _ids(document, asked)
     found += _refusals(document)
@@ -113,11 +84,9 @@ def judge(
     machines = NamedMachines(cluster, grid, now)
     found += slot_violations(held, machines)
     found += room_violations(held, machines)
-    unpacked, doubts = packing_findings(held, machines)
-    found += unpacked
     if policies:
         found += policy_violations(held, cluster, grid)
-    return PlanVerdict(found + _metrics(document, held, cluster, grid), doubts)
+    return found + _metrics(document, held, cluster, grid)
 
 
 def _cluster_of(document: Mapping[str, object]) -> Cluster:

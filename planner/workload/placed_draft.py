@@ -19,7 +19,6 @@ from planner.plan.batch.admission import limit_refusal
 from planner.plan.plan import Plan
 from planner.plan.slots.machine_search import CappedView, machines_refusal, search_alone
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
-from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of
 from planner.reservations.reservation import Holding
@@ -92,7 +91,7 @@ class PlacedDraft:
         self.origin, self.requests = origin, requests
         self.nominal = origin.cluster.nominal
         self._ledger, self._first = trial.ledger, max(trial.now, trial.ledger.first)
-        self._batch = SlotBatch(trial.room, self.nominal, trial.now, trial.packing)
+        self._batch = SlotBatch(trial.room, self.nominal, trial.now)
         self._version = trial.version
         self.held = {index: self._place_of(index, *place) for index, place in held.items()}
         self.value = sum(place.value for place in self.held.values())
@@ -148,7 +147,7 @@ class PlacedDraft:
         takings = takings_of(holding, self._ledger, request.tenant, request.queue)
         if Overlay(self._ledger).shortage(takings) is not None:
             return False
-        found = self._batch.stand(holding, PromiseLevel.PLACED)
+        found = self._batch.place(holding)
         if isinstance(found, MachineShortage):
             return False
         self._note(_Step(index, self._place_of(index, result, found), 1), mark)
@@ -166,8 +165,7 @@ class PlacedDraft:
                 self._batch.undo(mark)
                 return False
             self._batch.change(((atom.slots, atom.bundle),), 1)
-        short = Overlay(self._ledger).shortage(place.takings)
-        if short is not None or self._batch.packing_fault(place.holding) is not None:
+        if Overlay(self._ledger).shortage(place.takings) is not None:
             self._batch.undo(mark)
             return False
         self._note(_Step(index, place, 1), mark)
@@ -227,7 +225,7 @@ class PlacedDraft:
         if not result.placed:
             return result
         mark = self._batch.mark()
-        found = self._batch.stand(holding_of(request, result), PromiseLevel.PLACED)
+        found = self._batch.place(holding_of(request, result))
         self._batch.undo(mark)
         if isinstance(found, MachineShortage):
             return machines_refusal(found, self._ledger.grid, request)
@@ -235,7 +233,7 @@ class PlacedDraft:
 
     def _stands(self, request: Request, holding: Holding, overlay: Overlay) -> bool:
         takings = takings_of(holding, self._ledger, request.tenant, request.queue)
-        return overlay.shortage(takings) is None and self._batch.packing_fault(holding) is None
+        return overlay.shortage(takings) is None
 
     def _ask(self, request: Request, agent: Agent) -> tuple[PlacementResult, Holding] | None:
         view: PlanView = PlanSnapshot(self._ledger, self._version)
@@ -243,7 +241,7 @@ class PlacedDraft:
             result = agent.plan([request], view, Limits())[0]
             if not result.placed:
                 return None
-            found = self._batch.stand(holding_of(request, result), PromiseLevel.PLACED)
+            found = self._batch.place(holding_of(request, result))
             if not isinstance(found, MachineShortage):
                 return result, found
             if not turn:

@@ -51,7 +51,7 @@ def pieces_of(
     return [replace(piece, **rest) for piece in pieces]  # type: ignore[arg-type]
 
 
-def packable_without_moves(
+def fits_on_machines(
     capacity: Sequence[Sequence[int]],
     pieces: Sequence[Piece | tuple[int, int, int, tuple[int, ...]]],
     away: Sequence[tuple[int, int, int]] = (),
@@ -77,23 +77,6 @@ def packable_without_moves(
     )
     known.sort(key=lambda one: (-max(one.amounts, default=0), one.start - one.end))
     return _lay(room, known, (), set())
-
-
-def packable_with_moves(
-    capacity: Sequence[Sequence[int]],
-    pieces: Sequence[Piece | tuple[int, int, int, tuple[int, ...]]],
-    away: Sequence[tuple[int, int, int]] = (),
-) -> bool:
-    """Return whether at every step by itself the bundles held then can lie on machines."""
-    known = [piece if isinstance(piece, Piece) else Piece(*piece) for piece in pieces]
-    return all(
-        packable_without_moves(
-            capacity,
-            [replace(piece, start=t, end=t + 1) for piece in known if piece.start <= t < piece.end],
-            away,
-        )
-        for t in range(max((piece.end for piece in known), default=0))
-    )
 
 
 def _lay(

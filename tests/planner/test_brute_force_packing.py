@@ -6,8 +6,7 @@ from dataclasses import astuple
 
 from tests.planner.brute_force_packing import (
     Piece,
-    packable_with_moves,
-    packable_without_moves,
+    fits_on_machines,
     pieces_of,
 )
 
@@ -21,48 +20,33 @@ def test_the_pool_has_room_that_no_packing_has() -> None:
     """
     pieces = [(0, 1, 4, (6,)), (0, 1, 2, (8,))]
     assert sum(n * amounts[0] for _, _, n, amounts in pieces) == 40
-    assert not packable_without_moves(TEN, pieces)
-    assert not packable_with_moves(TEN, pieces)
-    assert packable_without_moves(TEN, [(0, 1, 2, (6,)), (0, 1, 2, (8,)), (0, 1, 2, (4,))])
-    assert packable_without_moves([[10]] * 6, pieces)
-
-
-def test_moves_let_in_what_pieces_that_stay_do_not() -> None:
-    """Two pieces of 4 cores must lie apart at step 0, and together at step 1.
-
-    At step 0 two bundles of 6 lie beside them on two machines of 10, at step 1 one of 10.
-    """
-    long = [(0, 2, 2, (4,))]
-    first, second = [(0, 1, 2, (6,))], [(1, 2, 1, (10,))]
-    machines = [[10], [10]]
-    assert packable_without_moves(machines, long + first)
-    assert packable_without_moves(machines, long + second)
-    assert packable_with_moves(machines, long + first + second)
-    assert not packable_without_moves(machines, long + first + second)
+    assert not fits_on_machines(TEN, pieces)
+    assert fits_on_machines(TEN, [(0, 1, 2, (6,)), (0, 1, 2, (8,)), (0, 1, 2, (4,))])
+    assert fits_on_machines([[10]] * 6, pieces)
 
 
 def test_an_outage_takes_the_machine_for_its_steps() -> None:
     """A piece that ends when its machine goes stays; a longer one has no place."""
-    assert packable_without_moves([[1]], [(0, 2, 1, (1,))], away=[(0, 2, 4)])
-    assert not packable_without_moves([[1]], [(0, 3, 1, (1,))], away=[(0, 2, 4)])
-    assert packable_without_moves([[1], [1]], [(0, 3, 1, (1,))], away=[(0, 2, 4)])
+    assert fits_on_machines([[1]], [(0, 2, 1, (1,))], away=[(0, 2, 4)])
+    assert not fits_on_machines([[1]], [(0, 3, 1, (1,))], away=[(0, 2, 4)])
+    assert fits_on_machines([[1], [1]], [(0, 3, 1, (1,))], away=[(0, 2, 4)])
 
 
 def test_labels_and_spread_narrow_the_choice() -> None:
     """Two bundles of one core fit on one machine of two, unless its atom must spread."""
     two = Piece(0, 1, 2, (1,))
-    assert packable_without_moves([[2]], [two])
+    assert fits_on_machines([[2]], [two])
     alone = Piece(0, 1, 2, (1,), atom=1, spread=1)
-    assert not packable_without_moves([[2]], [alone])
-    assert packable_without_moves([[2], [2]], [alone])
-    assert not packable_without_moves([[2], [2]], [Piece(0, 1, 3, (2,))])
-    assert not packable_without_moves([[2], [2]], [Piece(0, 1, 2, (2,), frozenset({1}))])
+    assert not fits_on_machines([[2]], [alone])
+    assert fits_on_machines([[2], [2]], [alone])
+    assert not fits_on_machines([[2], [2]], [Piece(0, 1, 3, (2,))])
+    assert not fits_on_machines([[2], [2]], [Piece(0, 1, 2, (2,), frozenset({1}))])
 
 
 def test_every_resource_counts() -> None:
     """Two bundles share the cores of a machine, but not its memory."""
-    assert not packable_without_moves([[4, 3]], [(0, 1, 2, (2, 2))])
-    assert packable_without_moves([[4, 4]], [(0, 1, 2, (2, 2))])
+    assert not fits_on_machines([[4, 3]], [(0, 1, 2, (2, 2))])
+    assert fits_on_machines([[4, 4]], [(0, 1, 2, (2, 2))])
 
 
 def test_pieces_of_rows_are_first_in_first_out() -> None:

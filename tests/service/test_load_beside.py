@@ -30,7 +30,7 @@ class _Replica:
 
 @pytest.mark.parametrize(
     ("level", "loaded"),
-    [(PromiseLevel.PLACED, True), (PromiseLevel.PACKABLE, True), (PromiseLevel.POOLED, False)],
+    [(PromiseLevel.PLACED, True), (PromiseLevel.POOLED, False)],
 )
 def test_the_search_for_machines_is_loaded_beside_requests(
     level: PromiseLevel, loaded: bool, monkeypatch: pytest.MonkeyPatch

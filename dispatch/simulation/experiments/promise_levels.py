@@ -1,10 +1,10 @@
-"""What a promise is worth: totals, a packing of every step, or machines.
+"""What a promise is worth: totals or machines.
 
-Requests come one by one to a real Plan that promises `pooled`, `packable` or `placed`, planned by a
-real agent. Then the dispatcher carries out everything that was accepted, with nothing else on the
-cluster; work stays on the machine where it began. A reservation that is below its entitlement for
-longer than a tick is a broken promise. What has slots goes where they are; the rest goes where a
-strategy puts it, as time comes.
+Requests come one by one to a real Plan that promises `pooled` or `placed`, planned by a real agent.
+Then the dispatcher carries out everything that was accepted, with nothing else on the cluster; work
+stays on the machine where it began. A reservation that is below its entitlement for longer than a
+tick is a broken promise. What has slots goes where they are; the rest goes where a strategy puts
+it, as time comes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run_promise_seed(options: PromiseOptions, seed: int) -> SeedFigures:
     """Admit the same requests under each level, and carry out what was accepted."""
     found: SeedFigures = {}
     for name, case in CASES.items():
-        for level in (PromiseLevel.POOLED, PromiseLevel.PACKABLE, PromiseLevel.PLACED):
+        for level in (PromiseLevel.POOLED, PromiseLevel.PLACED):
             promised = admit_all(options, level, case, seed)
             if level is PromiseLevel.PLACED:
                 found[name, level.value, "its slots"] = promised.figures(STRATEGIES[0])

@@ -60,7 +60,7 @@ class BatchMachines:
         """What the batch takes of machines; made when a change first asks for some."""
         if self._slots is None:
             plan = self._plan
-            self._slots = SlotBatch(plan.room, plan.cluster.nominal, plan.now, plan.packing)
+            self._slots = SlotBatch(plan.room, plan.cluster.nominal, plan.now)
         return self._slots
 
     def close(self) -> None:
@@ -130,10 +130,7 @@ class BatchMachines:
             self._give(number)
 
     def _give(self, number: int) -> None:
-        level = self._plan.table.promise(number)
-        if level is PromiseLevel.PACKABLE:
-            self.slots.pack(self._plan.table.holding(number), -1)
-        elif level is PromiseLevel.PLACED:
+        if self._plan.table.promise(number) is PromiseLevel.PLACED:
             self.slots.give(self._plan.table.holding(number))
 
     def _note_lost(self, change: Change) -> None:
@@ -183,7 +180,7 @@ class BatchMachines:
         known = self._with_known_slots(change, holding, level)
         if known is not None:
             return change.result, known
-        placed = self.slots.stand(holding, level)
+        placed = self.slots.place(holding)
         if not isinstance(placed, MachineShortage):
             return change.result, placed
         if not self._may_search:
@@ -191,18 +188,16 @@ class BatchMachines:
         self._pool.doubt()
 
         def stand(request: Request, result: PlacementResult) -> Holding | MachineShortage:
-            return self.slots.stand(holding_of(request, result), level)
+            return self.slots.place(holding_of(request, result))
 
         search = MachineSearch(self.slots, self._pool.overlay, self._pool.view, self._first, stand)
         return search.elsewhere(
-            change.request, level, placed, change.planner, asked=_is_planner_machine_blind(change)
+            change.request, placed, change.planner, asked=_is_planner_machine_blind(change)
         )
 
     def take_back(self, holding: Holding, level: PromiseLevel) -> None:
         """Give back the machines of what was just placed."""
-        if level is PromiseLevel.PACKABLE:
-            self.slots.pack(holding, -1)
-        elif level is PromiseLevel.PLACED:
+        if level is PromiseLevel.PLACED:
             self.slots.give(holding)
 
     def _with_known_slots(
@@ -214,7 +209,7 @@ class BatchMachines:
         mark, nothing = self.slots.mark(), Holding((), 0, 0)
         swap = (nothing, holding)
         found = self._with_slots(change.request.id, swap, change.slots, _leases(change))
-        if isinstance(found, Holding) and self.slots.packing_fault(found) is None:
+        if isinstance(found, Holding):
             return found
         self.slots.undo(mark)
         return None
@@ -240,37 +235,24 @@ class BatchMachines:
         found: Holding | Found | MachineShortage | Fault
         if change.slots is not None:
             found = self._with_slots(change.id, (before, holding), change.slots, _leases(change))
-            if isinstance(found, Holding):
-                found = self.slots.packing_fault(found) or found
         else:
-            found = self._swap((before, holding), level, change.request)
+            found = self._swap((before, holding), change.request)
             if isinstance(found, MachineShortage) and self._may_search:
-                found = self._elsewhere(change, before, level, found)
+                found = self._elsewhere(change, before, found)
         if isinstance(found, Holding):
             return change.result, found
         if isinstance(found, MachineShortage | Fault):
             self.slots.undo(mark)
         return found
 
-    def _swap(
-        self, swap: tuple[Holding, Holding], level: PromiseLevel, request: Request
-    ) -> Holding | MachineShortage:
-        """Return the second of two holdings as a level promises it, taken; the first is given."""
+    def _swap(self, swap: tuple[Holding, Holding], request: Request) -> Holding | MachineShortage:
+        """Return the second of two holdings with machines, taken; the first is given."""
         before, holding = swap
-        if level is PromiseLevel.PACKABLE:
-            return self.slots.stand(holding, level)
-        mark = self.slots.mark()
         leases = leases_of(request.graph) if before.begin < self._plan.now else None
-        found = self.slots.replace(before, holding, leases, may_wait=True)
-        if isinstance(found, MachineShortage):
-            return found
-        missed = self.slots.packing_fault(found)
-        if missed is not None:
-            self.slots.undo(mark)
-        return missed or found
+        return self.slots.replace(before, holding, leases, may_wait=True)
 
     def _elsewhere(
-        self, change: Update, before: Holding, level: PromiseLevel, missed: MachineShortage
+        self, change: Update, before: Holding, missed: MachineShortage
     ) -> Found | MachineShortage:
         """Return another place for a changed request; what has begun of it stays."""
         plan, request = self._plan, change.request
@@ -281,12 +263,12 @@ class BatchMachines:
             holding = keep_released(holding_of(asked, result), before, asked, result)
             if past_of(holding, plan.now) != past_of(before, plan.now):
                 return missed
-            return self._swap((before, holding), level, asked)
+            return self._swap((before, holding), asked)
 
         begun = before.begin < plan.now
         search = MachineSearch(self.slots, view.overlay(), lambda: view, self._first, stand, begun)
         return search.elsewhere(
-            request, level, missed, change.planner, asked=_is_planner_machine_blind(change)
+            request, missed, change.planner, asked=_is_planner_machine_blind(change)
         )
 
     def degrade(self, change: Degrade, number: int) -> Holding | Fault:
@@ -297,9 +279,6 @@ class BatchMachines:
             return kept
         mark, before = self.slots.mark(), table.holding(number)
         self._leave(change, number)
-        if level is PromiseLevel.PACKABLE:
-            self.slots.pack(kept)
-            return kept
         if not kept.atoms or any(atom.slots is None for atom in kept.atoms):
             return self.slots.cut(before, kept)
         slots = [atom.slots for atom in kept.atoms]
@@ -317,7 +296,6 @@ class BatchMachines:
         unlike = level_fault(change, table.promise(number))
         if unlike:
             return unlike
-        packs = not self._given and self.slots.packing_fault(before) is None
         mark = self.slots.mark()
         self._leave(change, number)
         found = self._with_slots(change.id, (before, before), change.slots, self._lease_of(number))
@@ -326,8 +304,6 @@ class BatchMachines:
             fault = found
         elif gives_up(before, found, self._lost.get(change.id, Counter()), self._plan.now):
             fault = "it would have no machine where it has one"
-        elif packs:
-            fault = self.slots.packing_fault(found)
         if fault is not None:
             self.slots.undo(mark)
         return fault

@@ -21,7 +21,6 @@ from planner.explain import machines_sentence
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
-from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, rule_of, with_slots
 from planner.reservations.reservation import Holding
@@ -104,7 +103,6 @@ class MachineSearch:
     def elsewhere(
         self,
         request: Request,
-        level: PromiseLevel,
         missed: MachineShortage,
         planner: Agent | None,
         *,
@@ -131,7 +129,7 @@ class MachineSearch:
             if not isinstance(fresh, MachineShortage):
                 return missed if fresh is None else fresh
             missed = fresh
-        if level is PromiseLevel.PLACED and is_lone(request) and not self.begun:
+        if is_lone(request) and not self.begun:
             return self._search_alone(request, early=plans_early(planner)) or missed
         return missed if planner is None else self._again(request, planner, missed)
 
@@ -141,7 +139,7 @@ class MachineSearch:
         if found is None:
             return None
         takings = takings_of(found[1], self.overlay.ledger, request.tenant, request.queue)
-        if self.overlay.shortage(takings) is None and self.batch.packing_fault(found[1]) is None:
+        if self.overlay.shortage(takings) is None:
             return found
         self.batch.undo(mark)
         return None

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from planner.machines.room import MachineRoom, Unlaid
 from planner.machines.slot_atom import SlotAtom
-from planner.plan.slots.packable import PackedBundles, Unpacked
 from planner.plan.slots.slots_in_force import (
     SlotsInForce,
     equal_rows,
@@ -26,7 +25,6 @@ from planner.plan.slots.slots_in_force import (
     stay_or_move,
     stays_until,
 )
-from planner.promise import PromiseLevel
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import subtract
@@ -72,8 +70,6 @@ class SlotBatch:
         All machines of the cluster together.
     now
         The present step: what began before it stays where it is.
-    packed
-        What packable reservations hold; None where there are none. It is left as the room is.
     """
 
     def __init__(
@@ -81,11 +77,8 @@ class SlotBatch:
         room: MachineRoom,
         nominal: Resources,
         now: int,
-        packed: PackedBundles | None = None,
     ) -> None:
         self.room = room
-        self._packed = packed
-        self._packings: list[tuple[int, Holding, int]] = []
         self._nominal = nominal
         self._now = now
         self._taken: list[tuple[Slots, Resources, int]] = []
@@ -110,10 +103,6 @@ class SlotBatch:
         while len(self._taken) > mark:
             slots, bundle, sign = self._taken.pop()
             self.room.take(slots, bundle, -sign)
-        while self._packings and self._packings[-1][0] >= mark:
-            _, holding, sign = self._packings.pop()
-            assert self._packed is not None
-            self._packed.add(holding, -sign)
 
     def _note(self, slots: Slots, bundle: Resources, sign: int = 1) -> None:
         if len(slots):
@@ -133,37 +122,6 @@ class SlotBatch:
         if slots is not None and len(slots):
             self.room.take(slots, bundle, sign)
             self._note(slots, bundle, sign)
-
-    def stand(self, holding: Holding, level: PromiseLevel) -> Holding | MachineShortage:
-        """Return a holding as a level promises it, taken; or where no machines were found."""
-        mark = self.mark()
-        if level is PromiseLevel.PACKABLE:
-            self.pack(holding)
-            found: Holding | MachineShortage = holding
-        else:
-            found = self.place(holding)
-        if isinstance(found, MachineShortage):
-            return found
-        missed = self.packing_fault(found)
-        if missed is None:
-            return found
-        self.undo(mark)
-        return missed
-
-    def pack(self, holding: Holding, sign: int = 1) -> None:
-        """Count what a packable reservation holds, whether it can be packed or not; -1 gives."""
-        if self._packed is not None:
-            self._packed.add(holding, sign)
-            # A mark of its own, so that it is undone with what was taken around it.
-            self._packings.append((len(self._taken), holding, sign))
-            self._taken.append((no_slots(), Resources.of({}), sign))
-
-    def packing_fault(self, holding: Holding) -> MachineShortage | None:
-        """Return where packable promises cannot be packed any more beside a holding, or None."""
-        if self._packed is None:
-            return None
-        short = self._packed.shortage(holding, self.room, self._nominal)
-        return None if short is None else _blamed(holding, short)
 
     def place(self, holding: Holding) -> Holding | MachineShortage:
         """Return a holding with slots for all of its rows, taken; or where none were found."""
@@ -411,22 +369,3 @@ class SlotBatch:
         self._note(found, atom.bundle)
         nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
         return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])
-
-
-def _blamed(holding: Holding, short: Unpacked) -> MachineShortage:
-    """Return the rows of a holding that stand where no packing is."""
-    atoms = [one for one in holding.atoms if _row_at(one, short.step) is not None]
-    atoms.sort(key=lambda one: (one.bundle != short.bundle, one.label != short.label))
-    row = _row_at(atoms[0], short.step)
-    assert row is not None
-    start, end, bundles = row
-    own = (atoms[0].bundle, atoms[0].label) == (short.bundle, short.label)
-    missing = short.needed - short.found if own else 1
-    return MachineShortage(atoms[0], start, end, bundles, max(0, bundles - missing))
-
-
-def _row_at(atom: AtomAllocation, step: int) -> tuple[int, int, int] | None:
-    for start, end, bundles in atom.all_rows().tolist():
-        if start <= step < end:
-            return start, end, bundles
-    return None

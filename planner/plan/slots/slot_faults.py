@@ -73,8 +73,6 @@ def level_fault(change: Relocate, level: PromiseLevel) -> str:
         return "" if all(placed) else "what is promised machines needs slots for each of its atoms"
     if any(placed):
         return f"what is promised {change.promise} has no slots"
-    if change.promise is PromiseLevel.PACKABLE and level is not PromiseLevel.PACKABLE:
-        return "a packing is promised by an update, not by a relocation"
     return ""
 
 

@@ -53,7 +53,7 @@ SLOT = np.dtype(
 NO_SLOTS: Final = 0
 
 #: Promise levels by the numbers that columns keep; the first is that of a state of before.
-LEVELS: Final = (PromiseLevel.POOLED, PromiseLevel.PACKABLE, PromiseLevel.PLACED)
+LEVELS: Final = (PromiseLevel.POOLED, PromiseLevel.PLACED)
 LEVEL_NUMBERS: Final = {level: number for number, level in enumerate(LEVELS)}
 
 

@@ -25,7 +25,7 @@ def without(table: ReservationTable, numbers: Sequence[int]) -> ReservationTable
     stays[list(numbers)] = False
     kept = np.flatnonzero(stays)
     twin = ReservationTable()
-    twin.machines, twin.packs, twin.admitted = table.machines, table.packs, table.admitted
+    twin.machines, twin.admitted = table.machines, table.admitted
     twin._names, twin._paths = table._names.copy(), table._paths.copy()
     twin._kinds, twin._shifts = table._kinds.copy(), table._shifts.copy()
     known = [table._names.find(tenant) for tenant in tenants_of(table)]

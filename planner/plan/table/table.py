@@ -102,8 +102,6 @@ class ReservationTable:
     ----------
     machines
         Names of the machines that slots name by number.
-    packs
-        Whether some reservation is, or was, promised a packing.
     holds
         Those that end unless somebody accepts them, by number.
     admitted
@@ -119,7 +117,6 @@ class ReservationTable:
         self._rows = Column(ROW)
         self._slots = slot_column()
         self.machines: Sequence[str] = ()
-        self.packs = False
         self.admitted = 0
         self.earlier_tenants: tuple[int, ...] = ()
         self._numbers = IdIndex()
@@ -223,7 +220,6 @@ class ReservationTable:
                 )
             )
             atom += len(holding.atoms)
-            self.packs = self.packs or one.promise is PromiseLevel.PACKABLE
             self._numbers.put(one.id, number + offset)
             self._ids.append(one.id)
             self.details.put(number + offset, one.details)
@@ -498,7 +494,6 @@ class ReservationTable:
     def set_promise(self, number: int, level: PromiseLevel) -> None:
         """Give a reservation another level."""
         self._meta.data[number]["promise"] = LEVEL_NUMBERS[level]
-        self.packs = self.packs or level is PromiseLevel.PACKABLE
 
     def live_by_level(self) -> dict[PromiseLevel, int]:
         """Return how many reservations that are not over are promised what."""

@@ -200,7 +200,7 @@ _ALL: Final = (
         "recurring jobs predicted from runs before, Google and KTH (figure 13)",
         "figures.prediction:run_history", "minutes", _GOOGLE, "work over-estimated by 8.25 %", _NO,
     ),
-    Experiment("promise-levels", "what pooled, packable and placed promise", "promise:run_levels",
+    Experiment("promise-levels", "what pooled and placed promise", "promise:run_levels",
                "minutes", "", "no promise of machines is broken", _HOLDS),
     Experiment("example-day", "the example day, pooled and on machines", "example_day:run_day",
                "seconds", "", "no promise of machines is broken", _HOLDS),

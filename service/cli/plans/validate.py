@@ -29,10 +29,10 @@ def print_verdict(
     lines
         Requests that it must answer, or None.
     """
-    from planner.validation.validate import judge
+    from planner.validation.validate import validate
 
     asked = None if lines is None else [one.id for one in lines]
-    violations, doubts = judge(document, asked=asked)
+    violations = validate(document, asked=asked)
     if lines is not None:
         from planner.validation.workload import asked_violations
 
@@ -45,7 +45,6 @@ def print_verdict(
                 "reservations": count[0],
                 "refusals": count[1],
                 "violations": [asdict(violation) for violation in violations],
-                "doubts": [asdict(doubt) for doubt in doubts],
             }
         )
     elif violations:
@@ -55,9 +54,6 @@ def print_verdict(
         click.echo(f"{name}: {text}")
     else:
         click.echo(f"valid: {count[0]:,} reservations, {count[1]:,} refusals")
-    if doubts and form != JSON:
-        doubt = doubts[0]
-        click.echo(f"in doubt: {doubt.where}: {doubt.rule}: {doubt.detail}{_more(doubts)}")
     return ERROR if violations else DONE
 
 

@@ -77,7 +77,7 @@ def _whole(plan: Plan) -> dict[str, object]:
 
 @cache
 def _levels() -> st.SearchStrategy[PromiseLevel]:
-    return st.sampled_from([PromiseLevel.PLACED, PromiseLevel.POOLED, PromiseLevel.PACKABLE])
+    return st.sampled_from([PromiseLevel.PLACED, PromiseLevel.POOLED])
 
 
 def _plan_at(cluster: Cluster, asked: list[tuple[str, int, int]], now: int) -> Plan:

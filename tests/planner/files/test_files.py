@@ -39,7 +39,7 @@ labels = ["ssd"]
 domains = { zone = "a", rack = "r1" }
 
 [promises]
-requests_may_choose = ["pooled", "packable"]
+requests_may_choose = ["pooled"]
 
 [[outages]]
 machines = "standard"
@@ -111,7 +111,7 @@ def test_a_cluster_file_is_read_whole(cluster_file: Path) -> None:
     assert cluster.outages[1].indices == (3, 5)
     assert cluster.machines[0].domains == (("rack", "r1"), ("zone", "a"))
     assert cluster.promise is PromiseLevel.PLACED
-    assert cluster.promise_choices == (PromiseLevel.POOLED, PromiseLevel.PACKABLE)
+    assert cluster.promise_choices == (PromiseLevel.POOLED,)
     assert [queue.reservable for queue in cluster.queues] == [True, False]
     assert dict(cluster.machines[0].resources) == {"cpu": 32_000, "memory": 131_072}
     assert [policy.name for policy in cluster.policies] == [
@@ -137,8 +137,8 @@ def test_a_cluster_without_promises_is_as_its_reader_says(tmp_path: Path) -> Non
 
     assert read_cluster(path).promise is PromiseLevel.PLACED
     assert cluster_from_json(document).promise is PromiseLevel.POOLED
-    present = cluster_from_json(document, level=PromiseLevel.PACKABLE)
-    assert cluster_to_json(present)["promises"] == {"level": "packable"}
+    present = cluster_from_json(document, level=PromiseLevel.PLACED)
+    assert cluster_to_json(present)["promises"] == {"level": "placed"}
     assert cluster_from_json(cluster_to_json(present)) == present
 
 

@@ -22,8 +22,8 @@ from planner.workload.plan import document_of
 from planner.workload.reload import metrics_of, plan_of_document
 from tests.builders import a_cluster, a_plan, a_request, commit
 
-POOLED, PACKABLE, PLACED = PromiseLevel
-CLUSTER = replace(a_cluster().build(), promise=PACKABLE, promise_choices=(POOLED,))
+POOLED, PLACED = PromiseLevel
+CLUSTER = replace(a_cluster().build(), promise=POOLED, promise_choices=(POOLED,))
 
 
 def asking(level: PromiseLevel | None) -> Request:
@@ -32,7 +32,7 @@ def asking(level: PromiseLevel | None) -> Request:
     return replace(request, promise=level)
 
 
-@pytest.mark.parametrize("level", [None, POOLED, PACKABLE])
+@pytest.mark.parametrize("level", [None, POOLED])
 def test_a_request_may_choose_what_the_cluster_leaves_it(level: PromiseLevel | None) -> None:
     """Nothing, the cluster's own level, and those of requests_may_choose."""
     assert screen(a_plan(CLUSTER).build(), asking(level)) is None
@@ -47,7 +47,7 @@ def test_any_other_level_is_refused() -> None:
     assert refused.binding is not None
     assert refused.binding.kind == "promise"
     assert "a request cannot choose placed: requests_may_choose" in refused.detail
-    assert refused.detail.endswith("leaves it packable, pooled")
+    assert refused.detail.endswith("leaves it pooled")
 
 
 def refusing(level: PromiseLevel | None) -> Plan:
@@ -83,7 +83,7 @@ def test_a_workload_line_says_the_level() -> None:
     assert line.promise is POOLED
     assert read_line(line.to_json()) == line
     assert "promise" not in read_line(entry).to_json()
-    with pytest.raises(LineError, match="pooled, packable, placed"):
+    with pytest.raises(LineError, match="pooled, placed"):
         read_line({**entry, "promise": "certain"})
 
 

@@ -218,13 +218,13 @@ class TestCluster:
         """What cannot be chosen is malformed, with its place; a body without promises keeps all."""
         unknown = service.ask("a", promise="certain").get_json()["errors"][0]
         assert unknown["pointer"] == "/promise"
-        assert "pooled, packable, placed" in unknown["message"]
-        refused = service.ask("a", promise="packable")
+        assert "pooled, placed" in unknown["message"]
+        refused = service.ask("a", promise="pooled")
         assert refused.status_code == 400
         assert refused.get_json()["errors"][0]["pointer"] == "/promise"
         assert "requests_may_choose" in refused.get_json()["detail"]
 
-        promises = {"level": "packable", "requests_may_choose": ["pooled"]}
+        promises = {"level": "placed", "requests_may_choose": ["pooled"]}
         service.client.put("/v1/cluster", json=described(service, promises=promises))
         silent = {key: one for key, one in described(service).items() if key != "promises"}
         service.client.put("/v1/cluster", json=silent)

@@ -204,7 +204,7 @@ class TestSearch:
             ({"rdl": WHOLE_CLUSTER, "agent": "greel"}, "/agent"),
             ({"rdl": WHOLE_CLUSTER, "queue": "nowhere"}, "/queue"),
             ({"rdl": WHOLE_CLUSTER, "promise": "certain"}, "/promise"),
-            ({"rdl": WHOLE_CLUSTER, "promise": "packable"}, "/promise"),
+            ({"rdl": WHOLE_CLUSTER, "promise": "pooled"}, "/promise"),
         ],
     )
     def test_refuses_what_cannot_be_read(

@@ -127,7 +127,7 @@ CLUSTERS: Final = (
     (
         "resources = { cpu = 8 }",
         'resources = { cpu = 8 }\n[promises]\nlevel = "firm"',
-        "/promises/level: 'firm' is not known here; write one of pooled, packable, placed",
+        "/promises/level: 'firm' is not known here; write one of pooled, placed",
     ),
     (
         "resources = { cpu = 8 }",

@@ -16,7 +16,6 @@ import pytest
 
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, USAGE
 from service.cli.terminal.progress import running
-from tests.planner.plan_documents import document, reservation
 from tests.service.cli.command_line import SECONDS, agenda, write_day
 
 ORDER = "window(order(atom(<1 cpu>,1,10,240,2400), atom(<1 cpu>,1,20,120,2400)),0,800)"
@@ -161,29 +160,6 @@ def test_validate_tells_the_first_violation(day: tuple[Path, Path], tmp_path: Pa
     assert done.stdout.startswith(f"{out}: ")
     listed = json.loads(agenda("validate", out, "-o", "json").stdout)
     assert "capacity" in {violation["rule"] for violation in listed["violations"]}
-
-
-def test_validate_tells_doubts_of_a_valid_plan(day: tuple[Path, Path], tmp_path: Path) -> None:
-    """Packable bundles that are too many to try every way are no fault: the exit code is 0."""
-    packable = [
-        reservation("a", "atom(<6 cpu>, 7, 7, 5, 35)", {"": [[0, 5, 7]]}, bundle={"cpu": 6}),
-        reservation("b", "atom(<5 cpu>, 6, 6, 5, 30)", {"": [[0, 5, 6]]}, bundle={"cpu": 5}),
-    ]
-    described = {
-        "step": "1s",
-        "horizon": "100s",
-        "machines": [{"name": "m", "count": 9, "resources": {"cpu": 10}}],
-    }
-    entries = [entry | {"promise": "packable"} for entry in packable]
-    out = tmp_path / "plan.json"
-    out.write_text(json.dumps(document(*entries, cluster=described)))
-    done = agenda("validate", out)
-    assert done.exit_code == DONE, done.output
-    valid, doubt = done.stdout.splitlines()
-    assert valid == "valid: 2 reservations, 0 refusals"
-    assert doubt.startswith("in doubt: machines: packing: not shown packable over steps [0, 5)")
-    listed = json.loads(agenda("validate", out, "-o", "json").stdout)
-    assert (listed["valid"], [one["at"] for one in listed["doubts"]]) == (True, [0])
 
 
 def test_validate_reads_a_workload_as_plan_does(day: tuple[Path, Path], tmp_path: Path) -> None:

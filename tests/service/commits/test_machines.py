@@ -21,7 +21,7 @@ resources = { cpu = 4, memory = "16 GiB" }
 
 [promises]
 level = "placed"
-requests_may_choose = ["pooled", "packable"]
+requests_may_choose = ["pooled"]
 """
 
 #: Three cores on one machine for an hour; two cores in the same hour.
@@ -166,7 +166,7 @@ def test_metrics_count_levels_and_refusals_for_machines(pair: Service) -> None:
     pair.ask("c", TWO)
     pair.reserve("d", TWO, promise="pooled")
     plan = pair.client.get("/v1/plan").get_json()
-    assert plan["promises"] == {"pooled": 1, "packable": 0, "placed": 2}
+    assert plan["promises"] == {"pooled": 1, "placed": 2}
     text = pair.client.get("/metrics").get_data(as_text=True)
     assert 'agenda_reservations_admitted_total{promise="placed"} 2.0' in text
     assert 'agenda_reservations_admitted_total{promise="pooled"} 1.0' in text

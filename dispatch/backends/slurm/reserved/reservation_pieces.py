@@ -92,11 +92,9 @@ def machineless_at(plan: Plan, now_ms: int, until_ms: int) -> frozenset[str]:
         From the Plan's origin.
     """
     step_ms, table = plan.grid.step_ms, plan.table
-    found = [
-        table.holding_between(table.numbers_of(level), now_ms // step_ms, until_ms // step_ms + 1)
-        for level in (PromiseLevel.POOLED, PromiseLevel.PACKABLE)
-    ]
-    return frozenset(table.id_of(number) for numbers in found for number in numbers.tolist())
+    pooled = table.numbers_of(PromiseLevel.POOLED)
+    found = table.holding_between(pooled, now_ms // step_ms, until_ms // step_ms + 1)
+    return frozenset(table.id_of(number) for number in found.tolist())
 
 
 def word_of(reservation: str) -> str:

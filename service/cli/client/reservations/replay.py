@@ -214,13 +214,12 @@ def report(server: Server, played: Played) -> dict[str, Any]:
 
 def _violations(server: Server) -> int | None:
     """Return how many faults the validator finds in a Plan; None where it is hidden."""
-    from planner.validation.validate import judge
+    from planner.validation.validate import validate
 
     reply = server.call("GET", "/v1/plan/export")
     if not reply.ok:
         return None
-    violations, _ = judge(reply.good())
-    return len(violations)
+    return len(validate(reply.good()))
 
 
 def _rows(document: dict[str, Any]) -> Iterator[list[object]]:

@@ -82,9 +82,9 @@ _OFFERS: Final = 3
 )
 @click.option(
     "--promise",
-    type=click.Choice(["pooled", "packable", "placed"]),
-    help="What is promised: named machines (placed), totals that machines can hold (packable), or "
-    "totals (pooled).  [default: the cluster's level]",
+    type=click.Choice(["pooled", "placed"]),
+    help="What is promised: named machines (placed) or totals (pooled).  [default: the cluster's "
+    "level]",
 )
 @click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
 @click.option(

@@ -26,16 +26,11 @@ def promised(level: PromiseLevel) -> PromisedPlan:
 
 def test_placed_breaks_none_and_each_level_costs_acceptance() -> None:
     """Large bundles on two kinds of machines: pooled breaks some, placed none of fewer accepted."""
-    pooled, packable, placed = map(
-        promised, (PromiseLevel.POOLED, PromiseLevel.PACKABLE, PromiseLevel.PLACED)
-    )
-    broken = [one.figures("best_fit")["broken"] for one in (pooled, packable, placed)]
-    assert broken[0] > 0.1
-    assert broken[1] <= broken[0]
-    assert broken[2] == 0.0
+    pooled, placed = map(promised, (PromiseLevel.POOLED, PromiseLevel.PLACED))
+    assert pooled.figures("best_fit")["broken"] > 0.1
+    assert placed.figures("best_fit")["broken"] == 0.0
     assert placed.figures("best_fit")["slots broken"] == 0.0
     assert pooled.accepted > placed.accepted > 0
-    assert pooled.accepted >= packable.accepted
 
 
 def test_slots_of_accepted_requests_fit_on_their_machines() -> None:
@@ -52,8 +47,8 @@ def test_slots_of_accepted_requests_fit_on_their_machines() -> None:
 
 
 def test_the_table_is_plain_json_over_the_seeds_that_ran() -> None:
-    """Five rows a case; the seeds told are those that ran."""
+    """Three rows a case; the seeds told are those that ran."""
     table = promise_table(TINY, [run_promise_seed(TINY, 1)])
     document = json.loads(json.dumps(table.to_json()))
-    assert len(document["rows"]) == 15
+    assert len(document["rows"]) == 9
     assert document["params"]["seeds"] == [1]

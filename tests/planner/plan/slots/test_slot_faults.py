@@ -38,7 +38,7 @@ def _plan(source: str, now: int = 0, level: PromiseLevel = PromiseLevel.PLACED) 
         {
             "step": "1s",
             "horizon": "40s",
-            "promises": {"level": "placed", "requests_may_choose": ["pooled", "packable"]},
+            "promises": {"level": "placed", "requests_may_choose": ["pooled"]},
             "machines": MACHINES,
         }
     )
@@ -158,20 +158,6 @@ def test_a_promise_of_machines_has_slots_and_no_other_has() -> None:
     nothing = Relocate("r", 1, (None,), PromiseLevel.PLACED)
     assert "needs slots" in plan.prepare([nothing], plan.version).conflicts[0].detail
     assert "has no slots" in _give(plan, [10, 20, 1, 0], level=PromiseLevel.POOLED)
-
-
-def test_a_relocation_leaves_packable_promises_their_packing() -> None:
-    """Two bundles of two cores are packed on what one machine has left."""
-    plan = _plan("window(atom(<2 cpu>, 1, 1, 10, 10), 10, 20)")
-    source = "window(atom(<4 cpu>, 3, 3, 10, 30), 10, 20)"
-    packed = replace(a_request("p", source).on(plan.cluster), promise=PromiseLevel.PACKABLE)
-    assert ask(plan, packed, agent_named("gree-l")).record is not None
-    other = a_request("q", "window(atom(<2 cpu>, 1, 1, 10, 10), 10, 20)").on(plan.cluster)
-    assert ask(plan, other, agent_named("gree-l")).record is not None
-    machine = _machines(plan)[0][3]
-    change = Relocate("r", 1, (slots_of([10, 20, 1, (machine + 1) % 4]),), PromiseLevel.PLACED)
-    (told,) = plan.prepare([change], plan.version).conflicts
-    assert told.lacks_machines
 
 
 @pytest.mark.parametrize("jointly", [False, True])

@@ -14,7 +14,7 @@ from planner.plan.records.changes import Admit
 from planner.promise import PromiseLevel
 from rdl.resources import Resources
 from tests.builders import a_request
-from tests.planner.brute_force_packing import Piece, packable_without_moves, pieces_of
+from tests.planner.brute_force_packing import Piece, fits_on_machines, pieces_of
 
 STEPS = 6
 CAPACITY = ((4, 4), (4, 4), (2, 6))
@@ -47,11 +47,11 @@ def test_few_are_refused_for_machines_that_brute_force_fills() -> None:
             if held:
                 accepted += 1
                 standing += held
-                assert packable_without_moves(CAPACITY, standing)
+                assert fits_on_machines(CAPACITY, standing)
             else:
                 refused += 1
                 wrong += any(
-                    packable_without_moves(CAPACITY, [*standing, *pieces]) for pieces in _ways(atom)
+                    fits_on_machines(CAPACITY, [*standing, *pieces]) for pieces in _ways(atom)
                 )
     print(f"\n{accepted} accepted, {refused} refused for machines, {wrong} of them had room")
     assert refused > 20
