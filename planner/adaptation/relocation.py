@@ -62,13 +62,9 @@ class Relocation:
 
 def relocate_change(plan: Plan, number: int, holding: Holding, reason: str = "") -> Relocate:
     """Return the change that gives a reservation the slots of a holding."""
-    return Relocate(
-        plan.table.id_of(number),
-        int(plan.table.meta[number]["revision"]),
-        tuple(atom.slots for atom in holding.atoms),
-        PromiseLevel.PLACED,
-        reason,
-    )
+    slots = [atom.slots for atom in holding.atoms if atom.slots is not None]
+    revision = int(plan.table.meta[number]["revision"])
+    return Relocate(plan.table.id_of(number), revision, tuple(slots), reason)
 
 
 def has_lost_slots(plan: Plan) -> bool:
@@ -151,14 +147,12 @@ class Relocator:
     def run(self, budget: int = EJECTIONS) -> Relocation:
         """Return the new slots; `budget` is how many others may be moved for them."""
         lost = lost_slots(self.held, self.cluster, self.plan.grid, self.plan.now)
-        return self.lay(self._lift(lost), budget) if len(lost) else Relocation()
-
-    def lay(self, pieces: Iterable[Piece], budget: int = EJECTIONS) -> Relocation:
-        """Return the slots that there are for pieces, and what finds none."""
-        self.place(pieces, budget)
+        if not len(lost):
+            return Relocation()
+        self._place(self._lift(lost), budget)
         return self._relocation()
 
-    def place(self, pieces: Iterable[Piece], budget: int) -> None:
+    def _place(self, pieces: Iterable[Piece], budget: int) -> None:
         """Find slots for pieces, the largest first; then with others making way."""
         missed: list[Piece] = []
         for piece in sorted(pieces, key=self._order):
@@ -170,16 +164,6 @@ class Relocator:
             missed += [piece._replace(bundles=count) for count in rest[:, 2].tolist()]
         if missed:
             self._eject(missed, budget)
-
-    def result_of(self, number: int, atom: int) -> tuple[Slots, Slots]:
-        """Return the new slots of an atom, and those that found no machine."""
-        key = number, atom
-        return slots_of(self._new.get(key, [])), slots_of(self._nowhere.get(key, []))
-
-    @property
-    def homeless(self) -> frozenset[int]:
-        """Reservations with pieces that found no machine."""
-        return frozenset(number for number, _ in self._nowhere)
 
     def _note(
         self, where: dict[tuple[int, int], list[list[int]]], piece: Piece, slots: list[list[int]]
@@ -276,7 +260,7 @@ class Relocator:
             slots = [atoms.get(i, one.slots) for i, one in enumerate(before.atoms)]
             if not _same(slots, [one.slots for one in before.atoms]):
                 held[number] = with_slots(before, slots)
-        return Relocation(held, self.homeless)
+        return Relocation(held, frozenset(number for number, _ in self._nowhere))
 
 
 def _same(slots: Iterable[Slots | None], others: Iterable[Slots | None]) -> bool:

@@ -18,7 +18,6 @@ from planner.optimization.candidates import refused_request
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Degrade, Relocate, Update
-from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import result_of
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
@@ -76,7 +75,6 @@ def change_to_json(change: Change, cluster: Cluster | None = None) -> dict[str, 
                 "id": change.id,
                 "revision": change.revision,
                 "reason": change.reason,
-                "promise": change.promise.value,
                 **_slots_to_json(change.slots, cluster),
             }
     raise TypeError(f"an optimisation makes no {type(change).__name__}")
@@ -163,8 +161,8 @@ def _read_relocate(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
     slots = _read_slots(plan, entry)
     if slots is None:
         return "the machines of the cluster are others by now"
-    promise = PromiseLevel(entry["promise"])
-    return Relocate(entry["id"], entry["revision"], slots, promise, entry["reason"])
+    placed = tuple(one for one in slots if one is not None)
+    return Relocate(entry["id"], entry["revision"], placed, entry["reason"])
 
 
 def _result(request: Request, rows: Mapping[str, Sequence[Sequence[int]]]) -> PlacementResult | str:

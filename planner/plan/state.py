@@ -322,7 +322,6 @@ class PlanState:
         after = with_slots(before, change.slots)
         self.table.replace(number, after)
         self._take_slots(after, 1)
-        self.table.set_promise(number, change.promise)
         entry = HistoryEntry(record.at_ms, record.version, "relocated", change.reason)
         self.table.note(number, entry)
 

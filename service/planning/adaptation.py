@@ -14,11 +14,9 @@ from dataclasses import replace
 from typing import Final
 
 from planner.adaptation.adapter import adapt, lacks_machines, needs_adaptation
-from planner.adaptation.migration import is_of_before, lay_plan
 from planner.adaptation.result import Adaptation, join_adaptations
 from planner.agent import Limits
 from planner.cluster.cluster import Cluster
-from planner.plan.plan import Plan
 from service.clock import Clock
 from service.commits.changes.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
 from service.commits.joint_commit import commit_jointly
@@ -66,11 +64,6 @@ class PlanAdapter:
         began = time.monotonic()
         with self._replica.locked() as plan:
             others, self._cluster = plan.cluster is not self._cluster, plan.cluster
-            twin = plan.copy() if others and is_of_before(plan) else None
-        if twin is not None:
-            self._lay(twin)
-            del twin
-        with self._replica.locked() as plan:
             if began < self._rest_until and not others:
                 return
             self._rest_until = began + _LOOK_S
@@ -85,23 +78,6 @@ class PlanAdapter:
         self._seen = found.version
         taken = time.monotonic() - began
         self._rest_until = began + max(_LOOK_S, 0.0 if found.summary["affected"] else _REST * taken)
-
-    def _lay(self, twin: Plan) -> None:
-        """Give what was promised totals before the cluster promised machines its machines."""
-        found = lay_plan(twin)
-        done = True
-        if found.changes:
-            made = (found.changes, ())
-            outcome = commit_jointly(self._replica, self._clock, lambda _: made, twin.version)
-            done = outcome.version is not None
-        if done:
-            logger.info(
-                "laid the Plan on machines: %d reservations have slots now, %d stay pooled",
-                len(found.laid),
-                len(found.pooled),
-            )
-        else:
-            self._cluster = None  # the Plan moved on: at the next look once more
 
     def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it, and tell what any process has done about it."""

@@ -18,7 +18,6 @@ from planner.plan.slots.slot_faults import (
     SlotCounts,
     SlotJudge,
     gives_up,
-    level_fault,
     lost_slots_of,
 )
 from planner.plan.state import PlanState
@@ -293,9 +292,8 @@ class BatchMachines:
             return _NO_ROOM if self._plain.is_short(change.id) else None
         table = self._plan.table
         before = table.holding(number)
-        unlike = level_fault(change, table.promise(number))
-        if unlike:
-            return unlike
+        if table.promise(number) is not PromiseLevel.PLACED:
+            return "it is promised totals and has no machines to change"
         mark = self.slots.mark()
         self._leave(change, number)
         found = self._with_slots(change.id, (before, before), change.slots, self._lease_of(number))

@@ -418,7 +418,7 @@ class _Batch:
         if fault is not None:
             return Conflict(index, change.id, Code.CONFLICT, fault)
         self.touched.add(change.id)
-        return Relocated(change.id, change.slots, change.promise, change.reason)
+        return Relocated(change.id, change.slots, change.reason)
 
     def _release(self, index: int, change: Release) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Transition.RELEASE)

@@ -141,16 +141,12 @@ class Relocate:
     Attributes
     ----------
     slots
-        Those of each atom, in the order of the holding; what has begun stays on its machine. None
-        for an atom that is promised totals only.
-    promise
-        The level it then has.
+        Those of each atom, in the order of the holding; what has begun stays on its machine.
     """
 
     id: str
     revision: int
-    slots: tuple[Slots | None, ...]
-    promise: PromiseLevel
+    slots: tuple[Slots, ...]
     reason: str = ""
 
 

@@ -240,27 +240,25 @@ class Relocated:
     Attributes
     ----------
     slots
-        Those of each atom, in the order of the holding; None for totals only.
+        Those of each atom, in the order of the holding.
     """
 
     id: str
-    slots: tuple[Slots | None, ...]
-    promise: PromiseLevel
+    slots: tuple[Slots, ...]
     reason: str = ""
     op: ClassVar[str] = "relocate"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        slots = [None if held is None else held.tolist() for held in self.slots]
+        slots = [held.tolist() for held in self.slots]
         entry: dict[str, Any] = {"op": self.op, "id": self.id, "slots": slots}
-        entry |= promise_entry(self.promise)
         return entry | {"reason": self.reason} if self.reason else entry
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Relocated:
         """Read what :meth:`to_json` wrote."""
-        slots = tuple(None if held is None else slots_of(held) for held in entry["slots"])
-        return cls(entry["id"], slots, promise_of_entry(entry), entry.get("reason", ""))
+        slots = tuple(slots_of(held) for held in entry["slots"])
+        return cls(entry["id"], slots, entry.get("reason", ""))
 
 
 @dataclass(frozen=True, slots=True)

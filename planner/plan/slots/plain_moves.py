@@ -15,7 +15,6 @@ from planner.cluster.cluster import Cluster
 from planner.plan.records.changes import Relocate
 from planner.plan.slots.slot_batch import SlotBatch
 from planner.plan.slots.slot_faults import stays_of
-from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.slots import NOWHERE, Slots, slots_of
 from rdl.resources import Resources
@@ -45,14 +44,14 @@ class PlainMoves:
 
     def add(self, change: Relocate, before: Holding) -> bool:
         """Note a relocation of what is promised machines; False, and nothing done, if not plain."""
-        if change.promise is not PromiseLevel.PLACED or len(change.slots) != len(before.atoms):
+        if len(change.slots) != len(before.atoms):
             return False
         if change.id in self._came:
             return False
         left: _Kind = {}
         came: _Kind = {}
         for atom, slots in zip(before.atoms, change.slots, strict=True):
-            moved = None if slots is None else self._moved(atom, slots)
+            moved = self._moved(atom, slots)
             if moved is None:
                 return False
             left.setdefault(atom.bundle, []).extend(moved[0])

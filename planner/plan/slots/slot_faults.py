@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from planner.cluster.cluster import Cluster
 from planner.machines.room import MachineRoom
-from planner.plan.records.changes import Relocate
-from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up
 from planner.reservations.slots import NOWHERE, Slots, pieces_of, slots_of, split_slots
@@ -64,16 +62,6 @@ def lost_slots_of(before: Holding, after: Holding, room: MachineRoom, now: int) 
             if machine != NOWHERE:
                 room.take(part, bundle, 1)
     return lost
-
-
-def level_fault(change: Relocate, level: PromiseLevel) -> str:
-    """Return why a relocation does not go with the levels before and after it, or nothing."""
-    placed = [slots is not None for slots in change.slots]
-    if change.promise is PromiseLevel.PLACED:
-        return "" if all(placed) else "what is promised machines needs slots for each of its atoms"
-    if any(placed):
-        return f"what is promised {change.promise} has no slots"
-    return ""
 
 
 def gives_up(before: Holding, after: Holding, lost: SlotCounts, now: int) -> bool:

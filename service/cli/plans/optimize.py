@@ -65,10 +65,8 @@ def optimize(
     """Make a better Plan from PLAN; no accepted reservation loses anything.
 
     Moves accepted reservations, with --admit-refused also admits refused requests, and prints what
-    changed. Reservations from before the cluster promised machines are given machines. ^C stops and
-    keeps the best plan found. Exits with 3 if the pins cannot all be kept.
+    changed. ^C stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
     """
-    from planner.adaptation.migration import lay_in_place
     from planner.agent import Limits
     from planner.files import read_plan
     from planner.workload.reload import plan_of_document
@@ -78,7 +76,6 @@ def optimize(
     goal = _goal(weights, lexicographic)
     document = read_plan(plan)
     held = plan_of_document(document, str(plan))
-    lay_in_place(held)
     scope = _scope(held, frozen_until, pins, admit_refused)
     limits = Limits(time_s=None if work is not None else time_limit / 1000, work=work, seed=seed)
     if dask is None:

@@ -59,7 +59,7 @@ def relocate(plan: Plan, id_: str, from_step: int, machines: dict[int, int]) -> 
         rest[:, 3] = [machines.get(one, one) for one in rest[:, 3].tolist()]
         slots.append(sort_slots(np.concatenate([past, rest])))
     revision = int(plan.table.meta[number]["revision"])
-    return Relocate(id_, revision, tuple(slots), PromiseLevel.PLACED)
+    return Relocate(id_, revision, tuple(slots))
 
 
 class SlotWorld(World):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from planner.adaptation.adapter import needs_adaptation
 from planner.adaptation.drain import drained_from, least_held
-from planner.adaptation.migration import is_of_before, lay_plan
 from planner.adaptation.relocation import has_lost_slots, relocate
 from planner.adaptation.result import Effect
 from planner.agents import agent_named
@@ -22,7 +21,7 @@ from planner.plan.records.changes import Advance, Degrade, Reconfigure
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import Reservation
 from planner.reservations.slots import NOWHERE, split_slots
-from planner.reservations.state import LIVE, State
+from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.planner.adaptation.events import EVENTS, HORIZON, adapt_now, happen, violations
 
@@ -204,7 +203,7 @@ def _stand(plan: Plan, id_: str, machine: int) -> None:
 
     start, end, bundles, _ = _slots(plan, id_)[0]
     slots = (slots_of([start, end, bundles, machine]),)
-    assert not commit(plan, Relocate(id_, 1, slots, PromiseLevel.PLACED)).conflicts
+    assert not commit(plan, Relocate(id_, 1, slots)).conflicts
 
 
 def test_what_finds_no_machine_is_moved_in_time() -> None:
@@ -292,37 +291,3 @@ def test_a_drain_waits_for_begun_slots_on_its_own_machines() -> None:
     for index, start in ((busy, 8), (1 - busy, 2)):
         drain = Outage("m", (index,), 2000, HORIZON * 1000, "drain")
         assert drained_from(plan, cluster, drain) == start
-
-
-@settings(max_examples=40)
-@given(_requests(), st.integers(0, 12))
-def test_a_plan_of_before_is_laid_on_machines(texts: list[str], now: int) -> None:
-    """The Plan takes it; who is laid has machines for all to come, and the validator agrees."""
-    plan = _planned(texts, PromiseLevel.POOLED)
-    commit(plan, Advance(now))
-    commit(plan, Reconfigure(replace(plan.cluster, promise=PromiseLevel.PLACED)))
-    live = [one.id for one in plan.reservations() if one.state in LIVE]
-    found = lay_plan(plan)
-    assert sorted(found.laid + found.pooled) == sorted(live)
-    if found.changes:
-        prepared = plan.prepare(found.changes, plan.version, joint=True)
-        assert prepared.record is not None, prepared.outcomes
-        plan.apply(prepared.record)
-    levels = {one.id: one.promise for one in plan.reservations()}
-    assert all(levels[id_] is PromiseLevel.PLACED for id_ in found.laid)
-    assert all(levels[id_] is PromiseLevel.POOLED for id_ in found.pooled)
-    assert not _homeless(plan)
-    assert not has_lost_slots(plan)
-    if not now:
-        assert violations(plan) == []
-
-
-def test_what_chose_totals_itself_is_left_alone() -> None:
-    """Where requests may choose totals and others have machines already, nobody is laid."""
-    cluster = replace(_cluster(2), promise_choices=(PromiseLevel.POOLED,))
-    plan = Plan(cluster, cluster.grid())
-    ask(plan, a_request("a", _text(2, 1, 4, 4, 8)).on(cluster))
-    own = replace(a_request("b", _text(2, 1, 4, 4, 8)).on(cluster), promise=PromiseLevel.POOLED)
-    ask(plan, own)
-    assert not is_of_before(plan)
-    assert lay_plan(plan).changes == ()

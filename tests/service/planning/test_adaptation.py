@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from planner.adaptation.migration import is_of_before
 from planner.adaptation.result import join_adaptations
-from planner.promise import PromiseLevel
-from planner.reservations.slots import Slots
 from service.calls.cluster import outages
 from service.planning import adaptation as adapting
 from service.planning.adaptation import PlanAdapter
@@ -114,33 +110,3 @@ def test_several_adaptations_are_told_as_one() -> None:
         ("a", "restored"),
     ]
     assert (told["dropped"], told["moved"], told["short"]) == (3.0, 4.0, "")
-
-
-def _machines(slots: Slots | None) -> list[int]:
-    assert slots is not None
-    return list(slots[:, 3].tolist())
-
-
-@pytest.mark.usefixtures("unasked")
-def test_a_plan_of_before_is_laid_on_machines(
-    open_service: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once the cluster promises machines, reservations are given slots, and the log counts them."""
-    service = open_service(tick_s=0)
-    adapter = _adapter(service)
-    with adapter._replica.locked() as plan:
-        plan.cluster = replace(plan.cluster, promise=PromiseLevel.POOLED)
-    service.reserve("a", GANG)
-    with adapter._replica.locked() as plan:
-        plan.cluster = replace(plan.cluster, promise=PromiseLevel.PLACED)
-        assert is_of_before(plan)
-        twin = plan.copy()
-    told: list[tuple[object, ...]] = []
-    monkeypatch.setattr(adapting.logger, "info", lambda _text, *numbers: told.append(numbers))
-    adapter._lay(twin)
-    assert told == [(1, 0)]
-    with adapter._replica.locked() as plan:
-        found = plan.reservation("a")
-    assert found is not None
-    assert found.promise is PromiseLevel.PLACED
-    assert all(machine >= 0 for atom in found.atoms for machine in _machines(atom.slots))

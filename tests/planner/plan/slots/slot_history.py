@@ -327,10 +327,9 @@ class SlotHistory:
     def _relocate(self, number: int, name: str, revision: int) -> Change | None:
         """Give machines to bundles that have none and have not begun, or any to any."""
         holding, room, now = self.plan.table.holding(number), self.plan.room.copy(), self.plan.now
-        slots: list[Slots | None] = []
+        slots: list[Slots] = []
         for atom in holding.atoms:
             if atom.slots is None:
-                slots.append(None)
                 continue
             if len(atom.slots) and not self.choose(0, 1):
                 slots.append(self._tampered(atom.slots))
@@ -342,7 +341,7 @@ class SlotHistory:
             )
             left = np.concatenate([rest, np.full((len(rest), 1), NOWHERE)], axis=1)
             slots.append(sort_slots(np.concatenate([stays, found, left])))
-        return Relocate(name, revision, tuple(slots), self.plan.table.promise(number))
+        return Relocate(name, revision, tuple(slots))
 
     def _tampered(self, slots: Slots) -> Slots:
         """Put some bundles of a slot on another machine from some step on, right or wrong."""

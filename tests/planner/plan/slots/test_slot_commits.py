@@ -200,7 +200,7 @@ def test_what_was_released_stays_on_record_at_the_end() -> None:
 
 
 def _relocated(plan: Plan, slots: tuple[Slots, ...]) -> str:
-    change = Relocate("r0", 1, slots, PromiseLevel.PLACED)
+    change = Relocate("r0", 1, slots)
     return plan.prepare([change], plan.version).conflicts[0].detail
 
 

@@ -52,7 +52,7 @@ def _plan(source: str, now: int = 0, level: PromiseLevel = PromiseLevel.PLACED) 
 
 def _give(plan: Plan, *slots: list[int], level: PromiseLevel = PromiseLevel.PLACED) -> str:
     """Give the one atom slots; return why it cannot have them, or nothing."""
-    change = Relocate("r", 1, (slots_of(sorted(slots)),), level)
+    change = Relocate("r", 1, (slots_of(sorted(slots)),))
     before, room = plan_json(plan), plan.room._tree.copy()
     prepared = plan.prepare([change], plan.version)
     assert (plan.room._tree == room).all()
@@ -152,12 +152,14 @@ def test_a_slot_is_not_given_up_while_its_machine_is_there() -> None:
     assert "no machine where it has one" in _give(plan, [10, 20, 1, NOWHERE])
 
 
-def test_a_promise_of_machines_has_slots_and_no_other_has() -> None:
-    """Level and slots of a relocation go together."""
+def test_only_what_is_promised_machines_is_relocated_and_with_slots_for_each_atom() -> None:
+    """A reservation of totals has no machines; one of machines needs slots for all its atoms."""
     plan = _plan(ONE.format(""))
-    nothing = Relocate("r", 1, (None,), PromiseLevel.PLACED)
-    assert "needs slots" in plan.prepare([nothing], plan.version).conflicts[0].detail
-    assert "has no slots" in _give(plan, [10, 20, 1, 0], level=PromiseLevel.POOLED)
+    nothing = Relocate("r", 1, ())
+    assert "0 lists of slots" in plan.prepare([nothing], plan.version).conflicts[0].detail
+    pooled = _plan(ONE.format(""), level=PromiseLevel.POOLED)
+    change = Relocate("r", 1, (slots_of([10, 20, 1, 0]),))
+    assert "promised totals" in pooled.prepare([change], pooled.version).conflicts[0].detail
 
 
 @pytest.mark.parametrize("jointly", [False, True])
@@ -172,9 +174,7 @@ def test_a_slot_that_was_cut_on_its_machine_does_not_leave_it_for_less_than_a_le
     assert _give(plan, *cut) == ""
 
     slots = slots_of([cut[0], [end - 2, end, 1, other]])
-    prepared = plan.prepare(
-        [Relocate("r", 1, (slots,), PromiseLevel.PLACED)], plan.version, joint=jointly
-    )
+    prepared = plan.prepare([Relocate("r", 1, (slots,))], plan.version, joint=jointly)
 
     assert prepared.record is None
     assert "for 2 steps, less than a lease of 3" in prepared.conflicts[0].detail
