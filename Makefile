@@ -22,7 +22,7 @@ NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not brow
 # times as long to begin, and tests begin hundreds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-loops demo-slurm test check lint types collect pytest kernels planner-kernels bench bench-smoke serve soak sweep clean
+.PHONY: help setup demo demo-loops demo-slurm test check lint types collect pytest kernels planner-kernels bench bench-smoke papers serve soak sweep clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
@@ -31,6 +31,7 @@ help:
 	@echo "make check       format, lint, types, import contracts"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
+	@echo "make papers      the tests of bench/papers, the experiments of the five papers"
 	@echo "make soak        property tests with random seeds and kills (SOAK_MINUTES=30; SEED=n: the same"
 	@echo "                 again; KILLS=10000 KILL_SECONDS=86400: so many kills, for at most so long)"
 	@echo "make sweep       long sweeps, by hand (hours)"
@@ -95,10 +96,10 @@ types: $(VENV)/.dev
 
 # What cannot be collected is told by the run itself.
 collect: $(VENV)/.dev
-	@$(BIN)/python -m pytest -q --collect-only > /dev/null 2>&1 || true
+	@$(BIN)/python -m pytest -q --collect-only --ignore=tests/papers > /dev/null 2>&1 || true
 
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers -m "$(NO_PACKAGE)"
 
 kernels: planner-kernels $(VENV)/.installed
 	$(BIN)/python -m bench.warm --all
@@ -115,6 +116,9 @@ bench: setup
 
 bench-smoke: setup
 	$(BIN)/python -m bench --all --small
+
+papers: setup $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)" tests/papers
 
 # Kills servers, leaders and PostgreSQL itself for AGENDA_SOAK_SECONDS (3,600) on each database,
 # AGENDA_SOAK_KILLS (1,000) at most, executors with their server (200), and the parts of a Slurm;

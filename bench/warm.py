@@ -1,7 +1,7 @@
 """Compile kernels once, so that no user waits for it: `python -m bench.warm` (make setup).
 
 Compiled code is cached beside the sources or in NUMBA_CACHE_DIR; a second run takes a second.
-`--demo` compiles what the demo calls alone, `--all` the exact planner's and the simulators' too.
+`--demo` compiles what the demo calls alone, `--all` the exact planner's too.
 """
 
 from __future__ import annotations
@@ -84,41 +84,6 @@ def warm_service_dispatch() -> None:
     warm_machines()
 
 
-def warm_simulators() -> None:
-    """Run the smallest simulation of each kind, after the dispatcher, whose loops they call."""
-    from bench.cases.dispatch.lotes_sim import run
-    from dispatch.simulation.experiments.zoe.example import zoe_example
-
-    warm_dispatcher()
-    zoe_example()
-    run(small=True)
-    _renew_a_table()
-
-
-def _renew_a_table() -> None:
-    """Change the table of a simulated machine while jobs wait for it."""
-    import numpy as np
-
-    from dispatch.machines.placement.state import Machines
-    from dispatch.simulation.machine_level.simulator import MachineSimulator
-    from dispatch.simulation.machine_level.workload import JobChunk
-    from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
-    from lp.lotes.pipeline import plan_lotes
-
-    machines = MachineConfigurations.of([1], [[1.0, 1.0]])
-    classes = JobClasses.of([1.0], [[0.5, 0.5]], [1.0])
-    table = plan_lotes(LotesInstance.of(machines, classes)).table
-    simulator = MachineSimulator(
-        Machines.of_table(table), np.ones(table.wheel.shape), "lotes", table
-    )
-    jobs = 6
-    at_once = JobChunk(
-        np.full(jobs, 0.1), np.full((jobs, 2), 0.5), np.ones(jobs), np.zeros(jobs, dtype=np.int32)
-    )
-    simulator.feed(at_once, np.full(jobs, 0.5), 0.2)
-    simulator.retarget(table, classes)
-
-
 def warm_planner() -> None:
     """Load what every agent calls."""
     from planner.workload.warm_up import load_kernels
@@ -151,7 +116,7 @@ def main() -> None:
     if "--demo" in sys.argv[1:]:
         waves = [[warm_planner, warm_service_dispatch]]
     if "--all" in sys.argv[1:]:
-        first = [warm_planner, warm_exact_loops, warm_simulators, warm_machines]
+        first = [warm_planner, warm_exact_loops, warm_dispatcher, warm_machines]
         waves = [first, [warm_relocation, warm_exact]]
     # New processes, not copies: numba's threads do not outlive a fork.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bench.cases.exact.exact_second import processor_clock
 from bench.cases.exact.runs import Curve, rounded, run_on, warm_on
+from bench.papers.spread import spread_of
 from bench.workloads.exact_shapes import divided, narrow, wide
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from bench.workloads.large_pieces import KINDS, LargePieces, large_pieces
 from bench.workloads.planted import PLANTERS, planted
-from dispatch.simulation.spread import spread_of
 from planner.agent import Limits
 from planner.agents.exact.agent import EXACT
 from planner.cluster.cluster import Cluster

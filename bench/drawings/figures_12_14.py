@@ -23,8 +23,8 @@ from typing import Any, Final
 import numpy as np
 
 from bench.drawings.figures_drawn import AGENTS, draw
+from bench.papers.rayon_planning import planning_trial, trial_agent
 from bench.workloads.generator import Mix, cluster_of, compiled, generate
-from dispatch.simulation.experiments.planning_trial import planning_trial, trial_agent
 from planner.agent import Limits
 from planner.cluster.cluster import Cluster
 from planner.request import Request

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Final
 
-from dispatch.simulation.spread import spread_of
+from bench.papers.spread import spread_of
 from planner.colours import COLOURS
 from service.pictures.style import write_figure
 

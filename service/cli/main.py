@@ -43,9 +43,6 @@ PARTS = (
         "Check a cluster file, show a server's cluster, ask what another would change.",
     ),
     LazyCommand("lotes", "service.cli.lotes:lotes", "Plan job classes on machines (LoTES)."),
-    LazyCommand(
-        "simulate", "service.cli.experiments.simulate:simulate", "Run an experiment of the papers."
-    ),
     LazyCommand("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
     LazyCommand(
         "estimate",

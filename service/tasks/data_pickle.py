@@ -15,8 +15,13 @@ _OURS: Final = ("dispatch", "planner", "rdl", "lp", "service")
 _OTHERS: Final = {("fractions", "Fraction"), ("datetime", "datetime"), ("datetime", "timezone")}
 
 
-def read_data(raw: bytes) -> Any:
+def read_data(raw: bytes, also: str = "") -> Any:
     """Return what was pickled.
+
+    Parameters
+    ----------
+    also
+        A package besides those of the product whose classes may hold data.
 
     Raises
     ------
@@ -24,7 +29,7 @@ def read_data(raw: bytes) -> Any:
         If it is cut off, or holds anything but data.
     """
     try:
-        return _DataReader(io.BytesIO(raw)).load()
+        return _DataReader(io.BytesIO(raw), also).load()
     except (EOFError, AttributeError, ImportError, IndexError) as error:
         raise pickle.UnpicklingError(f"this cannot be read back: {error}") from error
 
@@ -32,8 +37,12 @@ def read_data(raw: bytes) -> Any:
 class _DataReader(pickle.Unpickler):
     """Finds no function and no class that does things when it is made."""
 
+    def __init__(self, file: io.BytesIO, also: str) -> None:
+        super().__init__(file)
+        self._packages = {*_OURS, also}
+
     def find_class(self, module: str, name: str) -> Any:
-        known = module.partition(".")[0] in _OURS or (module, name) in _OTHERS
+        known = module.partition(".")[0] in self._packages or (module, name) in _OTHERS
         found = super().find_class(module, name) if known else None
         is_data = isinstance(found, type) and (is_dataclass(found) or issubclass(found, Enum))
         if not is_data and (module, name) not in _OTHERS:

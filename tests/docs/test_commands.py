@@ -36,9 +36,6 @@ LEFT_OUT = {
     "agenda upgrade --dry-run": "reads a server's database; docs/operating.md runs it",
     "agenda upgrade --backup": "changes an older database; tests/service/maintenance runs it",
     "agenda serve": "serves until it is stopped; the test serves the example day",
-    "agenda simulate all ": "takes minutes; tests/service/cli/experiments runs it on one",
-    "agenda simulate lotes-": "takes minutes to hours",
-    "agenda simulate rayon-sla --seeds 3": "takes minutes",
     "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
     "python -c": "a figure's command at full size",
 }

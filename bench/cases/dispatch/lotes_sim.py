@@ -7,10 +7,10 @@ import time
 import numpy as np
 
 from bench.cases.dispatch.lotes_offline import published
+from bench.papers.machines.simulator import MachineSimulator
+from bench.papers.machines.workload import PoissonWorkload
 from dispatch.machines.placement.policy import Policy
 from dispatch.machines.placement.state import Machines
-from dispatch.simulation.machine_level.simulator import MachineSimulator
-from dispatch.simulation.machine_level.workload import PoissonWorkload
 from lp.lotes.instance import LotesInstance
 from lp.lotes.pipeline import LotesResult, plan_lotes
 

@@ -15,8 +15,8 @@ def run(small: bool) -> dict[str, object]:
     """Draw the workload and simulate it, plain and preemptive."""
     import numpy as np
 
-    from dispatch.simulation.cluster.generator import ZoeWorkload, zoe_workload
-    from dispatch.simulation.experiments.zoe.runs import Variant, ZoeOptions, run_variant
+    from bench.papers.cluster.generator import ZoeWorkload, zoe_workload
+    from bench.papers.zoe_runs import Variant, ZoeOptions, run_variant
 
     workload = ZoeWorkload(applications=1_000 if small else 80_000)
     options = ZoeOptions(workload)

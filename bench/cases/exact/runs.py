@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
+from bench.papers.spread import spread_of
 from bench.workloads.generator import Mix, cluster_of, requests_of
-from dispatch.simulation.spread import spread_of
 from planner.agent import Limits, SolveProgress, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan

@@ -23,14 +23,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.workloads.generator import Mix, cluster_of, requests_of
-from bench.workloads.server_memory import as_served, resident_bytes
-from dispatch.simulation.experiments.promise_requests import (
+from bench.papers.promises import (
     CASES,
     PromiseOptions,
     draw_requests,
     promise_cluster,
 )
+from bench.workloads.generator import Mix, cluster_of, requests_of
+from bench.workloads.server_memory import as_served, resident_bytes
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster

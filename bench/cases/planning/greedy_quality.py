@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 
+from bench.papers.spread import spread_of
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from bench.workloads.traces import SKIPPED, swim_day, traces_folder
-from dispatch.simulation.spread import spread_of
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent

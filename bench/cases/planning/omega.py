@@ -13,7 +13,7 @@ from itertools import product
 from statistics import mean
 from typing import Final
 
-from dispatch.simulation.experiments.omega import OmegaFigures, OmegaRun, run_omega
+from bench.papers.omega import OmegaFigures, OmegaRun, run_omega
 
 NAME = "omega"
 

@@ -180,8 +180,8 @@ def estimate_(
 ) -> int:
     """Predict what recurring jobs need from finished runs: in FILEs, or else of a server.
 
-    Files are jobs.csv of `agenda simulate`, logs in the Standard Workload Format, Slurm's `sacct
-    --parsable2`, the apps of YARN's ResourceManager and the applications of a server, as JSON. The
+    Files are logs in the Standard Workload Format, Slurm's `sacct --parsable2`, the apps of YARN's
+    ResourceManager and the applications of a server, as JSON, and jobs.csv of a simulation. The
     first ^C prints what is done so far; the second gives up.
     """
     if figure is not None:

@@ -1,4 +1,4 @@
-"""Agenda's own jobs.csv (`agenda simulate --jobs`), whose columns evalys and Batsim read too."""
+"""The jobs.csv of `python -m bench.papers --jobs`, in columns that evalys and Batsim read too."""
 
 from __future__ import annotations
 

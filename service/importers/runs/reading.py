@@ -17,7 +17,7 @@ from service.importers.runs.yarn_apps import read_yarn_apps
 
 #: Format -> what it is.
 RUN_FORMATS: Final[Mapping[str, str]] = {
-    "jobs-csv": "jobs.csv of agenda simulate",
+    "jobs-csv": "jobs.csv of python -m bench.papers",
     "swf": "Standard Workload Format",
     "slurm": "sacct --parsable2 with its header",
     "yarn": "apps of YARN's ResourceManager, JSON",

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.papers.cluster.baselines import SCHEDULERS, RigidScheduler, scheduler_named
 from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import ORDERINGS, Ordering, Rule, ordering_named
 from dispatch.pool.scheduler import ElasticScheduler
-from dispatch.simulation.cluster.baselines import SCHEDULERS, RigidScheduler, scheduler_named
 from tests.dispatch.pool.reference_elastic import Reference, amounts
 
 TOTAL = (12, 10)

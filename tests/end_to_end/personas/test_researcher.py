@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from service.cli.experiments.catalogue import EXPERIMENTS
 from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.docs.pages import ROOT
 from tests.service.cli.command_line import agenda
@@ -83,28 +82,6 @@ def test_a_wrong_file_says_what_is_wrong(folder: Path) -> None:
     wrong = folder / "wrong.swf"
     wrong.write_text("1 2 3\n")
     assert re.search(r"line 1.*18", done("import", "swf", wrong, code=ERROR))
-
-
-def test_the_list_says_time_traces_claim_and_whether_it_holds() -> None:
-    """Nothing is run blindly, and `-o json` of the list is JSON."""
-    listed = json.loads(agenda("simulate", "-o", "json").stdout)
-    assert {one["name"] for one in listed} == set(EXPERIMENTS)
-    assert all(one["time"] and one["claim"] for one in listed)
-    described = (ROOT / "docs" / "cli.md").read_text()
-    assert all(name in described or name.split("-")[0] in described for name in EXPERIMENTS)
-
-
-def test_one_seed_has_no_spread() -> None:
-    """No column of zeros stands for a deviation that nobody measured."""
-    said = done("simulate", "zoe-cluster", "--small", "--seeds", 1)
-    assert "spread" not in said
-    assert "0.000 " not in said.splitlines()[0]
-
-
-def test_claims_stand_beside_what_came_out() -> None:
-    """Each figure that a paper states has its verdict."""
-    said = done("simulate", "zoe-cluster", "--small", "--seeds", 1)
-    assert re.search(r"holds|does not hold", said)
 
 
 def test_panels_of_a_comparison_stand_in_one_order(page: str) -> None:

@@ -110,12 +110,6 @@ def test_lotes_counts_its_stages(tmp_path: Path) -> None:
     seen("job classes.* 2 of 2", shown("lotes", *paths))
 
 
-def test_simulate_counts_its_parts() -> None:
-    """Runs of an experiment that are done, of all; one that cannot be cut shows its time."""
-    seen(r"zoe-cluster.* [12] of 2", shown("simulate", "zoe-cluster", "--small", "--seeds", 2))
-    seen(r"zoe-example.* 0:00:0", shown("simulate", "zoe-example"))
-
-
 class Optimizing(BaseHTTPRequestHandler):
     """A server that has begun, then tells its best, then is done."""
 

@@ -188,8 +188,9 @@ GOOD = "7|etl|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8||4G|COMPLETED\n"
     [
         ("\n", "line 1: there is no history here: nothing but blanks"),
         ("what\n",
-         "line 1: this begins like no history of runs (jobs-csv: jobs.csv of agenda simulate; "
-         "swf: Standard Workload Format; slurm: sacct --parsable2 with its header; yarn: apps of "
+         "line 1: this begins like no history of runs (jobs-csv: jobs.csv of "
+         "python -m bench.papers; swf: Standard Workload Format; slurm: sacct --parsable2 with its "
+         "header; yarn: apps of "
          "YARN's ResourceManager, JSON; agenda: applications of a server, JSON); say which by "
          "--format"),
         ("job_id,a\n", "line 1: no column 'requested_number_of_resources'; the header is job_id,a"),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatch.simulation.experiments.lotes.tables import LotesRow, LotesTable
-from service.cli.experiments.lotes import lotes_result
+from bench.papers.lotes import lotes_result
+from bench.papers.lotes_runs import LotesRow, LotesTable
 from service.pictures.experiments import ExperimentPanel, PanelSeries, write_panels
 
 

@@ -15,7 +15,6 @@ from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.workload.compare import comparison_of, run_agent
-from service.tasks import dask_pool
 from service.tasks.agent_tasks import bare_limits, compare_on
 from service.tasks.dask_pool import DaskPool
 from service.tasks.plan_task import improve_on
@@ -23,7 +22,6 @@ from service.tasks.task_pool import PoolTask, PoolWatch, TaskPoolError
 from tests.dask_cluster import DaskCluster, dask_cluster
 from tests.patience import eventually
 from tests.service.better_plan import two_in_the_way
-from tests.service.cli.command_line import agenda
 from tests.service.conftest import Open, Service
 from tests.service.tasks import work
 
@@ -68,20 +66,6 @@ def test_the_first_begins_though_it_is_to_stop_already(pool: DaskPool) -> None:
     """As in this process: what it had kept is not lost, it answers with that."""
     tasks = [PoolTask(str(n), work.until_stopped) for n in range(2)]
     assert dict(pool.run(tasks, PoolWatch(lambda: True)))[0] == "the best so far"
-
-
-def test_a_sweep_has_the_same_figures_and_jobs_wherever_it_runs(
-    cluster: DaskCluster, tmp_path: Path
-) -> None:
-    """zoe-cluster, two seeds: this process, two others and the cluster write the same bytes."""
-    said, jobs = set(), set()
-    for number, where in enumerate(([], ["--workers", 2], ["--dask", cluster.address])):
-        file = tmp_path / f"{number}.csv"
-        done = agenda("simulate", "zoe-cluster", "--seeds", 2, "--jobs", file, "-o", "json", *where)
-        assert done.exit_code == 0, done.output
-        said.add(done.stdout)
-        jobs.add(file.read_bytes())
-    assert (len(said), len(jobs)) == (1, 1)
 
 
 def test_a_job_of_a_server_runs_there_is_watched_and_stopped(
@@ -155,14 +139,6 @@ def test_a_task_whose_worker_is_killed_goes_on_from_what_it_kept(
     task = PoolTask("dies once", partial(work.dies_once, tmp_path / "mark"))
     assert list(pool.run([task])) == [(0, {"found": 0.1 + 0.2})]
     assert sum(one.poll() is None for one in cluster.workers) == 1
-
-
-def test_a_scheduler_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 1, one line, and no file of points is left behind."""
-    monkeypatch.setattr(dask_pool, "_CONNECT_S", 0.5)
-    done = agenda("simulate", "omega", "--small", "--dask", "tcp://127.0.0.1:1")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "no Dask scheduler answers at tcp://127.0.0.1:1 within 0.5 s" in done.stderr
 
 
 def test_a_scheduler_that_dies_is_told_and_its_tasks_end(tmp_path: Path) -> None:

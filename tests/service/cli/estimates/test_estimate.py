@@ -178,7 +178,7 @@ def test_a_run_in_two_files_counts_once(history: Path, tmp_path: Path) -> None:
 
 
 def test_jobs_of_a_simulation_are_estimated(tmp_path: Path) -> None:
-    """What `agenda simulate --jobs` writes is read back, without a calendar."""
+    """What `python -m bench.papers --jobs` writes is read back, without a calendar."""
     jobs = tmp_path / "jobs.csv"
     lines = [f"grep-{place},2,1,{3600 * place},600\n" for place in range(12)]
     jobs.write_text(

@@ -1,1 +1,0 @@
-"""Experiments: functions from seeds and sizes to tables."""

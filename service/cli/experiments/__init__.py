@@ -1,1 +1,0 @@
-"""`agenda simulate`: the experiments of the papers, run, printed and drawn."""

@@ -1,1 +1,0 @@
-"""Omega's experiments: architectures of a cell, its MapReduce jobs, and planners on one Plan."""
