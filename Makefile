@@ -130,7 +130,7 @@ soak: setup $(VENV)/.dev
 	  $(SOAK) .ci/slurm $(BIN)/python -m pytest -q -s -m "soak and slurm" tests/end_to_end/kills; fi
 	if ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1; then \
 	  $(SOAK) .ci/postgres $(BIN)/python -m pytest -q -s -m "soak and postgres"; fi
-	$(BIN)/python -m bench.fuzz.fuzz_rdl --inputs 1000000
+	$(BIN)/python -m tests.rdl.fuzz_rdl --inputs 1000000
 
 sweep: setup $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m sweep

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.drawings.exact_curves import summary as curve_summary
-from bench.drawings.exact_curves import table as curve_table
-from bench.drawings.figures_drawn import summary, table
+from bench.exact_curves import summary as curve_summary
+from bench.exact_curves import table as curve_table
+from bench.papers.figures_drawn import summary, table
 
 ACCEPTED = (0.5, 0.6, 0.8)
 

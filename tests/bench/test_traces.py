@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from bench.cases.planning import greedy_quality, real_days
-from bench.cases.service import http_days
-from bench.cases.service.http_days import bodies_of
 from bench.workloads.generator import KINDS
 from bench.workloads.traces import SKIPPED, VARIABLE, Day, day_of, traces_folder
 from planner.agents import agent_named
@@ -41,8 +37,7 @@ def test_without_the_variable_cases_skip_by_name(monkeypatch: pytest.MonkeyPatch
         else:
             monkeypatch.setenv(VARIABLE, value)
         assert traces_folder() is None
-        for case in (real_days, http_days):
-            assert case.run(True)["figures"] is SKIPPED
+        assert real_days.run(True)["figures"] is SKIPPED
     assert VARIABLE in str(SKIPPED["skipped"])
 
 
@@ -73,13 +68,6 @@ def test_a_moved_day_is_the_same_problem() -> None:
         return [result.placed for result in planned.results]
 
     assert accepted(day_of(POOL, imported())) == accepted(day_of(POOL, imported(), lead_s=900))
-
-
-def test_clients_leave_the_submission_to_the_server() -> None:
-    """Bodies carry id, tenant and RDL; the server's clock says when it was asked."""
-    bodies = [json.loads(body) for body in bodies_of(day_of(POOL, imported()))]
-
-    assert [set(body) for body in bodies] == [{"id", "tenant", "rdl"}] * 3
 
 
 def test_misses_name_the_kind_and_the_limit() -> None:

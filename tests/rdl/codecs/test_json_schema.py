@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from bench.fuzz.fuzz_sources import bent_json
 from rdl.codecs.json_codec import from_json, to_json
 from rdl.codecs.json_schema import json_schema
 from rdl.errors import RdlError
 from rdl.expressions import Expression
 from rdl.operators import ARGUMENTS
 from rdl.text.tokenizer import END, Tokenizer
+from tests.rdl.fuzz_sources import bent_json
 from tests.strategies import expressions
 
 DOCS = Path(__file__).parents[3] / "docs"

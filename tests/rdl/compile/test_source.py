@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from bench.fuzz.fuzz_rdl import fuzz
 from rdl.compile.source import read_source
 from rdl.errors import RdlError
 from rdl.expressions import AllOf, Window
@@ -14,6 +13,7 @@ from rdl.limits import SourceLimits
 from rdl.text.parser import parse
 from tests.patience import is_quick
 from tests.rdl.codecs.yarn_definition import definition
+from tests.rdl.fuzz_rdl import fuzz
 
 
 def test_text_and_json_are_told_apart() -> None:

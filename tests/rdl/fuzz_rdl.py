@@ -1,4 +1,4 @@
-"""Fuzz what reads requests: ``python -m bench.fuzz.fuzz_rdl --inputs 1000000 --seed 1``.
+"""Fuzz what reads requests: ``python -m tests.rdl.fuzz_rdl --inputs 1000000 --seed 1``.
 
 Every input goes through the parser or the JSON codec; what they accept is formatted, read back,
 written as JSON, read back and compiled. Each may answer with an RdlError and nothing else, with a
@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
 
-from bench.fuzz.fuzz_sources import bent_json, bent_text, grown_text, noise
 from rdl.codecs.json_codec import from_json, to_json
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext, MachineShape
@@ -31,6 +30,7 @@ from rdl.resources import Resources
 from rdl.text.formatter import format_expression, format_pretty
 from rdl.text.parser import parse
 from rdl.time_grid import TimeGrid
+from tests.rdl.fuzz_sources import bent_json, bent_text, grown_text, noise
 
 NAME = "fuzz_rdl"
 
@@ -117,7 +117,7 @@ def run(small: bool) -> Mapping[str, object]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Fuzz as the command line says; 0 without a crash."""
-    parser = argparse.ArgumentParser(prog="python -m bench.fuzz.fuzz_rdl", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.rdl.fuzz_rdl", description=__doc__)
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)

@@ -6,7 +6,7 @@ steps, load 1.2. `milp-cold` is the agent `milp` without its greedy start and fi
 paper's was: what the solver finds by itself. `milp` starts from the best greedy plan, and is never
 below it.
 
-At full length this takes most of an hour; `python -m bench.drawings.figures_12_14 --seed 1 --figure
+At full length this takes most of an hour; `python -m bench.papers.figures_12_14 --seed 1 --figure
 12 --out FILE` runs a piece (`--agents`: of some agents), and `--draw FOLDER FILE...` draws what
 pieces found and prints the table.
 """
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.drawings.figures_drawn import AGENTS, draw
+from bench.papers.figures_drawn import AGENTS, draw
 from bench.papers.rayon_planning import planning_trial, trial_agent
 from bench.workloads.generator import Mix, cluster_of, compiled, generate
 from planner.agent import Limits
@@ -128,7 +128,7 @@ def _measured(
 
 def main() -> None:
     """Run a piece, or draw what pieces found and print their table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.drawings.figures_12_14")
+    parser = argparse.ArgumentParser(prog="python -m bench.papers.figures_12_14")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--figure", choices=("12", "14"), default="12")
     parser.add_argument("--shares", default=",".join(map(str, SHARES)))

@@ -3,7 +3,7 @@
 100 requests of the one generator at load 1.2 (workflows, mixed, gangs that may split), 1,000 atoms,
 the rigid gangs of bench/workloads/exact_shapes.py, and the large pieces of
 bench/workloads/large_pieces.py, planted ones too: there the bound is the planted value, to some
-hundredths of a per cent. The whole takes hours; `python -m bench.drawings.exact_curves --set "wide
+hundredths of a per cent. The whole takes hours; `python -m bench.exact_curves --set "wide
 1.2" --seeds 1,2 --seconds 300 --out FILE` appends a line for each run, and `--draw PICTURE FILE...`
 tabulates and draws what such runs found. With `--processor` seconds are half of what all threads of
 the process use together, so that a busy machine takes longer and comes to about the same.
@@ -217,7 +217,7 @@ def _panels(lines: Sequence[Mapping[str, Any]]) -> Figure:
 
 def main() -> None:
     """Run a piece, or tabulate and draw what pieces found."""
-    parser = argparse.ArgumentParser(prog="python -m bench.drawings.exact_curves")
+    parser = argparse.ArgumentParser(prog="python -m bench.exact_curves")
     parser.add_argument("--set", choices=tuple(SETS), default="wide 1.2")
     parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--seconds", type=float, default=300.0)

@@ -1,1 +1,0 @@
-"""Benches that draw curves and the comparison figures."""

@@ -1,1 +1,0 @@
-"""The fuzzer of everything that reads requests."""
