@@ -25,6 +25,8 @@ FOREIGN = {
     "AllIntervals",
     "TentativePlan",
     "synchronous_commit",
+    "t_job",
+    "t_task",
 }
 
 #: Pages of a decision tell of what was; what they name may be gone.
