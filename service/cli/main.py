@@ -75,21 +75,6 @@ PARTS = (
         "Ask a server for reservations.",
     ),
     LazyCommand(
-        "replay",
-        "service.cli.client.reservations.replay:replay",
-        "Post a recorded day to a server, and tell how it was served.",
-    ),
-    LazyCommand(
-        "list",
-        "service.cli.client.reservations.reservations:list_",
-        "List a server's reservations.",
-    ),
-    LazyCommand(
-        "show",
-        "service.cli.client.reservations.reservations:show",
-        "Show one reservation of a server.",
-    ),
-    LazyCommand(
         "offers",
         "service.cli.client.reservations.offers:offers",
         "Show what would be accepted instead of a request.",
@@ -98,11 +83,6 @@ PARTS = (
         "holds",
         "service.cli.client.reservations.holds:holds",
         "Keep room on a server for up to a minute.",
-    ),
-    LazyCommand(
-        "cancel",
-        "service.cli.client.reservations.reservations:cancel",
-        "Cancel a reservation of a server.",
     ),
     LazyCommand(
         "apps",

@@ -1,1 +1,1 @@
-"""The forms of an answer: tables that fit, YAML, and what was asked of a list."""
+"""The forms of an answer: tables that fit, and what was asked of a list."""

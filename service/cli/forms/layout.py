@@ -40,7 +40,6 @@ class Layout:
     """What the options of a list say."""
 
     wide: bool = False
-    yaml: bool = False
     columns: tuple[str, ...] = ()
     sort: str = ""
     headers: bool = True

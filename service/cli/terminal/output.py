@@ -1,4 +1,4 @@
-"""What commands print: one answer on standard output, as a table, JSON, YAML or CSV."""
+"""What commands print: one answer on standard output, as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -23,17 +23,13 @@ from service.cli.forms.layout import (
     terminal_width,
 )
 from service.cli.forms.table_text import table_text
-from service.cli.forms.yaml_text import yaml_text
 from service.cli.terminal.errors import CliError
 from service.cli.terminal.options import names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TABLE, JSON, CSV = "table", "json", "csv"
-WIDE, YAML = "wide", "yaml"
-
-#: How a form is printed that commands do not tell apart: a wide table is a table, YAML is JSON.
-_NATURES: Final = {WIDE: TABLE, YAML: JSON}
+WIDE = "wide"
 
 _EVERY_S: Final = 2.0
 
@@ -41,15 +37,15 @@ _EVERY_S: Final = 2.0
 def format_option(*forms: str) -> Callable[[F], F]:
     """Return the ``-o`` option, offering `forms` (table, JSON and CSV when none are given).
 
-    Where there is a table there is a wide one, and YAML where there is JSON; the command is told
-    TABLE and JSON, and `print_listing` and `print_json` know the rest.
+    Where there is a table there is a wide one; the command is given TABLE for both, and
+    `print_listing` knows which.
     """
     given = forms or (TABLE, JSON, CSV)
-    offered = [one for form in given for one in (form, *_also(form))]
+    offered = [one for form in given for one in ((form, WIDE) if form == TABLE else (form,))]
 
     def nature(context: click.Context, _: click.Parameter, form: str) -> str:
-        change_layout(context, wide=form == WIDE, yaml=form == YAML)
-        return _NATURES.get(form, form)
+        change_layout(context, wide=form == WIDE)
+        return TABLE if form == WIDE else form
 
     return click.option(
         "-o",
@@ -61,10 +57,6 @@ def format_option(*forms: str) -> Callable[[F], F]:
         callback=nature,
         help="How the answer is printed.",
     )
-
-
-def _also(form: str) -> tuple[str, ...]:
-    return tuple(other for other, nature in _NATURES.items() if nature == form)
 
 
 def listing_options(*forms: str) -> Callable[[F], F]:
@@ -151,11 +143,8 @@ def _again_and_again(show: Callable[[], Any], pause_s: float) -> Any:
 
 
 def print_json(value: object) -> None:
-    """Print one document: JSON, indented, keys in the order given; YAML where that was asked."""
-    if present_layout().yaml:
-        click.echo(yaml_text(value), nl=False)
-    else:
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print one document: JSON, indented, keys in the order given."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

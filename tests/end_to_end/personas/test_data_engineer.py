@@ -115,7 +115,9 @@ def begun_now(server: str, folder: Path) -> None:
 
 def entry(server: str, id_: str) -> dict[str, Any]:
     """Return a reservation as the server has it."""
-    found: dict[str, Any] = json.loads(done("show", id_, "-o", "json", "--server", server))
+    found: dict[str, Any] = json.loads(
+        done("reservations", "show", id_, "-o", "json", "--server", server)
+    )
     return found
 
 
@@ -154,7 +156,7 @@ def test_a_plan_offline_says_when(folder: Path) -> None:
 def test_a_request_is_posted_and_read_back(server: str, folder: Path) -> None:
     """The answer names its parts and its times, by the clock of Berlin."""
     submitted(server, folder, "nightly", NIGHTLY)
-    said = done("show", "nightly", "--server", server)
+    said = done("reservations", "show", "nightly", "--server", server)
     assert "extract@0" in said
     assert "publish@0" in said
     assert "times in Europe/Berlin" in said
@@ -301,5 +303,5 @@ def test_the_command_of_the_pipeline_really_runs(server: str, folder: Path) -> N
 def test_it_is_given_up(server: str, folder: Path) -> None:
     """The future is free again, the past is kept."""
     submitted(server, folder, "nightly", NIGHTLY)
-    done("cancel", "nightly", "--server", server)
+    done("reservations", "cancel", "nightly", "--server", server)
     assert entry(server, "nightly")["state"] == "cancelled"

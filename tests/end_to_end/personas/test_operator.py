@@ -122,18 +122,18 @@ def test_who_holds_what(server: str) -> None:
     """Sums by tenant, the largest first, and the list in the order that is asked for."""
     said = done("usage", "--by", "tenant", "--server", server)
     assert all(tenant in said for tenant in ("ads", "ml", "lab"))
-    listed = done("list", "--sort", "-id", "--state", "accepted", "-o", "csv", "--no-headers",
-                  "--server", server)  # fmt: skip
+    chosen = ("--sort", "-id", "--state", "accepted", "-o", "csv", "--no-headers")
+    listed = done("reservations", "list", *chosen, "--server", server)
     ids = [row[0] for row in csv.reader(io.StringIO(listed))]
     assert ids == sorted(ids, reverse=True)
 
 
 def test_why_requests_were_refused(server: str) -> None:
     """The list of refusals has the code of each; one alone says what, by whom, and when here."""
-    text = done("list", "--state", "refused", "-o", "csv", "--server", server)
+    text = done("reservations", "list", "--state", "refused", "-o", "csv", "--server", server)
     rows = {row["id"]: row for row in csv.DictReader(io.StringIO(text))}
     assert (rows["ads-2"]["code"], rows["lab-1"]["code"]) == ("capacity", "quota")
-    said = " ".join(done("show", "lab-1", "--server", server).split())
+    said = " ".join(done("reservations", "show", "lab-1", "--server", server).split())
     assert "the request needs at least 640 cpu at once; 320 cpu is left within policy" in said
     assert re.search(r"small-lab at \w{3} \d{4}-\d\d-\d\d \d\d:\d\d \(Europe/Berlin\)", said), said
 
@@ -185,7 +185,7 @@ def test_figures_for_prometheus(server: str) -> None:
 def test_who_changed_what(server: str) -> None:
     """Each change has who, when and by which call; one reservation has its history."""
     assert "ads-1" in done("audit", "--server", server)
-    shown = json.loads(done("show", "ads-1", "-o", "json", "--server", server))
+    shown = json.loads(done("reservations", "show", "ads-1", "-o", "json", "--server", server))
     assert shown["history"][0]["what"] == "admitted"
 
 

@@ -49,7 +49,7 @@ def test_a_token_by_option_variable_or_file(server: Guarded, address: str, tmp_p
         agenda(address, "submit", str(request), "--token", secret),
         agenda(address, "submit", str(request), AGENDA_TOKEN=secret),
         agenda(address, "submit", str(request), "--token-file", str(file)),
-        agenda(address, "list", AGENDA_TOKEN_FILE=str(file), AGENDA_TOKEN=secret),
+        agenda(address, "reservations", "list", AGENDA_TOKEN_FILE=str(file), AGENDA_TOKEN=secret),
     ):
         assert done.exit_code == 0, done.output
         assert secret not in done.output
@@ -65,11 +65,17 @@ def test_without_a_good_token_it_is_told_what_to_do(
     empty = tmp_path / "empty"
     empty.write_text("\n")
     for done, said in (
-        (agenda(address, "list"), "set AGENDA_TOKEN"),
-        (agenda(address, "list", AGENDA_TOKEN="agenda_wrong"), "knows no such token"),
+        (agenda(address, "reservations", "list"), "set AGENDA_TOKEN"),
+        (
+            agenda(address, "reservations", "list", AGENDA_TOKEN="agenda_wrong"),
+            "knows no such token",
+        ),
         (agenda(address, "audit", AGENDA_TOKEN=server.secrets["user"]), "for an operator"),
-        (agenda(address, "list", "--token-file", str(tmp_path / "no")), "cannot be read"),
-        (agenda(address, "list", "--token-file", str(empty)), "is empty"),
+        (
+            agenda(address, "reservations", "list", "--token-file", str(tmp_path / "no")),
+            "cannot be read",
+        ),
+        (agenda(address, "reservations", "list", "--token-file", str(empty)), "is empty"),
     ):
         assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
         assert "agenda_" not in done.stderr

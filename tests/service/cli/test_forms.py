@@ -7,12 +7,10 @@ from collections.abc import Callable
 
 import click
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.table_text import table_text
-from service.cli.forms.yaml_text import yaml_text
 from service.cli.terminal.exit_codes import USAGE
 from service.cli.terminal.output import listing_options, print_listing
 
@@ -78,25 +76,6 @@ def test_watch_shows_it_again_until_stopped(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("service.cli.terminal.output.time.sleep", sleep)
     done = shown("--watch", "0.5", "-o", "csv", "--no-headers", "--columns", "id")
     assert (done.exit_code, done.stdout, pauses) == (0, "b\na\nc\n" * 2, [0.5, 0.5])
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {}, [], None, "", "yes", "null", "1e3", "2026-01-05T00:00:00Z", "a: b", "- x", "# x", " x ",
-        "x ", "two\nlines", "\u2028", "\x85", "😀", "=", "~", "*a", "&a", "!t", "%", "@", "`",
-        1, -2.5, 1e-05, 1e300, True, [[1, [2]], [], {}], {"a": {"b": []}, "1": "2", "on": [None]},
-        [{"id": "a", "atoms": [{"path": "0.0", "rows": [[0, 1, 2]]}]}], {"": "", "a b": "a b"},
-    ],
-)  # fmt: skip
-def test_yaml_is_read_back(value: object) -> None:
-    """Another reader finds the value that JSON has."""
-    assert yaml.safe_load(yaml_text(value)) == value
-
-
-def test_yaml_is_a_form_of_every_document() -> None:
-    """`-o yaml` prints what `-o json` does, in blocks."""
-    assert yaml.safe_load(shown("-o", "yaml").stdout) == BODY
 
 
 def test_a_table_is_cut_to_the_terminal() -> None:

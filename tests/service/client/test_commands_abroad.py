@@ -64,15 +64,6 @@ def test_usage_from_before_the_origin_begins_there(address: str) -> None:
     assert done.exit_code == DONE, done.output
 
 
-def test_events_are_yaml_documents(address: str) -> None:
-    """The form that the help offers is the form that is printed."""
-    yaml = pytest.importorskip("yaml")
-    done = agenda("watch", "--wait", "1s", "--after", "0", "-o", "yaml", "--server", address)
-    assert done.output.startswith("---\n")
-    first = next(iter(yaml.safe_load_all(done.output)))
-    assert first["kind"] == "start"
-
-
 def test_answers_keep_their_times_on_a_terminal_of_80_columns(address: str, tmp_path: Path) -> None:
     """Columns that do not fit give way; the instants stand whole, and no line is longer."""
     file = tmp_path / "job.rdl"
@@ -82,7 +73,7 @@ def test_answers_keep_their_times_on_a_terminal_of_80_columns(address: str, tmp_
     assert code == DONE
     assert len(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", written)) == 2
     assert all(len(line) <= 80 for line in written.splitlines())
-    agenda("cancel", "narrow-terminal", "--server", address)
+    agenda("reservations", "cancel", "narrow-terminal", "--server", address)
 
 
 def test_first_lines_of_usage_and_helps_of_verbs_fit_80_columns(address: str) -> None:
@@ -106,6 +97,6 @@ def test_a_list_that_is_watched_outlasts_a_server_that_is_away(
         return answer
 
     monkeypatch.setattr(Server, "call", call)
-    done = agenda("list", "--watch", "0.1")
+    done = agenda("reservations", "list", "--watch", "0.1")
     assert done.stdout.splitlines() == ["no reservations"] * 2
     assert "no answer" in done.stderr

@@ -34,12 +34,12 @@ def file(address: str, tmp_path: Path) -> Iterator[Path]:
     """Return a request that has no place: the same one stands; what is left is cancelled."""
     path = tmp_path / "train.rdl"
     path.write_text(WHOLE)
-    before = {one["id"] for one in told(address, "list")}
+    before = {one["id"] for one in told(address, "reservations", "list")}
     assert ask(address, "submit", path, "--tenant", "ml").exit_code == DONE
     yield path
-    for one in told(address, "list"):
+    for one in told(address, "reservations", "list"):
         if one["id"] not in before and one["state"] in ("accepted", "active"):
-            ask(address, "cancel", one["id"])
+            ask(address, "reservations", "cancel", one["id"])
 
 
 def test_a_refusal_is_one_sentence_with_numbered_offers(address: str, file: Path) -> None:
@@ -73,7 +73,7 @@ def test_an_offer_for_a_kept_refusal_takes_its_id(address: str, file: Path) -> N
     """`offers --id` finds it anew, and what is taken is the reservation of that id."""
     id_ = f"late-{file.parent.name}"
     assert ask(address, "submit", file, "--id", id_).exit_code == REFUSED
-    assert "to take one: agenda offers --id" in ask(address, "show", id_).stdout
+    assert "to take one: agenda offers --id" in ask(address, "reservations", "show", id_).stdout
     done = ask(address, "offers", "--id", id_, "--take", 1, "--key", id_)
     assert (done.exit_code, id_ in done.stdout) == (DONE, True), done.stderr
     assert ask(address, "offers", file, "--cluster", file, "--take", 1).exit_code == USAGE
@@ -96,7 +96,7 @@ def test_room_is_held_accepted_and_given_back(address: str, tmp_path: Path) -> N
     assert told(address, "holds", "release", "back")["state"] == "cancelled"
     path.write_text("window(atom(<1 cpu>, 11, 11, 1m, 11m), +20m, +30m)")
     assert ask(address, "holds", "create", path).exit_code == REFUSED
-    ask(address, "cancel", "held")
+    ask(address, "reservations", "cancel", "held")
 
 
 def test_an_exported_day_is_planned_again_from_files(

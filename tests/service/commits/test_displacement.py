@@ -233,7 +233,7 @@ def test_the_command_line_says_who_was_displaced(
     ):
         said = CliRunner().invoke(main, [*submit, "second", "--priority", "5", *more])
         assert told in said.output
-    listed = CliRunner().invoke(main, ["list", "-o", "csv"]).output.splitlines()
+    listed = CliRunner().invoke(main, ["reservations", "list", "-o", "csv"]).output.splitlines()
     assert listed[0].split(",")[-2:] == ["priority", "code"]
     assert [line.split(",")[-2] for line in listed[1:]] == ["0", "5"]
 

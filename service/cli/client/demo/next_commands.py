@@ -45,7 +45,7 @@ def next_commands(folder: Path, server: str | None) -> str:
         lines = [
             ("ask for something yourself",
              f"{agenda} submit {quote(str(request))} --id mine --queue batch{at}"),
-            ("why it stands where it does", f"{agenda} show mine{at}"),
+            ("why it stands where it does", f"{agenda} reservations show mine{at}"),
             ("who would be hit if four machines went",
              f"{agenda} outages add standard --count 4 --end +2h --dry-run{at}"),
         ]  # fmt: skip

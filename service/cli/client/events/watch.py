@@ -14,9 +14,7 @@ from agenda.records import Event
 from rdl.durations import TimeTextError, parse_duration
 from rdl.local_time import UTC_ZONE
 from service.cli.client.server import Server, as_messages, client_options
-from service.cli.forms.layout import present_layout
 from service.cli.forms.local_times import local_text
-from service.cli.forms.yaml_text import yaml_text
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import JSON, TABLE, format_option
@@ -98,10 +96,8 @@ class EventClock:
 
 
 def _event_text(event: Event, form: str, clock: EventClock) -> str:
-    """Return an event as a line, or as one of many YAML documents."""
+    """Return an event as a line."""
     data = dict(event.data)
-    if present_layout().yaml:
-        return f"---\n{yaml_text(data)}".rstrip("\n")
     if form == JSON:
         return json.dumps(data, ensure_ascii=False)
     return event_line(event.kind, data, clock)

@@ -1,4 +1,4 @@
-"""`agenda reservations VERB`: what the verbs are; `agenda list` is a short form of one."""
+"""`agenda reservations VERB`: the verbs."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ _VERBS: Final = (
 def reservations() -> None:
     """Ask for reservations of a server, follow, change and cancel them.
 
-    list, show, submit and cancel have short forms: `agenda list` is `agenda reservations list`.
+    `agenda submit` is short for `agenda reservations submit`.
     """

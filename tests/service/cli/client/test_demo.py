@@ -105,10 +105,14 @@ def test_the_next_three_commands_run_as_printed(demo: tuple[str, str, Path]) -> 
 def test_what_the_demo_printed_is_what_the_server_lists(demo: tuple[str, str, Path]) -> None:
     """Accepted and refused requests together are the day, each once, page after page."""
     printed, server, _ = demo
-    entries = json.loads(client(server, "list", "--limit", 5000, "-o", "json").stdout)
+    entries = json.loads(
+        client(server, "reservations", "list", "--limit", 5000, "-o", "json").stdout
+    )
     ids = {entry["id"] for entry in entries} - {"mine", "whole"}
     assert len(ids) == 403
-    refused = json.loads(client(server, "list", "--state", "refused", "-o", "json").stdout)
+    refused = json.loads(
+        client(server, "reservations", "list", "--state", "refused", "-o", "json").stdout
+    )
     assert re.search(rf"^ *{len(refused)}  capacity", printed, re.MULTILINE)
 
 
@@ -121,7 +125,7 @@ def test_a_reservation_is_submitted_shown_and_cancelled(
     request.write_text("window(atom(<1 cpu>,1,2,60,120),+1h,+23h)")
     asked = ("submit", request, "--id", "whole", "--tenant", "me", "--queue", "batch")
     assert client(server, *asked, "--dry-run").exit_code == DONE
-    assert client(server, "show", "whole").exit_code == ERROR
+    assert client(server, "reservations", "show", "whole").exit_code == ERROR
     done = client(server, *asked, "-o", "json")
     assert (done.exit_code, json.loads(done.stdout)["state"]) == (DONE, "accepted")
     assert client(server, *asked).exit_code == DONE
@@ -129,11 +133,11 @@ def test_a_reservation_is_submitted_shown_and_cancelled(
     another = client(server, *asked)
     assert another.exit_code == ERROR
     assert "whole" in another.stderr
-    shown = client(server, "show", "whole").stdout
+    shown = client(server, "reservations", "show", "whole").stdout
     assert "window(atom(<1 cpu>, 1, 2, 60, 120), +3600, +82800)" in shown
-    stale = client(server, "cancel", "whole", "--revision", 7)
+    stale = client(server, "reservations", "cancel", "whole", "--revision", 7)
     assert stale.exit_code == ERROR
-    cancelled = client(server, "cancel", "whole", "-o", "json")
+    cancelled = client(server, "reservations", "cancel", "whole", "-o", "json")
     assert json.loads(cancelled.stdout)["state"] == "cancelled"
 
 
@@ -189,7 +193,7 @@ def test_a_bad_line_of_several_is_named_and_nothing_is_sent(tmp_path: Path) -> N
 
 def test_without_a_server_the_client_says_so() -> None:
     """A refused connection names the server and what to start."""
-    done = client("http://127.0.0.1:9", "list")
+    done = client("http://127.0.0.1:9", "reservations", "list")
     assert done.exit_code == ERROR
     assert "is `agenda serve` up?" in done.stderr
 

@@ -114,7 +114,7 @@ def test_submit_and_show_print_offers(
     assert refused.exit_code == REFUSED
     told = "  offer 1: it would fit if the deadline were Mon 2026-01-05 02:00 (UTC)\n"
     assert told in refused.stderr
-    assert told in agenda("show", "second").stdout
+    assert told in agenda("reservations", "show", "second").stdout
 
 
 def test_plan_puts_offers_in_the_plan_file(day: tuple[Path, Path], tmp_path: Path) -> None:

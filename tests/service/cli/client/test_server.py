@@ -92,7 +92,7 @@ def strange() -> Iterator[str]:
 )  # fmt: skip
 def test_what_is_no_url_is_told(url: str) -> None:
     """A URL that no request can be sent to is named, with one that works."""
-    done = agenda("list", "--server", url)
+    done = agenda("reservations", "list", "--server", url)
     assert done.exit_code == ERROR
     assert f"{url!r} is not a server's URL; write http://127.0.0.1:8080" in done.stderr
 
@@ -100,7 +100,7 @@ def test_what_is_no_url_is_told(url: str) -> None:
 @pytest.mark.parametrize("token", ["two\nlines", "\N{SNOWMAN}", "a b"])
 def test_a_token_that_no_header_carries_is_told(token: str) -> None:
     """The message names the option and the variable, and does not repeat the secret."""
-    done = agenda("list", "--token", token)
+    done = agenda("reservations", "list", "--token", token)
     assert done.exit_code == ERROR
     assert "--token, AGENDA_TOKEN or --token-file" in done.stderr
     assert token not in done.stderr
@@ -118,7 +118,7 @@ def test_a_token_that_no_header_carries_is_told(token: str) -> None:
 )
 def test_strange_answers_are_told(strange: str, word: str, told: str) -> None:
     """Whatever listens there, the client says what it got instead of breaking."""
-    done = agenda("show", word, "--server", strange)
+    done = agenda("reservations", "show", word, "--server", strange)
     assert done.exit_code == ERROR
     assert told in done.stderr
 
@@ -129,7 +129,7 @@ def test_this_machine_is_asked_past_a_proxy(strange: str, monkeypatch: pytest.Mo
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
-    assert "502 Bad Gateway" in agenda("show", "proxy", "--server", strange).stderr
+    assert "502 Bad Gateway" in agenda("reservations", "show", "proxy", "--server", strange).stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`agenda replay`: a recorded day posted again is the same day, later."""
+"""`python -m bench.replay`: a recorded day posted again is the same day, later."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from bench.replay import Playback, Played, play, replay, report
 from planner.files import WorkloadLine
-from service.cli.client.reservations.recorded_day import Playback
-from service.cli.client.reservations.replay import Played, play, report
 from service.cli.client.server import Server
 from service.cli.terminal.exit_codes import DONE, ERROR
 from service.cli.terminal.progress import CommandProgress
 from tests.service.cli.client.in_process_server import InProcessServer
-from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 
 MINUTE = 60_000
@@ -29,6 +28,10 @@ DAY = (
     WorkloadLine("c", "window(atom(<1 cpu>, 6, 6, 5m, 30m), 10m, 20m)", submitted_ms=7 * MINUTE),
     WorkloadLine("d", "window(atom(<1 cpu>, 6, 6, 5m, 30m), 11m, 18m)", submitted_ms=7 * MINUTE),
 )
+
+
+def _replay(*arguments: object) -> Result:
+    return CliRunner().invoke(replay, [str(one) for one in arguments], catch_exceptions=False)
 
 
 def _play(service: Service, playback: Playback) -> Played:
@@ -108,14 +111,14 @@ def test_the_command_posts_a_file_and_says_how_it_was_served(
     file = tmp_path / "day.jsonl"
     lines = [json.dumps(line.to_json()) for line in DAY]
     file.write_text("\n".join([*lines, '{"id": "x"}']))
-    done = agenda("replay", file, "--speed", "1e9", "-o", "json")
+    done = _replay(file, "--speed", "1e9", "-o", "json")
     assert done.exit_code == DONE, done.output
     told = json.loads(done.stdout)
     assert (told["requests"], told["refused"], told["failed"]) == (4, 1, 0)
     assert told["latency_ms"]["max"] >= told["latency_ms"]["p50"] > 0
     assert "line 5" in done.stderr
-    again = json.loads(agenda("replay", file, "--speed", "1e9", "-o", "json").stdout)
+    again = json.loads(_replay(file, "--speed", "1e9", "-o", "json").stdout)
     assert (again["accepted"], again["refused"]) == (told["accepted"], 1)
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
-    assert agenda("replay", empty).exit_code == ERROR
+    assert _replay(empty).exit_code == ERROR
