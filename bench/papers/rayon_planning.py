@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from bench.papers.agents import bench_agent
 from bench.papers.cluster.planned_cluster import CONTAINER, request_of
 from bench.papers.cluster.rayon_workload import RayonJob, RayonStage, RayonWorkload, rayon_workload
 from bench.papers.experiment import (
@@ -26,7 +27,6 @@ from bench.papers.experiment import (
 from bench.papers.rayon import rayon_options, swim_file
 from bench.papers.spread import Figure, figure_of, figures_json
 from planner.agent import Agent, Limits, SolverAgent, SolverReport
-from planner.agents import agent_named
 from planner.agents.milp.agent import MILP
 from planner.cluster.cluster import Cluster, MachineGroup
 from planner.metrics import Metrics, measure, outcome_of
@@ -61,7 +61,7 @@ def trial_agent(name: str) -> Agent:
     """Return an agent; `milp-cold` is the solver by itself, without a greedy plan to start from."""
     if name == "milp-cold":
         return replace(MILP, name=name, start=(), fills=False)
-    return agent_named(name)
+    return bench_agent(name)
 
 
 def planning_trial(

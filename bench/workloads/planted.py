@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.papers.agents import bench_agent
 from bench.workloads.large_pieces import LargePieces, large_pieces
 from planner.agent import Limits
-from planner.agents import agent_named
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -69,7 +69,7 @@ def planted(asked: LargePieces, form: str) -> PlantedSet:
     cluster, requests = large_pieces(asked)
     view = Plan(cluster, cluster.grid()).view()
     order = np.random.default_rng((asked.seed, len(form))).permutation(len(requests)).tolist()
-    agent = agent_named(PLANTERS[form])
+    agent = bench_agent(PLANTERS[form])
     found = agent.plan([requests[index] for index in order], view, Limits())
     by_index = dict(zip(order, found, strict=True))
     results = [by_index[index] for index in range(len(requests))]

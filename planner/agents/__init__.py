@@ -10,19 +10,15 @@ from rdl.errors import nearest
 
 _GREEDY: Final = {
     "gree": "planner.agents.greedy.agent:GREE",
-    "gree-paper": "planner.agents.greedy.agent:GREE_PAPER",
     "gree-l": "planner.agents.greedy.agent:GREE_L",
     "aligned": "planner.agents.greedy.agent:ALIGNED",
-    "aligned-early": "planner.agents.greedy.agent:ALIGNED_EARLY",
     "headroom": "planner.agents.greedy.agent:HEADROOM_ALONE",
-    "level": "planner.agents.greedy.agent:LEVELLED",
     "earliest": "planner.agents.greedy.agent:EARLIEST",
 }
 
 _HOMES: Final = {
     **_GREEDY,
     "portfolio": "planner.agents.portfolio:PORTFOLIO",
-    "portfolio-count": "planner.agents.portfolio:PORTFOLIO_COUNT",
     "portfolio-free": "planner.agents.portfolio:PORTFOLIO_FREE",
     "milp": "planner.agents.milp.agent:MILP",
     "exact": "planner.agents.exact.agent:EXACT",

@@ -1,9 +1,8 @@
 """Portfolio: the best of several agents and request orders (greedy.md 2.5).
 
-In a fixed order count and hours pull against each other, so the judge is stated: `portfolio` keeps
-the run of most value, `portfolio-count` that of most requests and then most value; of equals that
-with less preemption, then the first. The order of requests is free only among those of one priority
-and one submission; `portfolio-free` takes them in any order, as planners that maximise value do.
+`portfolio` keeps the run of most value; of equals that with less preemption, then the first. The
+order of requests is free only among those of one priority and one submission; `portfolio-free`
+takes them in any order, as planners that maximise value do.
 """
 
 from __future__ import annotations
@@ -60,8 +59,6 @@ class Portfolio:
 
     Attributes
     ----------
-    by_count
-        Judge by the number of requests placed before their value.
     free_order
         Take requests in any order, whatever their priority and submission: there are no turns. Also
         the greatest value first; `level`, which gains most by it, begins.
@@ -70,7 +67,6 @@ class Portfolio:
     """
 
     name: str = "portfolio"
-    by_count: bool = False
     free_order: bool = False
     clock: Callable[[], float] = field(default=time.monotonic, compare=False)
 
@@ -102,8 +98,6 @@ class Portfolio:
                 _value(batch, requests, values),
                 -preemption_of(batch, requests),
             )
-            if self.by_count:
-                score = (int((batch.out.status[:, codes.OUTCOME] == codes.PLACED).sum()), *score)
             if best is None or score > best:
                 best, kept = score, batch
             if limits.progress is not None:
@@ -202,7 +196,6 @@ def preemption_of(batch: Batch, requests: Sequence[Request]) -> int:
 PORTFOLIO = Portfolio()
 
 #: Most requests.
-PORTFOLIO_COUNT = Portfolio("portfolio-count", by_count=True)
 
 #: Most value, in any order of requests.
 PORTFOLIO_FREE = Portfolio("portfolio-free", free_order=True)

@@ -37,8 +37,7 @@ LAWS = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 FEW = settings(LAWS, max_examples=15)
 MANY = settings(LAWS, max_examples=3000)
 
-#: `portfolio-count` makes the runs of `portfolio` and only judges them otherwise.
-AGENTS = [name for name in AGENT_NAMES if name != "portfolio-count"]
+AGENTS = list(AGENT_NAMES)
 GREEDY = sorted(set(AGENTS) - SOLVERS)
 
 

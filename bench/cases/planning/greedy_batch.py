@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean
 
+from bench.papers.agents import bench_agent
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from bench.workloads.server_memory import as_served
 from planner.agent import Limits
-from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.results import LazyResults
@@ -42,7 +42,7 @@ def run(small: bool) -> dict[str, object]:
         cluster = cluster_of(mix)
         placing: dict[str, float] = {}
         for name in ("gree", "gree-l", "gree-paper"):
-            agent = agent_named(name)
+            agent = bench_agent(name)
             assert isinstance(agent, GreedyAgent)
             key = f"{name}_{count}_on_{machines}"
             parts, committed = _least_times(agent, requests, cluster, rounds)

@@ -19,11 +19,11 @@ from typing import Final
 
 import numpy as np
 
+from bench.papers.agents import bench_agent
 from bench.papers.spread import spread_of
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from bench.workloads.traces import SKIPPED, swim_day, traces_folder
 from planner.agent import Limits
-from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch, taking_order
 from planner.agents.greedy.results import LazyResults
@@ -152,7 +152,7 @@ def _pair(requests: Sequence[Request], cluster: Cluster, rounds: int) -> tuple[Q
 
 
 def _quality(name: str, requests: Sequence[Request], cluster: Cluster, rounds: int) -> Quality:
-    agent = agent_named(name)
+    agent = bench_agent(name)
     assert isinstance(agent, GreedyAgent)
     view = Plan(cluster, cluster.grid()).snapshot()
     order = taking_order(requests)

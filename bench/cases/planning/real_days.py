@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from bench.papers.agents import bench_agent
 from bench.workloads.traces import SKIPPED, Day, kth_gangs, swim_day, traces_folder
-from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.validation.validate import validate
 from planner.value import size_of
@@ -60,7 +60,7 @@ def _figures_of(day: Day) -> dict[str, object]:
         "compile_s": round(compiled_s, 2),
     }
     for name in AGENTS:
-        agent = agent_named(name)
+        agent = bench_agent(name)
         rounds = [
             plan_from_nothing(cluster, workload, agent, timer=time.process_time)
             for _ in range(_ROUNDS)

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from bench.papers.agents import bench_agent
 from bench.workloads.yarn_requests import stage_request
 from planner.agent import Agent, Limits
-from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, MachineGroup
 from planner.files import read_line
 from planner.placement import PlacementResult
@@ -55,7 +55,6 @@ AGENTS: Final = (
     "level",
     "earliest",
     "portfolio",
-    "portfolio-count",
 )
 
 
@@ -64,7 +63,7 @@ def run(small: bool) -> dict[str, object]:
     count = 40 if small else 1000
     cluster = stress_cluster(SLOTS // 20 if small else SLOTS)
     workload = stress_workload(cluster, count)
-    agents: list[Agent] = [agent_named(name) for name in AGENTS]
+    agents: list[Agent] = [bench_agent(name) for name in AGENTS]
     figures: dict[str, object] = {}
     # The first calls load what is compiled and make room; that is nobody's planning time.
     _one_by_one(stress_workload(cluster, 20), cluster, agents[-1])
@@ -75,7 +74,7 @@ def run(small: bool) -> dict[str, object]:
         }
     # The test fixes an order; a file of requests does not, and order is worth more than the rule.
     smallest = replace(workload, requests=tuple(sorted(workload.requests, key=_work)))
-    for agent in (agent_named("headroom"), agent_named("level")):
+    for agent in (bench_agent("headroom"), bench_agent("level")):
         figures[f"{agent.name}, smallest first"] = {"batch": _batch(smallest, cluster, agent)}
     figures["asked_container_hours"] = round(container_hours(workload.requests))
     figures["not_compiled"] = len(workload.refusals)

@@ -86,9 +86,6 @@ def _has_no_limits(limits: Limits) -> bool:
 #: Whole leases from the right; a refused request once more with the compact shape first.
 GREE = GreedyAgent("gree", (codes.BLOCKS, codes.COMPACT))
 
-#: The printed rule without fall-backs, for comparison.
-GREE_PAPER = GreedyAgent("gree-paper", (codes.PAPER,))
-
 #: GREE from the left: everything as early as it can be.
 EARLIEST = GreedyAgent("earliest", (codes.BLOCKS, codes.COMPACT), early=True)
 
@@ -104,9 +101,6 @@ GREE_L = GreedyAgent("gree-l", (codes.LOWEST, codes.GAPS))
 
 #: The free rectangle that leaves most; ties go to the latest.
 ALIGNED = GreedyAgent("aligned", (codes.HEADROOM, codes.COMPACT))
-
-#: Ties go to the earliest rectangle.
-ALIGNED_EARLY = GreedyAgent("aligned-early", (codes.HEADROOM, codes.COMPACT), early=True)
 
 #: The same rectangle or nothing. Nothing is squeezed in, which leaves room for more requests.
 HEADROOM_ALONE = GreedyAgent("headroom", (codes.HEADROOM_ONLY,))

@@ -9,15 +9,11 @@ import click
 #: Name -> what it does best.
 AGENT_LINES: Final = {
     "gree": "as late as possible: room for early deadlines to come",
-    "gree-paper": "GREE as Rayon's paper prints it, for comparison",
     "gree-l": "flat allocations, least preemption",
     "aligned": "the place that leaves most headroom, late",
-    "aligned-early": "the place that leaves most headroom, early",
     "headroom": "as aligned, but refuses rather than squeeze in",
-    "level": "the highest level of headroom that holds the work",
     "earliest": "as early as possible",
     "portfolio": "the best of several agents and orders, by value",
-    "portfolio-count": "the same, by how many are accepted",
     "portfolio-free": "the same agents, requests in any order",
     "milp": "Rayon's model by a MILP solver (--solver)",
     "exact": "the most value, with a proven gap (--time-limit, --gap)",

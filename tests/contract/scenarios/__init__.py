@@ -15,7 +15,7 @@ from tests.contract.scenarios.recurrences import EVERY
 from tests.contract.scenarios.resources import RESOURCES, ROUNDING
 
 #: Agents whose rule is incomplete on purpose: they may refuse what others place, never the reverse.
-INCOMPLETE = frozenset({"gree-paper", "headroom"})
+INCOMPLETE = frozenset({"headroom"})
 
 #: Agents that solve: slower, and judged by fewer random examples.
 SOLVERS = frozenset({"milp", "exact", "hybrid"})

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from bench.papers.agents import bench_agent
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.agent import Limits
-from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch
 from planner.agents.greedy.kernels.codes import BLOCKS
@@ -42,7 +42,7 @@ def test_worth_at_least_each_member() -> None:
         view = ArrayView(np.full(60, 10))
 
         def value(name: str, asked: list[Request], view: ArrayView = view) -> float:
-            results = agent_named(name).plan(asked, view, Limits())
+            results = bench_agent(name).plan(asked, view, Limits())
             return sum(
                 value_of(one, result.choices, view.nominal)
                 for one, result in zip(asked, results, strict=True)
@@ -60,31 +60,22 @@ def test_small_requests_first_among_equals() -> None:
     small = [request(atom(1, 1, 9, 9), 10, f"s{i}") for i in range(4)]
     # 40 of 40 is worth more than 36: value decides, not count.
     view = ArrayView(np.full(10, 4))
-    results = agent_named("portfolio").plan([*small, large], view, Limits())
+    results = bench_agent("portfolio").plan([*small, large], view, Limits())
     assert [result.placed for result in results] == [False] * 4 + [True]
-
-
-def test_judged_by_count_it_takes_the_many() -> None:
-    """Where one large request shuts out four small ones, the count's judge keeps those."""
-    large = request(atom(4, 4, 10, 40), 10, "large")
-    small = [request(atom(1, 1, 9, 9), 10, f"s{i}") for i in range(4)]
-    view = ArrayView(np.full(10, 4))
-    results = agent_named("portfolio-count").plan([large, *small], view, Limits())
-    assert [result.placed for result in results] == [False] + [True] * 4
 
 
 def test_priority_is_never_overtaken() -> None:
     """Value does not overrule priority: the important small request is placed first."""
     large = request(atom(4, 4, 10, 40), 10, "large")
     small = request(atom(1, 1, 9, 9), 10, "small", priority=1)
-    results = agent_named("portfolio").plan([large, small], ArrayView(np.full(10, 4)), Limits())
+    results = bench_agent("portfolio").plan([large, small], ArrayView(np.full(10, 4)), Limits())
     assert [result.placed for result in results] == [False, True]
 
 
 def test_one_request_alone() -> None:
     """Online: most headroom first, and GREE's shape where there is no rectangle."""
     view = ArrayView(np.array([1, 2, 1]))
-    result = agent_named("portfolio").plan([request(atom(1, 3, 2, 4), 3)], view, Limits())[0]
+    result = bench_agent("portfolio").plan([request(atom(1, 3, 2, 4), 3)], view, Limits())[0]
     assert heights(result, 0, 3) == [1, 2, 1]
 
 
@@ -118,7 +109,7 @@ def test_preemption_counts_every_occurrence(name: str) -> None:
         shapes = (f"window({pair}, {start}, {start + 30})", f"every(20s, {pair}, times=3)")
         texts.append(rng.choice(shapes))
     requests = [a_request(f"r{index}", text).on(cluster) for index, text in enumerate(texts)]
-    agent = agent_named(name)
+    agent = bench_agent(name)
     assert isinstance(agent, GreedyAgent)
     batch = agent.place(requests, Plan(cluster, cluster.grid()).snapshot(), Limits())
     results = LazyResults(batch, requests)
@@ -149,7 +140,7 @@ def test_any_order_is_worth_no_less_than_turns(kind: str) -> None:
     cluster, requests = cluster_of(mix), requests_of(mix)
     view = Plan(cluster, cluster.grid()).snapshot()
     worth = {
-        name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.nominal)
+        name: score_of(requests, bench_agent(name).plan(requests, view, Limits()), view.nominal)
         for name in ("gree-l", "headroom", "level", "portfolio-free")
     }
     assert worth["portfolio-free"] == max(worth.values())

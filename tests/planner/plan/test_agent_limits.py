@@ -58,7 +58,7 @@ def test_an_agent_holds_no_more_than_its_share_at_once(limit: dict[str, Any]) ->
     assert _code(plan, "b", _gang(2, 0, 4)) is Code.AGENT_LIMIT
     assert _code(plan, "c", _gang(1, 0, 4)) is None
     assert _code(plan, "d", _gang(4, 4, 8)) is None
-    assert _code(plan, "e", _gang(4, 0, 4), agent="level") is None
+    assert _code(plan, "e", _gang(4, 0, 4), agent="aligned") is None
     assert _violations(plan) == []
 
 
@@ -67,7 +67,7 @@ def test_an_agent_has_no_more_reservations_than_it_may() -> None:
     plan = Plan(_cluster(agent="*", max_count=1), _cluster().grid())
     assert _code(plan, "a", _gang(1, 0, 4)) is None
     assert _code(plan, "b", _gang(1, 0, 4)) is Code.AGENT_LIMIT
-    assert _code(plan, "c", _gang(1, 0, 4), agent="level") is None
+    assert _code(plan, "c", _gang(1, 0, 4), agent="aligned") is None
     commit(plan, Cancel("a"))
     assert _code(plan, "d", _gang(1, 0, 4)) is None
 
@@ -90,7 +90,7 @@ def test_the_validator_finds_what_an_agent_holds_too_much() -> None:
     """A policy that came later evicts nobody; the judge says who is above it, and by how much."""
     plan = Plan(_cluster(), _cluster().grid())
     assert _code(plan, "a", _gang(5, 0, 4)) is None
-    assert _code(plan, "b", _gang(1, 0, 4), agent="level") is None
+    assert _code(plan, "b", _gang(1, 0, 4), agent="aligned") is None
     bound = _cluster(agent="gree", instant=0.5, max_count=0).policies
     commit(plan, Reconfigure(replace(plan.cluster, policies=bound)))
     found = _violations(plan)
@@ -130,7 +130,7 @@ def test_a_policy_that_limits_no_agent_is_an_error() -> None:
             st.integers(1, 4),
             st.integers(0, 12),
             st.integers(4, 12),
-            st.sampled_from(["gree", "level"]),
+            st.sampled_from(["gree", "aligned"]),
         ),
         max_size=12,
     )

@@ -46,7 +46,7 @@ max_priority = 5
 [[policies]]
 type = "agent"
 name = "humble"
-agent = "level"
+agent = "aligned"
 instant = 0.2
 """
 WHOLE = "window(atom(<1 cpu>, 10, 10, 1h, 10h), +0, +1h)"
@@ -123,7 +123,7 @@ OVER_HTTP: dict[str, Callable[[Service], Any]] = {
     Code.LEAD_TIME: once(LATE.replace("+20m", "+5m"), tenant="limited"),
     Code.COUNT_LIMIT: twice(LATE, tenant="limited"),
     Code.PRIORITY_LIMIT: once(LATE, tenant="limited", priority=6),
-    Code.AGENT_LIMIT: once("atom(<1 cpu>, 3, 3, 1m, 3m)", agent="level"),
+    Code.AGENT_LIMIT: once("atom(<1 cpu>, 3, 3, 1m, 3m)", agent="aligned"),
     Code.CONFLICT: overtaken,
     Code.DUPLICATE_ID: same_id,
     Code.PAST_CHANGED: other_past,

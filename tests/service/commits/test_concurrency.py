@@ -86,7 +86,7 @@ class TestProcesses:
     def test_wait_only_for_agents_that_there_are(self) -> None:
         """Whoever is waited for is an agent, and no solver or portfolio is."""
         assert set(AGENT_NAMES) >= QUICK_AGENTS
-        assert not QUICK_AGENTS & {"portfolio", "portfolio-count", "milp", "exact", "hybrid"}
+        assert not QUICK_AGENTS & {"portfolio", "milp", "exact", "hybrid"}
 
     def test_merge_what_still_fits(
         self, open_service: Open, monkeypatch: pytest.MonkeyPatch

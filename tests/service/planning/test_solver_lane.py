@@ -153,5 +153,5 @@ class TestSolvers:
 
 def test_solvers_and_portfolios_are_slow() -> None:
     """Whoever may take seconds works in the lane; unknown agents would too."""
-    slow = ("portfolio", "portfolio-count", "portfolio-free", "milp", "exact", "hybrid", "new")
+    slow = ("portfolio", "portfolio-free", "milp", "exact", "hybrid", "new")
     assert not any(map(is_quick_agent, slow))

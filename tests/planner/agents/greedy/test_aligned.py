@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.papers.agents import bench_agent
 from planner.agent import Limits
-from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.kernels.codes import HEADROOM_ONLY
 from tests.planner.graphs import ArrayView, atom, heights, request
@@ -16,7 +16,7 @@ from tests.planner.graphs import ArrayView, atom, heights, request
 def _heights(name: str, free: list[int], work: int, most: int = 8, lease: int = 2) -> list[int]:
     view = ArrayView(np.array(free))
     asked = request(atom(1, most, lease, work), len(free))
-    return heights(agent_named(name).plan([asked], view, Limits())[0], 0, len(free))
+    return heights(bench_agent(name).plan([asked], view, Limits())[0], 0, len(free))
 
 
 def test_most_headroom_before_lowest() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.papers.agents import bench_agent
 from planner.agent import Limits
-from planner.agents import agent_named
 from planner.agents.greedy.batch import Batch
 from planner.agents.greedy.kernels.codes import BLOCKS, HEADROOM, LOWEST
 from planner.agents.greedy.results import LazyResults
@@ -67,7 +67,7 @@ def test_the_index_changes_no_answer(seed: int, pieces: int, piece: Any) -> None
     free = _rugged(seed, 40, pieces)
     asked = request(piece, _STEPS)
     for name in _AGENTS:
-        agent = agent_named(name)
+        agent = bench_agent(name)
         (lent,) = agent.plan([asked], LendingView(free), Limits())
         (copied,) = agent.plan([asked], ArrayView(free), Limits())
         assert lent.code == copied.code, name

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.papers.agents import bench_agent
 from planner.agent import Limits
-from planner.agents import AGENT_NAMES, agent_named
+from planner.agents import AGENT_NAMES
 from planner.placement import Code, PlacementResult
 from rdl.compile.shapes import is_reachable, shortest_length
 from tests.planner.exact_atom import is_allocation
@@ -31,13 +32,13 @@ from tests.planner.graphs import (
 )
 
 #: All but the printed rule, which gives nothing a complete agent promises.
-_AGENTS = [name for name in AGENT_NAMES if name.startswith(("gree", "aligned", "earliest"))]
-_COMPLETE = [name for name in _AGENTS if name != "gree-paper"]
+_COMPLETE = [name for name in AGENT_NAMES if name.startswith(("gree", "aligned", "earliest"))]
+_AGENTS = ["gree-paper", *_COMPLETE]
 
 
 def _plan(name: str, piece: Piece, free: list[int] | int, horizon: int) -> PlacementResult:
     row = np.full(horizon, free) if isinstance(free, int) else np.array(free)
-    return agent_named(name).plan([request(piece, horizon)], ArrayView(row), Limits())[0]
+    return bench_agent(name).plan([request(piece, horizon)], ArrayView(row), Limits())[0]
 
 
 def _span(result: PlacementResult, vertex: int, horizon: int) -> tuple[int, int]:
@@ -214,7 +215,7 @@ def _turns(count: int) -> list[tuple[int, ...]]:
 def _one_by_one(pieces: list[Piece], capacity: int, horizon: int) -> bool:
     asked = [request(piece, horizon, f"r{i}") for i, piece in enumerate(pieces)]
     view = ArrayView(np.full(horizon, capacity))
-    return all(result.placed for result in agent_named("gree").plan(asked, view, Limits()))
+    return all(result.placed for result in bench_agent("gree").plan(asked, view, Limits()))
 
 
 @pytest.mark.parametrize("name", _COMPLETE)
@@ -255,7 +256,7 @@ def test_every_and_order_inside() -> None:
     free[15:17] = [1, 1]
     for name in _COMPLETE:
         asked = request(piece, 30)
-        result = agent_named(name).plan([asked], ArrayView(np.array(free)), Limits())[0]
+        result = bench_agent(name).plan([asked], ArrayView(np.array(free)), Limits())[0]
         assert result.placed, name
         assert (use([result], [asked]) <= np.array(free)).all()
         assert _span(result, 0, 10)[1] <= _span(result, 1, 10)[0]
@@ -268,8 +269,8 @@ def test_never_over_capacity_and_repeatable(piece: Piece, free: list[int]) -> No
     asked = [request(piece, 25, f"r{i}", priority=i % 2) for i in range(4)]
     for name in _AGENTS:
         view = ArrayView(np.array(free))
-        results = agent_named(name).plan(asked, view, Limits())
-        again = agent_named(name).plan(asked, view, Limits())
+        results = bench_agent(name).plan(asked, view, Limits())
+        again = bench_agent(name).plan(asked, view, Limits())
         assert (use(results, asked) <= view.free[0]).all()
         assert [r.rows.tolist() for r in results] == [r.rows.tolist() for r in again]
         assert [r.choices for r in results] == [r.choices for r in again]
@@ -278,7 +279,7 @@ def test_never_over_capacity_and_repeatable(piece: Piece, free: list[int]) -> No
 def test_priority_is_taken_first() -> None:
     """The larger priority is placed first, and results keep the order of the input."""
     low, high = request(atom(1, 1, 2, 2), 2, "low"), request(atom(1, 1, 2, 2), 2, "high", 5)
-    results = agent_named("gree").plan([low, high], ArrayView(np.array([1, 1])), Limits())
+    results = bench_agent("gree").plan([low, high], ArrayView(np.array([1, 1])), Limits())
     assert [result.placed for result in results] == [False, True]
 
 
@@ -294,7 +295,7 @@ def test_refusal_names_what_was_short() -> None:
 def test_refusal_by_fit() -> None:
     """Where machines hold fewer bundles than are free in the pool, the refusal says fit."""
     view = ArrayView(np.full(5, 100), fit=2)
-    result = agent_named("gree").plan([request(atom(3, 4, 1, 9), 5)], view, Limits())[0]
+    result = bench_agent("gree").plan([request(atom(3, 4, 1, 9), 5)], view, Limits())[0]
     assert result.binding is not None
     assert (result.binding.kind, result.binding.needed, result.binding.free) == ("fit", 3, 2)
 
@@ -303,11 +304,11 @@ def test_stopped_run_says_so() -> None:
     """Requests not reached before the stop are refused with time_limit, the view untouched."""
     asked = [request(atom(1, 1, 1, 1), 3)] * 3
     view = ArrayView(np.array([9, 9, 9]))
-    results = agent_named("gree").plan(asked, view, Limits(stop=lambda: True))
+    results = bench_agent("gree").plan(asked, view, Limits(stop=lambda: True))
     assert {result.code for result in results} == {Code.TIME_LIMIT}
 
 
 def test_unknown_agent() -> None:
     """A misspelt agent is an error that names the nearest."""
     with pytest.raises(ValueError, match="gree-l"):
-        agent_named("greel")
+        bench_agent("greel")

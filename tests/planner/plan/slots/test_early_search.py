@@ -45,15 +45,15 @@ def _one_core_each(plan: Plan, start: int, end: int) -> None:
 
 
 def test_the_agents_that_plan_early_say_so() -> None:
-    """They are the two that are named so; solvers and portfolios are not."""
+    """Only `earliest` does; solvers and portfolios do not."""
     early = {name for name in AGENT_NAMES if plans_early(agent_named(name))}
-    assert early == {"earliest", "aligned-early"}
+    assert early == {"earliest"}
     assert not plans_early(None)
 
 
 def test_an_early_agent_finds_the_first_place_that_machines_have() -> None:
     """No machine has two cores before step 10: it begins then, with time left after it."""
-    for agent in ("earliest", "aligned-early"):
+    for agent in ("earliest",):
         plan = _plan(2)
         _one_core_each(plan, 0, 10)
         found = _admit(plan, "r", "window(atom(<2 cpu>, 1, 1, 5, 5), 0, 60)", agent)

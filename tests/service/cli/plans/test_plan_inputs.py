@@ -88,4 +88,4 @@ def test_every_agent_has_a_line_in_help_and_is_completed() -> None:
         assert len(f"    {name:<17}{line}") <= 80
     context = main.make_context("agenda", ["demo"])
     completed = complete_agent(context, main.params[0], "gree,port")
-    assert completed == ["gree,portfolio", "gree,portfolio-count", "gree,portfolio-free"]
+    assert completed == ["gree,portfolio", "gree,portfolio-free"]

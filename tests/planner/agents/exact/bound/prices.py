@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import HealthCheck, settings
 
+from bench.papers.agents import bench_agent
 from planner.agent import Limits
-from planner.agents import agent_named
 from planner.agents.exact.bound.subgradient import pricing_scratch
 from planner.agents.exact.kernels import bound as kernels
 from planner.agents.exact.problem import PlanningProblem
@@ -70,7 +70,7 @@ def assert_greedy_costs_more(
     """Hold each greedy placement against `gains`: it is worth at most its price and the gain."""
     for name in ("gree", "earliest", "gree-l", "aligned-early"):
         for index, request in enumerate(problem.requests):
-            [result] = agent_named(name).plan([request], view, Limits())
+            [result] = bench_agent(name).plan([request], view, Limits())
             if result.placed:
                 worth = value_of(request, result.choices, view.nominal)
                 cost = _cost_of(problem, index, result, prices)
