@@ -20,13 +20,13 @@ INCOMPLETE = frozenset({"headroom"})
 #: Agents that solve: slower, and judged by fewer random examples.
 SOLVERS = frozenset({"milp", "exact", "hybrid"})
 
-SCENARIOS = (
-    *ATOMS,
-    *LOAD,
-    *RESOURCES,
-    *ROUNDING,
-    *OPERATORS,
-    *EVERY,
-    *BATCHES,
-    *POLICIES,
-)
+SCENARIOS_BY_KIND = {
+    "atoms": ATOMS,
+    "load": LOAD,
+    "resources": RESOURCES,
+    "rounding": ROUNDING,
+    "operators": OPERATORS,
+    "every": EVERY,
+    "batches": BATCHES,
+    "policies": POLICIES,
+}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from planner.cluster.cluster import Cluster, MachineGroup, Outage
-from planner.validation.machines.moved import begun_slots_moved
 from rdl.resources import Resources
 from tests.planner.plan_documents import cluster, document, placed
+from tests.planner.validation.moved_slots import begun_slots_moved
 
 THREE = cluster(MachineGroup("m", 3, Resources.of({"cpu": 4000})))
 #: One bundle that has begun at 5, one that ends there, and one that has not begun.

@@ -40,11 +40,11 @@ from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split
 from planner.reservations.slots import NOWHERE, Slots, slots_of, sort_slots
 from planner.reservations.state import LIVE, Transition, may
-from planner.validation.machines.moved import begun_slots_moved
 from planner.validation.validate import validate
 from tests.builders import a_request
 from tests.planner.machines.model import DenseRoom, leaves
 from tests.planner.plan.plan_json import plan_json
+from tests.planner.validation.moved_slots import begun_slots_moved
 
 #: Chooses a whole number from the first to the second, both included.
 Chooser = Callable[[int, int], int]
