@@ -15,6 +15,8 @@ SOAK := $(if $(SEED),AGENDA_SOAK_SEED=$(SEED)) $(if $(KILLS),AGENDA_SOAK_KILLS=$
   $(if $(KILL_SECONDS),AGENDA_SOAK_SECONDS=$(KILL_SECONDS))
 # Processes that run tests: one more than cores, for tests that wait; each takes up to 1 GiB.
 WORKERS ?= 3
+# A part of the tests: `make test ONLY=planner`.
+ONLY ?=
 # Tests that need no system package; .ci/run has the others.
 NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not browser and not proxy and not printed
 
@@ -22,12 +24,12 @@ NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not brow
 # times as long to begin, and tests begin hundreds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-loops demo-slurm test check lint types collect pytest kernels planner-kernels bench bench-smoke papers serve soak sweep clean
+.PHONY: help setup demo demo-loops demo-slurm test check lint types pytest kernels planner-kernels bench bench-smoke papers serve soak sweep clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
 	@echo "make demo-slurm  a server on a real Slurm of its own (root, Debian's Slurm packages)"
-	@echo "make test        install, run every check and test that needs no system package (WORKERS=3)"
+	@echo "make test        install, run every check and test that needs no package (ONLY=planner)"
 	@echo "make check       format, lint, types, import contracts"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
@@ -77,11 +79,10 @@ demo-slurm: $(VENV)/.installed
 	$(BIN)/python -m bench.warm --demo
 	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/slurm .ci/slurm-demo
 
-# Nothing waits that need not: kernels of the planner compile while packages are installed, the rest of
-# them while tools look at the code and tests are collected, and types are checked beside the tests,
-# many of which wait. Bytecode is written once by `collect`, not by every worker at the same time.
+# Kernels of the planner compile while packages are installed, the rest of them while tools look at
+# the code; types are checked while tests run, many of which wait.
 test: $(VENV)/.loops
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint kernels collect
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint kernels
 	$(MAKE) --no-print-directory --jobs=2 types pytest
 
 check: lint types
@@ -94,12 +95,8 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	nice $(BIN)/mypy
 
-# What cannot be collected is told by the run itself.
-collect: $(VENV)/.dev
-	@$(BIN)/python -m pytest -q --collect-only --ignore=tests/papers > /dev/null 2>&1 || true
-
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers -m "$(NO_PACKAGE)"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers -m "$(NO_PACKAGE)" $(ONLY:%=tests/%)
 
 kernels: planner-kernels $(VENV)/.installed
 	$(BIN)/python -m bench.warm --all

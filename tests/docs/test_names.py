@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import click
-import pytest
 
 from service.cli.main import main
 from tests.docs.pages import PAGES, ROOT, blocks_of, name_of, spans_of
@@ -52,30 +51,41 @@ def _file_names() -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("page", LIVING, ids=name_of)
-def test_paths_exist(page: Path) -> None:
+def test_paths_exist() -> None:
     """A path from the root that a page names is there, as is a link."""
-    text = page.read_text(encoding="utf-8")
-    for path in re.findall(rf"(?<![\w/.-])((?:{_FOLDERS})/[\w./*-]*[\w*/])", text):
-        numbered = "docs/decisions/" in path and not path.endswith(".md")
-        pattern = f"{path}*" if numbered else path.rstrip("/")
-        assert list(ROOT.glob(pattern)), f"{name_of(page)} names {path}"
-    for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
-        assert (page.parent / link).exists(), f"{name_of(page)} links to {link}"
+    missing = []
+    for page in LIVING:
+        text = page.read_text(encoding="utf-8")
+        for path in re.findall(rf"(?<![\w/.-])((?:{_FOLDERS})/[\w./*-]*[\w*/])", text):
+            numbered = "docs/decisions/" in path and not path.endswith(".md")
+            pattern = f"{path}*" if numbered else path.rstrip("/")
+            if not list(ROOT.glob(pattern)):
+                missing.append(f"{name_of(page)} names {path}")
+        for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
+            if not (page.parent / link).exists():
+                missing.append(f"{name_of(page)} links to {link}")
+    assert missing == []
 
 
-@pytest.mark.parametrize("page", LIVING, ids=name_of)
-def test_files_and_names_exist(page: Path) -> None:
+def test_files_and_names_exist() -> None:
     """A file, class, function or dotted name in backticks is one of the sources'."""
-    for line, text in spans_of(page):
-        where = f"{name_of(page)}:{line}: `{text}`"
-        if re.fullmatch(r"\w+\.py", text):
-            assert text in _file_names(), where
-        elif re.fullmatch(rf"(?:{'|'.join(_CODE)})(?:\.\w+)+", text):
-            assert _resolves(text), where
-        elif re.fullmatch(r"[A-Z]\w*[a-z]\w*(?:\.\w+)*(?:\(\))?|\w*_\w+(?:\(\))?", text):
-            named = set(re.findall(r"[A-Za-z]\w+", text)) - FOREIGN
-            assert all(re.match(r"j30\d", name) or name in _words() for name in named), where
+    missing = []
+    for page in LIVING:
+        for line, text in spans_of(page):
+            if not _is_known(text):
+                missing.append(f"{name_of(page)}:{line}: `{text}`")
+    assert missing == []
+
+
+def _is_known(text: str) -> bool:
+    if re.fullmatch(r"\w+\.py", text):
+        return text in _file_names()
+    if re.fullmatch(rf"(?:{'|'.join(_CODE)})(?:\.\w+)+", text):
+        return _resolves(text)
+    if re.fullmatch(r"[A-Z]\w*[a-z]\w*(?:\.\w+)*(?:\(\))?|\w*_\w+(?:\(\))?", text):
+        named = set(re.findall(r"[A-Za-z]\w+", text)) - FOREIGN
+        return all(re.match(r"j30\d", name) or name in _words() for name in named)
+    return True
 
 
 def _resolves(dotted: str) -> bool:
@@ -97,17 +107,17 @@ def _resolves(dotted: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("page", LIVING, ids=name_of)
-def test_options_exist(page: Path) -> None:
+def test_options_exist() -> None:
     """A command in backticks is one, and so is each of its options."""
-    for line, text in spans_of(page):
-        if text.startswith("agenda ") and not text.startswith("agenda COMMAND"):
-            _assert_known(text, f"{name_of(page)}:{line}: `{text}`")
-    for line, cells in _rows(page):
-        for text in re.findall(r"`(agenda [^`]+)`", cells[0]):
-            options = re.findall(r"`(--[\w-]+)", " ".join(cells[1:]))
-            if len(cells) > 1 and options and page.name == "cli.md":
-                _assert_known(" ".join([text, *options]), f"{name_of(page)}:{line}: {text}")
+    for page in LIVING:
+        for line, text in spans_of(page):
+            if text.startswith("agenda ") and not text.startswith("agenda COMMAND"):
+                _assert_known(text, f"{name_of(page)}:{line}: `{text}`")
+        for line, cells in _rows(page):
+            for text in re.findall(r"`(agenda [^`]+)`", cells[0]):
+                options = re.findall(r"`(--[\w-]+)", " ".join(cells[1:]))
+                if len(cells) > 1 and options and page.name == "cli.md":
+                    _assert_known(" ".join([text, *options]), f"{name_of(page)}:{line}: {text}")
 
 
 def _rows(page: Path) -> list[tuple[int, list[str]]]:
