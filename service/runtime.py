@@ -282,9 +282,9 @@ class Runtime:
         """Return ms from the Plan's origin as Unix ms."""
         return plan_ms - self._replica.plan_ms(0)
 
-    def new_id(self) -> str:
-        """Return an id that no reservation has."""
-        return f"r-{self._ids.new()}"
+    def new_id(self, prefix: str = "r") -> str:
+        """Return an id that no reservation (outage: prefix ``o``) has."""
+        return f"{prefix}-{self._ids.new()}"
 
     @property
     def archive(self) -> ArchiveRows:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from itertools import count
 from typing import TypeAlias
 
 import numpy as np
@@ -65,8 +67,9 @@ class MachineGroup:
 class Outage:
     """Machines of one group that are away in [start_ms, end_ms) from the origin.
 
-    `indices` are machine numbers within the group; a file that gives a count means the highest.
-    `kind` is for people: what takes the machines away.
+    `indices` are machine numbers within the group, chosen once, when the outage is taken. `kind` is
+    for people: what takes the machines away. A cluster gives an `id` to an outage that has none.
+    Outages are equal whatever their ids.
     """
 
     machines: str
@@ -74,6 +77,20 @@ class Outage:
     start_ms: int
     end_ms: int
     kind: str = OUTAGE_KINDS[0]
+    id: str = field(default="", compare=False)
+
+    def is_other_part(self, other: Outage) -> bool:
+        """Return whether both are parts of one outage: the same but for their machines."""
+        return replace(self, indices=other.indices) == other and self.id == other.id
+
+
+def outage_id(text: str, taken: Collection[str]) -> str:
+    """Return an id for an outage that is described by a text; one that is not taken."""
+    for number in count():
+        id_ = f"o-{hashlib.sha256(f'{text} {number}'.encode()).hexdigest()[:12]}"
+        if id_ not in taken:
+            return id_
+    raise AssertionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +137,11 @@ class Cluster:
         When a service looks for a better Plan by itself.
     zone
         The time zone in which people read times where a request names none; None is UTC.
+    outages
+        Of machines that the groups have; ids are unique.
+    absent
+        Of machines that their group does not have now: they apply when the machines come back. The
+        part of an outage that is here has the id of the part that is in `outages`.
     """
 
     step_ms: int
@@ -137,9 +159,10 @@ class Cluster:
     calendars: tuple[Calendar, ...] = ()
     optimizations: tuple[OptimizationSchedule, ...] = ()
     zone: str | None = None
+    absent: tuple[Outage, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that names are unique and known.
+        """Give ids to outages, and check that names are unique and known.
 
         Raises
         ------
@@ -167,11 +190,48 @@ class Cluster:
         self._check_calendar()
         sizes = {group.name: group.count for group in self.machines}
         for outage in self.outages:
-            count = sizes.get(outage.machines)
-            if count is None:
+            size = sizes.get(outage.machines)
+            if size is None:
                 raise ClusterError(f"an outage names unknown machines {outage.machines!r}")
-            if any(not 0 <= index < count for index in outage.indices):
-                raise ClusterError(f"an outage names machines outside {outage.machines}-0..{count}")
+            if any(not 0 <= index < size for index in outage.indices):
+                raise ClusterError(f"an outage names machines outside {outage.machines}-0..{size}")
+        for outage in self.absent:
+            if any(index < sizes.get(outage.machines, 0) for index in outage.indices):
+                raise ClusterError(f"{outage.machines} has machines that are given as absent")
+        self._identify()
+
+    def _identify(self) -> None:
+        """Give an id to each outage that has none, or that of another.
+
+        Of those with one id the one that ends last keeps it: it is in force for longest.
+        """
+        given = (*self.outages, *self.absent)
+        holders: dict[str, Outage] = {}
+        for one in sorted(given, key=lambda one: -one.end_ms):
+            holders.setdefault(one.id, one)
+        if "" not in holders and len(holders) == len(given):
+            return
+        taken = set(holders)
+        for name in ("outages", "absent"):
+            found: list[Outage] = []
+            kept: set[str] = set()
+            for one in getattr(self, name):
+                if one.id and one.id not in kept and holders[one.id].is_other_part(one):
+                    kept.add(one.id)
+                else:
+                    text = f"{one.machines} {one.indices} {one.start_ms} {one.end_ms} {one.kind}"
+                    one = replace(one, id=outage_id(text, taken))
+                    taken.add(one.id)
+                found.append(one)
+            object.__setattr__(self, name, tuple(found))
+
+    def described_outages(self) -> list[tuple[Outage, tuple[int, ...]]]:
+        """Return each outage once, with those of its machines that are absent."""
+        absent = {one.id: one for one in self.absent}
+        found = [
+            (one, absent.pop(one.id).indices if one.id in absent else ()) for one in self.outages
+        ]
+        return found + [(replace(one, indices=()), one.indices) for one in absent.values()]
 
     def _check_totals(self) -> None:
         """Check that what all machines offer can be summed over the plan in 64 bits."""

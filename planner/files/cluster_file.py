@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from planner.cluster.cluster import (
     DAY_MS,
     DEFAULT_QUEUE,
     OUTAGE_KINDS,
+    RESERVED,
+    SPARE,
     Calendar,
     Cluster,
     ClusterError,
@@ -20,6 +24,7 @@ from planner.cluster.cluster import (
     Outage,
     Price,
     Queue,
+    outage_id,
 )
 from planner.cluster.cost import MOST_NAMED, excesses
 from planner.cluster.dispatch_policy import DispatchPolicy, DispatchPolicyError, complete_words
@@ -35,6 +40,7 @@ from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
 from rdl.operators import ArgumentError, check_name, dates_of
 
+_MACHINE_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
 
@@ -49,12 +55,25 @@ def read_cluster(path: str | Path) -> Cluster:
     OSError
         If the file cannot be opened.
     """
+    return read_cluster_document(path)[1]
+
+
+def read_cluster_document(path: str | Path) -> tuple[dict[str, Any], Cluster]:
+    """Read a cluster file; return it as plain JSON too, with the id of each outage.
+
+    Raises
+    ------
+    FileError, OSError
+        As :func:`read_cluster`.
+    """
     document = with_calendar_files(read_toml(path), Path(path))
     cluster = cluster_from_json(document, str(path), level=PromiseLevel.PLACED)
     beyond = tuple(FileProblem(one.message, one.pointer, fix=one.fix) for one in excesses(cluster))
     if beyond:
         raise FileError(str(path), beyond)
-    return cluster
+    entries = document.get("outages", ())
+    ids = zip(entries, _outage_ids(entries), strict=True)
+    return document | {"outages": [entry | {"id": id_} for entry, id_ in ids]}, cluster
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -110,7 +129,11 @@ def _plain(value: object) -> object:
 
 
 def cluster_from_json(
-    document: object, path: str = "cluster", *, level: PromiseLevel = PromiseLevel.POOLED
+    document: object,
+    path: str = "cluster",
+    *,
+    level: PromiseLevel = PromiseLevel.POOLED,
+    present: Cluster | None = None,
 ) -> Cluster:
     """Read a cluster from plain JSON values (parsed TOML, or the ``cluster`` of a plan).
 
@@ -121,6 +144,9 @@ def cluster_from_json(
     level
         What is promised where the document does not say: `pooled` in plans and records from before
         there were levels.
+    present
+        The cluster that this one replaces. An outage by count that it has already keeps its
+        machines, and outages may name machines that only it has: they are absent.
 
     Raises
     ------
@@ -132,7 +158,7 @@ def cluster_from_json(
         raise FileError(path, tuple(problems))
     assert isinstance(document, Mapping)
     values = JsonValueReader(document.get("origin"))
-    cluster = _ClusterReader(document, values).cluster(level)
+    cluster = _ClusterReader(document, values, present).cluster(level)
     if cluster is None:
         raise FileError(path, tuple(values.problems))
     return cluster
@@ -160,9 +186,18 @@ def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPoli
 class _ClusterReader:
     """Turns a document that has the right form into a Cluster; `values` keeps what is wrong."""
 
-    def __init__(self, document: Mapping[str, Any], values: JsonValueReader) -> None:
+    def __init__(
+        self, document: Mapping[str, Any], values: JsonValueReader, present: Cluster | None
+    ) -> None:
         self._document = document
         self._values = values
+        #: Indices of the machines of each outage that is there, by its id and group.
+        self._known: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._sizes: dict[str, int] = {}
+        if present is not None:
+            self._sizes = {group.name: group.count for group in present.machines}
+            for one, absent in present.described_outages():
+                self._known[one.id, one.machines] = (*one.indices, *absent)
         #: Machines that outages name so far.
         self._named = 0
 
@@ -176,7 +211,7 @@ class _ClusterReader:
             values.note("/step", "a step must be longer than nothing")
             step = 1  # so that the rest can be read, and its problems told too
         machines = tuple(self._each("machines", self._machines))
-        outages = tuple(o for o in self._each("outages", self._outage, machines) if o is not None)
+        outages, absent = self._outages({group.name: group.count for group in machines})
         queues = tuple(
             Queue(entry["name"], entry.get("reservable", True))
             for entry in document.get("queues", ({"name": DEFAULT_QUEUE},))
@@ -209,6 +244,7 @@ class _ClusterReader:
                 calendars,
                 optimizations,
                 zone,
+                absent,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -273,37 +309,68 @@ class _ClusterReader:
         choices = tuple(PromiseLevel(word) for word in words)
         return PromiseLevel(entry.get("level", level)), choices
 
-    def _outage(
-        self, at: str, entry: Mapping[str, Any], machines: tuple[MachineGroup, ...]
-    ) -> Outage | None:
-        start = self._values.instant(f"{at}/start", entry["start"])
-        end = self._values.instant(f"{at}/end", entry["end"])
-        self._in_order(f"{at}/end", "outage", start, end)
-        group = next((g for g in machines if g.name == entry["machines"]), None)
-        if group is None:
-            known = ", ".join(g.name for g in machines)
-            message = f"no machines are called {entry['machines']!r}"
-            self._values.note(f"{at}/machines", message, f"known are {known}")
-            return None
+    def _outages(self, sizes: Mapping[str, int]) -> tuple[tuple[Outage, ...], tuple[Outage, ...]]:
+        """Return the outages, and their parts whose machines are absent."""
+        entries = self._document.get("outages", ())
+        outages: list[Outage] = []
+        absent: list[Outage] = []
+        seen: set[str] = set()
+        for number, (entry, id_) in enumerate(zip(entries, _outage_ids(entries), strict=True)):
+            at = f"/outages/{number}"
+            if id_ in seen:
+                self._values.note(f"{at}/id", f"the outage {id_!r} is given twice")
+            seen.add(id_)
+            indices = self._indices_of(at, entry, id_, sizes)
+            size = sizes.get(entry["machines"], 0)
+            start = self._values.instant(f"{at}/start", entry["start"])
+            end = self._values.instant(f"{at}/end", entry["end"])
+            self._in_order(f"{at}/end", "outage", start, end)
+            kind = entry.get("kind", OUTAGE_KINDS[0])
+            whole = Outage(entry["machines"], indices, start, end, kind, id_)
+            here = replace(whole, indices=tuple(one for one in indices if one < size))
+            gone = replace(whole, indices=tuple(one for one in indices if one >= size))
+            outages += [here] if here.indices else []
+            absent += [gone] if gone.indices and kind not in (RESERVED, SPARE) else []
+        return tuple(outages), tuple(absent)
+
+    def _indices_of(
+        self, at: str, entry: Mapping[str, Any], id_: str, sizes: Mapping[str, int]
+    ) -> tuple[int, ...]:
+        """Return the machines of an outage: by name, or the highest numbers as it is taken."""
+        group, size = entry["machines"], sizes.get(entry["machines"])
+        known = self._known.get((id_, group), ())
+        if size is None and not known and "absent" not in entry and group not in self._sizes:
+            message = f"no machines are called {group!r}"
+            self._values.note(f"{at}/machines", message, f"known are {', '.join(sizes)}")
+            return ()
+        size = size or 0
         if ("count" in entry) == ("names" in entry):
             self._values.note(at, "an outage has either a count or names")
-            return None
-        if "count" in entry:
-            if entry["count"] > group.count:
-                self._values.note(f"{at}/count", f"{group.name} has only {group.count} machines")
-            highest = range(max(0, group.count - int(entry["count"])), group.count)
-            self._named += len(highest)
-            if self._named > MOST_NAMED:
-                self._values.note(
-                    f"{at}/count",
-                    f"outages name {self._named:,} machines up to here",
-                    f"at most {MOST_NAMED:,} can be read",
-                )
-                return None
-            indices = tuple(highest)
-        else:
-            indices = self._indices(at, entry["names"], group)
-        return Outage(group.name, indices, start, end, entry.get("kind", OUTAGE_KINDS[0]))
+            return ()
+        if "names" in entry:
+            numbers = range(max(size, self._sizes.get(group, 0)))
+            fix = f"machines are {group}-0 to {group}-{len(numbers) - 1}"
+            inside = numbers if not known else {*numbers, *known}
+            listed = self._indices(f"{at}/names", entry["names"], group, inside, fix)
+            absent = self._indices(f"{at}/absent", entry.get("absent", ()), group, None, fix)
+            if not entry["names"] and not absent:
+                self._values.note(f"{at}/names", "an outage has one machine or more")
+            return tuple(sorted({*listed, *absent}))
+        wanted = int(entry["count"])
+        if wanted == len(known):
+            return known
+        if wanted > size:
+            self._values.note(f"{at}/count", f"{group} has only {size} machines")
+        highest = range(max(0, size - wanted), size)
+        self._named += len(highest)
+        if self._named > MOST_NAMED:
+            self._values.note(
+                f"{at}/count",
+                f"outages name {self._named:,} machines up to here",
+                f"at most {MOST_NAMED:,} can be read",
+            )
+            return ()
+        return tuple(highest)
 
     def _in_order(self, at: str, what: str, start: int, end: int) -> None:
         """Note an interval of no length; instants that could not be read are told of already."""
@@ -311,20 +378,36 @@ class _ClusterReader:
             said = "ends before it starts" if end < start else "ends where it starts: no length"
             self._values.note(at, f"the {what} {said}", "write an end after its start")
 
-    def _indices(self, at: str, names: list[str], group: MachineGroup) -> tuple[int, ...]:
+    def _indices(
+        self, at: str, names: Sequence[str], group: str, numbers: Container[int] | None, fix: str
+    ) -> set[int]:
+        """Return the machines of a group that are named; `numbers`: those that may be, or any."""
         found: set[int] = set()
         for index, name in enumerate(names):
             prefix, _, digits = name.rpartition("-")
-            inside = digits.isdecimal() and digits.isascii() and int(digits) < group.count
-            if prefix != group.name or not inside:
-                fix = f"machines are {group.name}-0 to {group.name}-{group.count - 1}"
-                self._values.note(f"{at}/names/{index}", f"no machine is called {name!r}", fix)
-            else:
+            named = prefix == group and _MACHINE_NUMBER.fullmatch(digits) is not None
+            if named and (numbers is None or int(digits) in numbers):
                 found.add(int(digits))
-        return tuple(sorted(found))
+            else:
+                self._values.note(f"{at}/{index}", f"no machine is called {name!r}", fix)
+        return found
 
     def _price(self, at: str, entry: Mapping[str, Any]) -> Price:
         start = self._values.instant(f"{at}/start", entry["start"])
         end = self._values.instant(f"{at}/end", entry["end"])
         self._in_order(f"{at}/end", "price", start, end)
         return Price(start, end, float(entry["factor"]))
+
+
+def _outage_ids(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of outages: what they say, or what follows from how they are written.
+
+    So the same entry has the same id in every version of a file.
+    """
+    taken = {entry["id"] for entry in entries if "id" in entry}
+    found: list[str] = []
+    for entry in entries:
+        id_ = entry.get("id") or outage_id(json.dumps(entry, sort_keys=True), taken)
+        taken.add(id_)
+        found.append(id_)
+    return found

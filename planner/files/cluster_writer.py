@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC
 from typing import Any
@@ -46,9 +47,8 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
     if cluster.max_period_ms != DAY_MS:
         document["max_period"] = duration_text(cluster.max_period_ms)
     document["machines"] = [_group_json(group) for group in cluster.machines]
-    sizes = {group.name: group.count for group in cluster.machines}
-    if cluster.outages:
-        document["outages"] = [_outage_json(one, sizes[one.machines]) for one in cluster.outages]
+    if outages := [_outage_json(*one) for one in cluster.described_outages()]:
+        document["outages"] = outages
     if cluster.queues != (Queue(DEFAULT_QUEUE),):
         document["queues"] = [
             {"name": queue.name, "reservable": queue.reservable} for queue in cluster.queues
@@ -92,18 +92,24 @@ def _group_json(group: MachineGroup) -> dict[str, Any]:
     return entry
 
 
-def _outage_json(outage: Outage, size: int) -> dict[str, Any]:
-    count = len(outage.indices)
-    highest = outage.indices == tuple(range(size - count, size))
-    names = [f"{outage.machines}-{index}" for index in outage.indices]
-    which: dict[str, Any] = {"count": count} if highest and count else {"names": names}
-    entry = {
+def machine_names(outage: Outage, indices: Iterable[int]) -> list[str]:
+    """Return the names of machines of an outage's group."""
+    return [f"{outage.machines}-{index}" for index in indices]
+
+
+def _outage_json(outage: Outage, absent: tuple[int, ...]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": outage.id,
         "machines": outage.machines,
-        **which,
+        "names": machine_names(outage, outage.indices),
         "start": seconds_of(outage.start_ms),
         "end": seconds_of(outage.end_ms),
     }
-    return entry if outage.kind == OUTAGE_KINDS[0] else entry | {"kind": outage.kind}
+    if absent:
+        entry["absent"] = machine_names(outage, absent)
+    if outage.kind != OUTAGE_KINDS[0]:
+        entry["kind"] = outage.kind
+    return entry
 
 
 def _schedule_json(one: OptimizationSchedule) -> dict[str, Any]:

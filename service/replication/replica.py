@@ -14,7 +14,7 @@ import msgspec
 
 from planner.capacity.overlay import Taking
 from planner.cluster.cluster import Cluster
-from planner.files import cluster_from_json, cluster_to_json, read_cluster
+from planner.files import cluster_from_json, cluster_to_json, read_cluster_document
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
@@ -40,13 +40,13 @@ class Replica:
     store
         The log.
     offered
-        The cluster of the file given at this start, or None.
+        The cluster of the file given at this start as plain JSON, with the ids of outages; or None.
     recent
         What the newest commits have changed, as events.
     """
 
     def __init__(
-        self, config: ServiceConfig, store: Store, first: Cluster, offered: Cluster | None
+        self, config: ServiceConfig, store: Store, first: Cluster, offered: dict[str, Any] | None
     ) -> None:
         assert first.origin is not None
         self.store = store
@@ -184,23 +184,23 @@ class Replica:
         if kept:
             logger.info("kept a snapshot of version %d, %d bytes", state.version, len(body))
 
-    def is_new_offer(self) -> bool:
-        """Return whether the cluster file of this start differs from the one of the last."""
-        return self.store.find_setting("cluster_file") != self._offer()
+    def last_offer(self) -> dict[str, Any]:
+        """Return the cluster file that the Plan changed to last, as `offered` is written."""
+        known = self.store.find_setting("cluster_file")
+        document: dict[str, Any] = (
+            cluster_to_json(self._first) if known is None else json.loads(known)
+        )
+        return document
 
     def note_offer(self) -> None:
         """Remember the cluster file, so that it is not taken up again after later changes."""
-        self.store.replace_setting("cluster_file", self._offer())
+        self.store.replace_setting("cluster_file", json.dumps(self.offered))
 
     def close(self, clock_ms: int, *, snapshot: bool = True) -> None:
         """Keep a snapshot and give the database back."""
         if snapshot:
             self.keep_snapshot(clock_ms)
         self.store.close()
-
-    def _offer(self) -> str:
-        assert self.offered is not None
-        return json.dumps(cluster_to_json(self.offered))
 
     def _restart(self) -> None:
         snapshot = self.store.snapshot()
@@ -242,7 +242,9 @@ def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
     FileError
         If the cluster file cannot be read.
     """
-    offered = None if config.cluster is None else read_cluster(config.cluster)
+    offered, document = None, None
+    if config.cluster is not None:
+        document, offered = read_cluster_document(config.cluster)
     store = Store(config.database)
     known = store.find_setting("cluster")
     if known is None:
@@ -253,10 +255,10 @@ def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
         known = store.setting("cluster", json.dumps(cluster_to_json(first)))
     first = cluster_from_json(json.loads(known), "the stored cluster")
     if offered is not None:
-        offered = _compatible(offered, first)
+        _require_compatible(offered, first)
     for version in config.skip_records:
         _skip(store, version, clock.now_ms())
-    return Replica(config, store, first, offered)
+    return Replica(config, store, first, document)
 
 
 def _skip(store: Store, version: int, now_ms: int) -> None:
@@ -276,7 +278,7 @@ def _with_origin(cluster: Cluster, clock_ms: int) -> Cluster:
     return replace(cluster, origin=instant_of(clock_ms - clock_ms % cluster.step_ms))
 
 
-def _compatible(offered: Cluster, first: Cluster) -> Cluster:
+def _require_compatible(offered: Cluster, first: Cluster) -> None:
     if offered.step_ms != first.step_ms:
         raise ConfigError(
             f"the plan of this database has steps of {first.step_ms} ms, the cluster file "
@@ -287,4 +289,3 @@ def _compatible(offered: Cluster, first: Cluster) -> Cluster:
             f"the plan of this database begins at {first.origin}, the cluster file says "
             f"{offered.origin}; the origin of a plan cannot change"
         )
-    return replace(offered, origin=first.origin)

@@ -1,12 +1,11 @@
 """Take machines away and give them back, and answer which reservations are affected.
 
 Outages are part of the cluster's description, so they are durable as that is, and `PUT /v1/cluster`
-shows them too. An outage is called by a hash of what it is: which machines, from when, until when.
+shows them too. The machines of an outage are chosen when it is taken, and its id is made then.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,6 +15,7 @@ from planner.adaptation.adapter import adapt
 from planner.adaptation.drain import drained_from, least_held
 from planner.cluster.cluster import Cluster, Outage
 from planner.files import FileError, cluster_from_json, cluster_to_json
+from planner.files.cluster_writer import machine_names
 from planner.plan.plan import Plan
 from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
@@ -62,22 +62,20 @@ class OutageAnswer:
         return {"version": self.version, "outage": shown, **self.summary}
 
 
-def outage_id(outage: Outage) -> str:
-    """Return what an outage is called."""
-    text = f"{outage.machines} {outage.indices} {outage.start_ms} {outage.end_ms}"
-    return f"o-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def outage_to_json(outage: Outage, origin: datetime | None) -> dict[str, Any]:
-    """Return an outage with its id and the names of its machines."""
-    entry = {
-        "id": outage_id(outage),
+def outage_to_json(
+    outage: Outage, origin: datetime | None, absent: tuple[int, ...] = ()
+) -> dict[str, Any]:
+    """Return an outage with the names of its machines, those apart that are absent now."""
+    entry: dict[str, Any] = {
+        "id": outage.id,
         "kind": outage.kind,
         "machines": outage.machines,
-        "names": [f"{outage.machines}-{index}" for index in outage.indices],
+        "names": machine_names(outage, outage.indices),
         "start": seconds_of(outage.start_ms),
         "end": seconds_of(outage.end_ms),
     }
+    if absent:
+        entry["absent"] = machine_names(outage, absent)
     if origin is not None:
         entry["start_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.start_ms))
         entry["end_at"] = rfc3339_text(origin + timedelta(milliseconds=outage.end_ms))
@@ -89,8 +87,9 @@ def list_outages(runtime: Runtime) -> dict[str, Any]:
     with runtime.reading() as plan:
         cluster, version = plan.cluster, plan.version
     now_ms = runtime.now_ms()
-    known = sorted((one for one in cluster.outages if one.end_ms > now_ms), key=_by_time)
-    shown = [outage_to_json(one, cluster.origin) for one in known]
+    known = [one for one in cluster.described_outages() if one[0].end_ms > now_ms]
+    known.sort(key=lambda one: _by_time(one[0]))
+    shown = [outage_to_json(one, cluster.origin, absent) for one, absent in known]
     return {"version": version, "outages": shown}
 
 
@@ -126,8 +125,11 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
             if refused is not None:
                 raise ApiProblemError(refused)
             return _would(runtime, twin, wanted, outage)
-        known = outage_id(outage) in {outage_id(one) for one in present.outages}
-        version = present_version(runtime) if known else _reconfigure(runtime, wanted, tag)
+        known = next((one for one in present.outages if one == outage), None)
+        if known is None:
+            version = _reconfigure(runtime, wanted, tag)
+        else:
+            outage, version = known, present_version(runtime)
         if version is not None:
             return _adapt(runtime, outage, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
@@ -170,17 +172,10 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
         present, tag = present_cluster(runtime)
         step_ms = present.step_ms
         now_ms = runtime.now_ms() // step_ms * step_ms
-        index = next(
-            (
-                number
-                for number, one in enumerate(present.outages)
-                if outage_id(one) == id_ and one.end_ms > now_ms
-            ),
-            None,
-        )
-        if index is None:
+        known = {one.id: one for one, _ in present.described_outages()}
+        outage = known.get(id_)
+        if outage is None or outage.end_ms <= now_ms:
             raise problem("not_found", f"there is no outage {id_!r}, or it is over")
-        outage = present.outages[index]
         ended = None
         if outage.start_ms < now_ms:
             ended = replace(outage, end_ms=now_ms)
@@ -188,9 +183,15 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
             with runtime.reading() as plan:
                 left_behind = was_left(plan, outage, now_ms // step_ms)
             ended = replace(outage, end_ms=now_ms + step_ms) if left_behind else None
-        others = [one for number, one in enumerate(present.outages) if number != index]
-        left = tuple(others if ended is None else [*others, ended])
-        version = _reconfigure(runtime, replace(present, outages=left), tag)
+        if ended is not None and not ended.indices:
+            ended = None
+        others = tuple(one for one in present.outages if one.id != id_)
+        wanted = replace(
+            present,
+            outages=others if ended is None else (*others, ended),
+            absent=tuple(one for one in present.absent if one.id != id_),
+        )
+        version = _reconfigure(runtime, wanted, tag)
         if version is not None:
             return _adapt(runtime, ended, version)
     raise problem("conflict", "the cluster's description changes again and again; try later")
@@ -216,9 +217,10 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: Mapping[str, Any]) -> 
     entry: dict[str, Any] = {"start": seconds_of(start), "end": seconds_of(end)}
     entry |= {name: asked[name] for name in ("machines", "count", "names", "kind")}
     entry = {name: value for name, value in entry.items() if value is not None}
-    document = cluster_to_json(replace(cluster, outages=())) | {"outages": [entry]}
+    document = cluster_to_json(replace(cluster, outages=(), absent=())) | {"outages": [entry]}
     try:
-        return cluster_from_json(document, "the outage").outages[0]
+        found = cluster_from_json(document, "the outage").outages[0]
+        return replace(found, id=runtime.new_id("o"))
     except FileError as error:
         raise malformed_problem(
             [

@@ -9,8 +9,12 @@ from typing import Any, Final
 import click
 
 from planner.cluster.cluster import Cluster
-from planner.files import cluster_from_json, cluster_to_json, read_cluster
-from planner.files.cluster_file import read_toml
+from planner.files import (
+    cluster_from_json,
+    cluster_to_json,
+    read_cluster,
+    read_cluster_document,
+)
 from rdl.time_grid import duration_text
 from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
 from service.cli.client.server import Server, client_options
@@ -65,8 +69,11 @@ def show(server: Server, form: str) -> int:
 @reports_errors
 def what_if(file: Path, server: Server, form: str) -> int:
     """Show who would be affected if a server planned on the cluster FILE; nothing is changed."""
-    read_cluster(file)  # what is wrong with it is told with its lines
-    wanted = read_toml(file)
+    wanted, _ = read_cluster_document(file)
+    # At a start with the file the server's other outages stay.
+    given = {one["id"] for one in wanted["outages"]}
+    present = server.call("GET", _PATH).good().get("outages", ())
+    wanted["outages"] += [one for one in present if one["id"] not in given]
     body = server.call("PUT", _PATH, wanted, {"dry_run": "true"}).good()
     affected = body["affected"]
     print_listing(

@@ -67,7 +67,7 @@ class MachineWatch:
             wanted = outages_with_spares(plan, replace(cluster, outages=wanted), now_ms)
         kept = tuple(one for one in wanted if one.kind != SPARE or one in cluster.outages)
         try:
-            if kept != cluster.outages and not self._change(cluster, without_old(kept, now_ms)):
+            if kept != cluster.outages and not self._change(cluster, kept, now_ms):
                 return False
             if wanted != kept:  # machines that are away do not wait for them
                 self._add_spares(now_ms)
@@ -88,9 +88,13 @@ class MachineWatch:
         if isinstance(answer, ClusterAnswer):
             self._planner.change(AdaptationCommand(answer.version))
 
-    def _change(self, cluster: Cluster, wanted: tuple[Outage, ...]) -> bool:
-        changed = Reconfiguration(replace(cluster, outages=wanted), cluster_tag(cluster))
-        answer = self._planner.change(changed)[0]
+    def _change(self, cluster: Cluster, outages: tuple[Outage, ...], now_ms: int) -> bool:
+        wanted = replace(
+            cluster,
+            outages=without_old(outages, now_ms),
+            absent=without_old(cluster.absent, now_ms),
+        )
+        answer = self._planner.change(Reconfiguration(wanted, cluster_tag(cluster)))[0]
         if not isinstance(answer, ClusterAnswer):
             assert isinstance(answer, ProblemDocument)
             if answer.detail != self._refused:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from planner.cluster.calendar import calendar_of
 from planner.cluster.cluster import Cluster, ClusterError, MachineGroup, Outage, Queue
+from planner.files import cluster_from_json, cluster_to_json
 from rdl.resources import Resources
 from tests.builders import a_cluster
 
@@ -134,3 +137,22 @@ def test_a_quota_at_times_of_day_needs_an_origin() -> None:
     with pytest.raises(ClusterError, match="give the cluster an origin"):
         builder.build().grid()
     assert builder.origin("2026-01-05T00:00:00Z").build().grid().origin is not None
+
+
+def test_every_outage_has_an_id_of_its_own() -> None:
+    """One without gets one; of the parts of one that was divided the last to end keeps it."""
+    whole = Outage("m", (2, 3), 0, 8000, "loss", "o-1")
+    parts = (replace(whole, indices=(2,), end_ms=4000), replace(whole, indices=(3,)))
+    plain = Outage("m", (0,), 0, 4000)
+    gone = replace(whole, indices=(5, 6))
+    group = MachineGroup("m", 4, ONE)
+    cluster = Cluster(1000, 8000, (group,), outages=(*parts, plain, plain), absent=(gone,))
+    ids = [one.id for one in cluster.outages]
+    assert ids[1] == "o-1"
+    assert len(set(ids)) == 4
+    assert [one.id for one in cluster.absent] == ["o-1"]
+    described = cluster_to_json(cluster)
+    read = cluster_from_json(described)
+    assert read == cluster
+    assert [one.id for one in read.outages] == ids
+    assert [one.id for one in read.absent] == ["o-1"]

@@ -168,6 +168,16 @@ def test_a_cluster_without_promises_is_as_its_reader_says(tmp_path: Path) -> Non
             "known are m",
         ),
         (
+            {"outages": [{"machines": "m", "names": [], "start": 0, "end": 1}]},
+            "/outages/0/names",
+            "one machine or more",
+        ),
+        (
+            {"outages": [{"machines": "m", "names": ["m-0"], "start": 0, "end": 1, "id": "o"}] * 2},
+            "/outages/1/id",
+            "given twice",
+        ),
+        (
             {"outages": [{"machines": "m", "names": ["m-7"], "start": 0, "end": 1}]},
             "/outages/0/names/0",
             "machines are m-0 to m-1",

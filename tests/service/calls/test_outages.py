@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from planner.validation.validate import validate
 from tests.patience import eventually
 from tests.planner.plan.plan_json import plan_json
@@ -177,3 +179,99 @@ def test_restored_by_itself_when_the_expected_end_comes_or_room_is_made(service:
     assert service.client.delete("/v1/reservations/a").status_code == 200
     # After a slow answer the adapter rests ten times as long.
     assert eventually(lambda: _state(service, "b")["history"][-1]["what"], "restored".__eq__)
+
+
+def _outages(service: Service) -> Any:
+    return service.client.get("/v1/cluster/outages").get_json()["outages"]
+
+
+def _resize(service: Service, count: int) -> None:
+    """Change the number of machines as an operator does: read, edit, write."""
+    described = service.client.get("/v1/cluster").get_json()
+    described["machines"][0]["count"] = count
+    answer = service.client.put("/v1/cluster", json=described)
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+
+
+class TestMachinesOfAnOutage:
+    """They are chosen when the outage is taken; neither they nor the id change after that."""
+
+    @pytest.mark.parametrize("count", [12, 7])
+    def test_stay_when_the_group_changes(self, service: Service, count: int) -> None:
+        """More machines, or fewer: also through a file that gives another number at a start."""
+        taken = _lose(service, count=4).get_json()["outage"]
+        assert taken["names"] == [f"plain-{index}" for index in range(6, 10)]
+        _resize(service, count)
+        (listed,) = _outages(service)
+        assert listed["id"] == taken["id"]
+        assert listed["names"] + listed.get("absent", []) == taken["names"]
+        assert service.client.delete(f"/v1/cluster/outages/{taken['id']}").status_code == 200
+        assert _outages(service) == []
+
+    def test_apply_again_when_machines_come_back(self, service: Service) -> None:
+        """A lost machine that leaves its group and comes back before the end is still lost."""
+        taken = _lose(service, count=2).get_json()["outage"]
+        _resize(service, 9)
+        (listed,) = _outages(service)
+        assert (listed["names"], listed["absent"]) == (["plain-8"], ["plain-9"])
+        _resize(service, 5)
+        (listed,) = _outages(service)
+        assert (listed["names"], listed["absent"]) == ([], ["plain-8", "plain-9"])
+        _resize(service, 12)
+        (listed,) = _outages(service)
+        assert (listed["id"], listed["names"]) == (taken["id"], taken["names"])
+        with service.runtime.reading() as plan:
+            assert [one.indices for one in plan.cluster.outages] == [(8, 9)]
+        _resize(service, 5)
+        assert service.client.delete(f"/v1/cluster/outages/{taken['id']}").status_code == 200
+        _resize(service, 12)
+        assert _outages(service) == []
+
+    def test_stay_when_a_server_starts_with_another_file(
+        self, open_service: Open, cluster_file: Path
+    ) -> None:
+        """What was posted stays; of the file's outages those that it changes change."""
+        kept = '[[outages]]\nmachines = "plain"\ncount = 1\nstart = "1h"\nend = "3h"\n'
+        dropped = '[[outages]]\nmachines = "plain"\ncount = 2\nstart = "2h"\nend = "3h"\n'
+        ended = '[[outages]]\nmachines = "plain"\nnames = ["plain-1"]\nstart = 0\nend = "3h"\n'
+        plain = cluster_file.read_text()
+        cluster_file.write_text(plain + kept + dropped + ended)
+        service = open_service()
+        by_start = {one["start"]: one for one in _outages(service)}
+        assert by_start[3600]["names"] == ["plain-9"]
+        assert by_start[7200]["names"] == ["plain-8", "plain-9"]
+        posted = _lose(service, count=1, end="+3h", start="+90m").get_json()["outage"]
+        assert service.client.delete(f"/v1/cluster/outages/{by_start[0]['id']}").status_code == 200
+        service.runtime.close()
+
+        added = '[[outages]]\nmachines = "plain"\ncount = 1\nstart = "150m"\nend = "3h"\n'
+        cluster_file.write_text(plain.replace("count = 10", "count = 12") + kept + ended + added)
+        service = open_service()
+        found = {one["start"]: (one["id"], one["names"]) for one in _outages(service)}
+        assert found.pop(9000)[1] == ["plain-11"]
+        assert found == {
+            3600: (by_start[3600]["id"], ["plain-9"]),
+            5400: (posted["id"], ["plain-9"]),
+        }
+        assert service.client.delete(f"/v1/cluster/outages/{posted['id']}").status_code == 200
+
+    def test_are_those_of_the_outage_that_is_posted_again(self, service: Service) -> None:
+        """The same loss reported twice is one outage."""
+        first = _lose(service, end=7200).get_json()["outage"]
+        assert _lose(service, end=7200).get_json()["outage"]["id"] == first["id"]
+        assert len(_outages(service)) == 1
+        assert _lose(service, end=7260).get_json()["outage"]["id"] != first["id"]
+
+    def test_are_in_the_description_by_name(self, service: Service) -> None:
+        """GET shows them, and a description by count that is put twice keeps them."""
+        taken = _lose(service, count=2).get_json()["outage"]
+        described = service.client.get("/v1/cluster").get_json()
+        assert [(one["id"], one["names"]) for one in described["outages"]] == [
+            (taken["id"], taken["names"])
+        ]
+        by_count = {"machines": "plain", "count": 1, "start": 3600, "end": 7200}
+        described["outages"] = [by_count]
+        for count in (10, 12):
+            described["machines"][0]["count"] = count
+            put = service.client.put("/v1/cluster", json=described).get_json()
+            assert put["outages"][0]["names"] == ["plain-9"]

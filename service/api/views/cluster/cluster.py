@@ -30,7 +30,7 @@ def _get(runtime: Runtime, call: Call) -> Response:
 def _put(runtime: Runtime, call: Call) -> Response:
     present, _ = present_cluster(runtime)
     try:
-        wanted = cluster_from_json(call.body, "the body", level=present.promise)
+        wanted = cluster_from_json(call.body, "the body", level=present.promise, present=present)
     except FileError as error:
         raise malformed_problem(
             [

@@ -99,7 +99,7 @@ def list_(server: Server, form: str) -> int:
     body = server.call("GET", _PATH).good()
     header = (*_OUTAGE, ListColumn("names", is_wide=True))
     zone = server.zone() if form == TABLE else None
-    rows = [[*_outage_row(one, zone), _names(one["names"])] for one in body["outages"]]
+    rows = [[*_outage_row(one, zone), _names(one)] for one in body["outages"]]
     title = f"{len(rows):,} not over; {zone_line(zone)}"
     print_listing(body, header, rows, form, "no outages", title)
     return DONE
@@ -149,6 +149,7 @@ def _outage_row(outage: Mapping[str, Any], zone: str | None) -> list[object]:
     return row
 
 
-def _names(names: list[str]) -> str:
+def _names(outage: Mapping[str, Any]) -> str:
+    names = [*outage["names"], *(f"{name} (absent)" for name in outage.get("absent", ()))]
     shown = " ".join(names[:_SHOWN_NAMES])
     return shown if len(names) <= _SHOWN_NAMES else f"{shown} ... ({len(names)})"
