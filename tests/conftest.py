@@ -6,6 +6,7 @@ import gc
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -33,6 +34,35 @@ settings.register_profile(
     "soak", settings.get_profile("agenda"), derandomize=False, print_blob=True
 )
 settings.load_profile("agenda")
+
+
+# Recorded traces are there for tests with the marker `traces` only: a test that reads them without
+# it finds none, wherever it runs. Workers of pytest-xdist get the folder under the other name.
+_FOR_TESTS = "AGENDA_TEST_TRACES"
+_TRACES = os.environ.pop("AGENDA_TRACES", "") or os.environ.get(_FOR_TESTS, "")
+os.environ[_FOR_TESTS] = _TRACES
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs traces if there are none, else show it where they are."""
+    if item.get_closest_marker("traces") is not None:
+        if not _TRACES:
+            pytest.skip("AGENDA_TRACES is not set")
+        os.environ["AGENDA_TRACES"] = _TRACES
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Hide the traces from the next test."""
+    if item.get_closest_marker("traces") is not None:
+        os.environ.pop("AGENDA_TRACES", None)
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """Return the folder of the recorded traces, for tests with the marker `traces`."""
+    return Path(_TRACES)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -68,10 +69,12 @@ class Reporter:
         self._news = False
         self._stopped_at: float | None = None
         self._over = threading.Event()
+        self._input = -1
         self.why = ""
 
     def start(self) -> None:
         """Begin to tell, and to listen for the end of standard input."""
+        self._input = sys.stdin.fileno()
         threading.Thread(target=self._talk, name="reporter", daemon=True).start()
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
 
@@ -166,8 +169,9 @@ class Reporter:
 
     def _listen(self) -> None:
         """Whoever started this process holds the other end of its input as long as it lives."""
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
+        with suppress(OSError):  # an input that cannot be read is one that nobody holds
+            while os.read(self._input, 1024):
+                pass
         self.ask(_SERVER_ENDED)
 
     def ask(self, why: str) -> None:

@@ -7,7 +7,7 @@ import gzip
 import json
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from importlib.metadata import version
@@ -26,10 +26,15 @@ from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from service.cli.terminal.progress import CommandProgress
 from tests.papers.command_line import papers
 
-TRACES = os.environ.get("AGENDA_TRACES", "")
-
 #: Experiments that run on real traces.
 _ON_TRACES = ("lotes-arrivals", "lotes-drift", "lotes-queues", "lotes-trace", "rayon-prediction")
+
+
+def _marked(names: Iterable[str]) -> list[Any]:
+    """Return parameters: names of experiments, those that need traces with the marker."""
+    return [
+        pytest.param(one, marks=pytest.mark.traces if one in _ON_TRACES else ()) for one in names
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -334,11 +339,9 @@ def test_one_seed_has_no_spread(name: str, points: Path) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+@pytest.mark.parametrize("name", _marked(sorted(EXPERIMENTS)))
 def test_every_experiment_runs_small_and_is_drawn(name: str, tmp_path: Path) -> None:
     """Each prints a table and draws a picture, PNG this time."""
-    if name in _ON_TRACES and not TRACES:
-        pytest.skip("AGENDA_TRACES is not set")
     picture = tmp_path / "x.png"
     done = papers(name, "--small", "--picture", picture)
     assert done.exit_code == DONE, done.output
@@ -357,12 +360,11 @@ class _Collector(ExperimentEffort):
 
 
 @pytest.mark.parametrize(
-    "name", [one for one in EXPERIMENTS if one not in ("zoe-example", "lotes-trace", "lotes-drift")]
+    "name",
+    _marked(one for one in EXPERIMENTS if one not in ("zoe-example", "lotes-trace", "lotes-drift")),
 )
 def test_every_point_can_be_sent_and_says_what_it_depends_on(name: str) -> None:
     """It is pickled; its name is another for each, and the same in another process."""
-    if name in _ON_TRACES and not TRACES:
-        pytest.skip("AGENDA_TRACES is not set")
     with pytest.raises(_CollectedError) as collected:
         EXPERIMENTS[name].run(_Collector(2, True, CommandProgress()))
     points = collected.value.args

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,9 +45,6 @@ from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
 from rdl.expressions import Atom, Order, Window
 from rdl.time_grid import TimeGrid
-
-TRACES = os.environ.get("AGENDA_TRACES", "")
-SWIM = Path(TRACES) / "swim" / "FB-2009_samples_24_times_1hr_0.tsv.gz"
 
 SMALL = RayonWorkload(machines=4, jobs_per_hour=200.0, hours=0.2, load=1.2)
 
@@ -111,10 +107,10 @@ def test_deadlines_lie_on_the_grid_behind_the_submission() -> None:
         assert job.deadline_s - job.at_s >= 1.1 * sum(stage.alone_s for stage in job.stages)
 
 
-@pytest.mark.skipif(not SWIM.is_file(), reason="AGENDA_TRACES names no folder with swim/")
-def test_the_drawn_sizes_have_mean_and_quantiles_of_the_trace() -> None:
+@pytest.mark.traces
+def test_the_drawn_sizes_have_mean_and_quantiles_of_the_trace(traces: Path) -> None:
     """Facebook's day: MiB read and shuffled agree at 50, 80, 90, 99 % and in the mean, to 5 %."""
-    sizes, _ = read_swim_sizes(SWIM)
+    sizes, _ = read_swim_sizes(traces / "swim" / "FB-2009_samples_24_times_1hr_0.tsv.gz")
     evenly = (np.arange(400_000) + 0.5) / 400_000
     for column, table in enumerate((READ_MIB, SHUFFLED_MIB)):
         drawn = size_at(table, evenly)

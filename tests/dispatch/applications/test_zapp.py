@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from dispatch.applications.application import Kind
 from dispatch.applications.zapp import application_of, zapp_of
 from dispatch.applications.zapp_format3 import application_from_zapp, read_zapp, write_zapp
 from planner.files.errors import FileError
-
-TRACES = os.environ.get("AGENDA_TRACES", "")
 
 SPARK: dict[str, Any] = {
     "name": "spark-als",
@@ -178,10 +175,9 @@ REFUSED = {
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES names no folder")
-def test_every_collected_zapp_is_read_or_refused_for_a_stated_reason() -> None:
+def test_every_collected_zapp_is_read_or_refused_for_a_stated_reason(traces: Path) -> None:
     """38 real files: 32 read and survive a round trip, 6 are refused for what Zoe would do."""
-    files = sorted((Path(TRACES) / "zapps").glob("*.json"))
+    files = sorted((traces / "zapps").glob("*.json"))
     assert len(files) == 38
     refused = {}
     for path in files:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from bench.papers.cluster.generator import (
 )
 from bench.papers.cluster.workload import Submission
 
-TRACES = os.environ.get("AGENDA_TRACES", "")
 COUNT = 20_000
 
 
@@ -69,10 +67,9 @@ def test_drawn_run_times_keep_their_median() -> None:
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES names no folder")
-def test_sampling_googles_trace_keeps_its_mean_and_quantiles() -> None:
+def test_sampling_googles_trace_keeps_its_mean_and_quantiles(traces: Path) -> None:
     """Run times and CPU of 20,000 sampled jobs against the trace's own, within a few per cent."""
-    folder = Path(TRACES) / "google2011"
+    folder = traces / "google2011"
     table = read_google_jobs(folder)
     workload = ZoeWorkload(applications=COUNT, trace=folder)
     drawn = zoe_workload(workload, np.random.default_rng(6))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +22,6 @@ from bench.papers.machines.workload import (
 )
 from lp.lotes.instance import JobClasses
 from tests.papers.machines.google_files import google
-
-TRACES = Path(os.environ.get("AGENDA_TRACES", "/nowhere"))
-needs_traces = pytest.mark.skipif(
-    not TRACES.is_dir(), reason="needs the real traces named by AGENDA_TRACES"
-)
 
 
 def joined(workload: Workload, seed: int = 1) -> JobChunk:
@@ -141,9 +135,8 @@ def test_weights_become_jobs() -> None:
 
 
 @pytest.mark.traces
-@needs_traces
-def test_real_google_machines_are_table_one() -> None:
+def test_real_google_machines_are_table_one(traces: Path) -> None:
     """The trace's machines are the paper's Table 1 (its last row has 0.50 cores, not 1.00)."""
-    machines = read_google_machines(TRACES / "google2011")
+    machines = read_google_machines(traces / "google2011")
     assert machines.count.tolist() == [6732, 3863, 1001, 795, 126, 52, 5, 5, 3, 1]
     assert machines.capacity[:4].tolist() == [[0.5, 0.5], [0.5, 0.25], [0.5, 0.75], [1.0, 1.0]]

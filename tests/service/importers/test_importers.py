@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from service.importers.swf import SwfModel, import_swf
 from service.importers.swim import MIB, SwimModel, import_swim
 from service.importers.yarn import import_yarn
 
-TRACES = os.environ.get("AGENDA_TRACES", "")
 GIB = 1024 * MIB
 
 KTH_LINE = (
@@ -280,11 +278,12 @@ def test_the_cluster_written_beside_a_workload_reaches_its_last_deadline(tmp_pat
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES names no folder")
 @pytest.mark.parametrize(("machines", "load"), [(40, 0.43), (24, 0.7), (16, 1.07)])
-def test_the_facebook_day_has_the_loads_its_model_states(machines: int, load: float) -> None:
+def test_the_facebook_day_has_the_loads_its_model_states(
+    traces: Path, machines: int, load: float
+) -> None:
     """All 5,894 jobs become requests; work over core-seconds of the day is the load stated."""
-    path = f"{TRACES}/swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
+    path = f"{traces}/swim/FB-2009_samples_24_times_1hr_0.tsv.gz"
     model = SwimModel(TraceMachines(machines, 32, 128))
     imported = import_swim(open_trace(path), model, np.random.default_rng(0))
     assert len(imported.lines) == 5894
@@ -298,10 +297,9 @@ def test_the_facebook_day_has_the_loads_its_model_states(machines: int, load: fl
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES names no folder")
-def test_kth_is_read_whole() -> None:
+def test_kth_is_read_whole(traces: Path) -> None:
     """All 20,000 jobs of the KTH log become gangs, none wider than its 100 processors."""
-    path = f"{TRACES}/swf/KTH-SP2-first20000.swf.gz"
+    path = f"{traces}/swf/KTH-SP2-first20000.swf.gz"
     imported, header = import_swf(open_trace(path), SwfModel(), np.random.default_rng(0))
     assert (len(imported.lines), header.processors) == (20_000, 100)
     atoms = [window(imported, index)["of"]["atom"] for index in range(20_000)]

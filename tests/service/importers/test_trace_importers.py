@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -33,7 +32,6 @@ from service.importers.stages import (
 )
 from tests.service.cli.command_line import agenda
 
-TRACES = os.environ.get("AGENDA_TRACES", "")
 JOBS = "job_id,submit_s,sched_s,end_s,user,n_tasks,cpu_med,mem_med,priority,task_run_med_s"
 TASKS = "job_id,task_index,submit_s,sched_s,run_s,last_s,priority,cpu,mem"
 BATCH = "create_s,end_s,job,task,instances,status,cpu_pct,mem"
@@ -205,7 +203,6 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES is not set")
 @pytest.mark.parametrize(
     ("name", "file", "at_least"),
     [
@@ -215,11 +212,11 @@ def _toml(text: str) -> dict[str, Any]:
     ],
 )
 def test_real_traces_become_workloads_that_compile(
-    tmp_path: Path, name: str, file: str, at_least: int
+    traces: Path, tmp_path: Path, name: str, file: str, at_least: int
 ) -> None:
     """The first 200 jobs are read, none malformed, on the cluster written beside them."""
     workload, cluster = tmp_path / "w.jsonl", tmp_path / "c.toml"
-    arguments = ["import", name, f"{TRACES}/{file}", "--limit", str(at_least)]
+    arguments = ["import", name, f"{traces}/{file}", "--limit", str(at_least)]
     arguments += ["--out", str(workload), "--cluster-out", str(cluster)]
     done = agenda(*arguments)
     assert done.exit_code == 0, done.output
@@ -229,10 +226,9 @@ def test_real_traces_become_workloads_that_compile(
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES is not set")
-def test_google_tasks_keep_their_number() -> None:
+def test_google_tasks_keep_their_number(traces: Path) -> None:
     """Atoms of the tasks file hold as many tasks as the file has rows that could run."""
-    rows = list(islice(open_trace(f"{TRACES}/google2011/tasks_0_70756s.csv.gz"), 400_000))
+    rows = list(islice(open_trace(f"{traces}/google2011/tasks_0_70756s.csv.gz"), 400_000))
     recent = [rows[0], *rows[-3_000:]]
     described = GoogleModel(initial=True)
     model = StageModel(described.kinds())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from service.importers.stages import StageModel
 from service.importers.wfcommons import WorkflowModel, import_workflows
 from tests.service.cli.command_line import agenda
 
-TRACES = os.environ.get("AGENDA_TRACES", "")
 TABLE = "instance,id,name,parents,runtime_s,cores,avg_cpu_pct,memory_bytes,in_bytes,out_bytes"
 
 
@@ -280,11 +278,10 @@ def test_alibaba_dags_takes_no_other_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(not TRACES, reason="AGENDA_TRACES names no folder")
 @pytest.mark.parametrize("merged", [False, True])
-def test_real_workflows_are_planned(merged: bool) -> None:
+def test_real_workflows_are_planned(traces: Path, merged: bool) -> None:
     """Measured workflows compile, have their recorded number of arrows, and are planned validly."""
-    table = Path(TRACES) / "wfinstances" / "tasks_dev.csv.gz"
+    table = traces / "wfinstances" / "tasks_dev.csv.gz"
     described = WorkflowModel(machines=40, apart_s=60, merged=merged)
     model = StageModel(described.kinds, 10)
     generator = np.random.default_rng(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from bench.cases.exact.exact_rcpsp import published
 from bench.workloads.exact_shapes import narrow
 from bench.workloads.rcpsp import Project, read_archive, read_rcp, read_sm, shortest
-from bench.workloads.traces import VARIABLE
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.check import check_plan
@@ -100,11 +98,10 @@ RESOURCEAVAILABILITIES:
 
 
 @pytest.mark.traces
-@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} is not set")
 @pytest.mark.parametrize("stem", ["j30_dev", "patterson"])
-def test_published_makespans_are_found_and_proven(stem: str) -> None:
+def test_published_makespans_are_found_and_proven(traces: Path, stem: str) -> None:
     """On three projects of each set, the published optimum and its proof."""
-    folder = Path(os.environ[VARIABLE]) / "rcpsp"
+    folder = traces / "rcpsp"
     optima = published(folder, stem)
     projects = list(read_archive(folder / f"{stem}.tar.gz"))
     for project in projects[:: len(projects) // 3][:3]:
