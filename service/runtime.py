@@ -38,7 +38,7 @@ from service.planning.shared_counts import SharedCounts
 from service.problems import problem
 from service.random_ids import RandomIds
 from service.replication.replay import ReplayError
-from service.replication.replica import Replica, open_replica
+from service.replication.replica import Offer, Replica, open_replica
 from service.store import Store
 from service.store.database.driver import UNAVAILABLE, OutdatedError
 from service.store.database.host_clock import HostClock
@@ -79,6 +79,8 @@ class Runtime:
         Called once, by the planner thread, when the Plan is replayed or cannot be, before it plans.
     waiting
         What all processes of the server keep waiting; None: there is no other process.
+    ended
+        Called once, by the planner thread, when it ends though it was not closed.
 
     Attributes
     ----------
@@ -121,9 +123,12 @@ class Runtime:
         clock: HostClock,
         loaded: Callable[[], None] | None = None,
         waiting: SharedCounts | None = None,
+        ended: Callable[[], None] | None = None,
     ) -> None:
         self.config = config
         self._loaded = loaded
+        self._ended = ended
+        self._has_ended = False
         self.telemetry = Telemetry()
         self.windows = WindowBook()
         self.shown_rows = ShownRows(self.windows)
@@ -223,6 +228,10 @@ class Runtime:
             raise problem("unavailable", "the Plan is being replayed", headers=_RETRY)
         if isinstance(self._failure, ReplayError):
             raise self._failure
+        if self._has_ended:
+            why = type(self._failure).__name__
+            detail = f"the planner has ended ({why}), and the server ends; see its log"
+            raise problem("unavailable", detail, headers=_RETRY)
         if self._failure is not None:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
 
@@ -357,12 +366,18 @@ class Runtime:
             if self._loaded is not None:
                 self._loaded()
             self._ready.set()
-        self._listener.start()
-        self.dispatcher.start()
-        load_beside(self._replica)
-        self.webhooks.start()
-        self.schedule.start()
-        self.planner.serve()
+        try:
+            self._listener.start()
+            self.dispatcher.start()
+            load_beside(self._replica)
+            self.webhooks.start()
+            self.schedule.start()
+            self.planner.serve()
+        except Exception as failure:
+            logger.exception("the planner has ended: no change can be made, and the server ends")
+            self._failure, self._has_ended = failure, True
+            if self._ended is not None:
+                self._ended()
 
     def _bring_up(self) -> bool:
         """Replay the Plan and get ready to answer; False while the database does not answer.
@@ -406,22 +421,24 @@ def open_runtime(
     clock: Clock | None = None,
     loaded: Callable[[], None] | None = None,
     waiting: SharedCounts | None = None,
+    ended: Callable[[], None] | None = None,
+    offer: Offer | None = None,
 ) -> Runtime:
     """Return a runtime on the configured database, replaying already.
 
     Parameters
     ----------
-    loaded
-        Called once, by the planner thread, when the Plan is replayed or cannot be, before it plans.
-    waiting
-        What all processes of the server keep waiting; None: there is no other process.
+    loaded, waiting, ended
+        As `Runtime` has them.
+    offer
+        The cluster file as the server's first process has read it; None: it is read here.
 
     Raises
     ------
     ConfigError, FileError
         As `open_replica`.
     """
-    replica = open_replica(config, clock or SystemClock())
+    replica = open_replica(config, clock or SystemClock(), offer)
     # A clock that is given is everybody's.
     shared = replica.store.host_clock(SystemClock()) if clock is None else HostClock(clock)
-    return Runtime(config, replica, shared, loaded, waiting).start()
+    return Runtime(config, replica, shared, loaded, waiting, ended).start()

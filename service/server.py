@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
 import os
 import resource
 import socket
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from service.clock import Clock, FileClock, SystemClock
@@ -22,7 +25,7 @@ from service.host.temporary_folders import passing_folder
 if TYPE_CHECKING:
     from flask import Flask
 
-    from service.commits.precedence import TurnPrecedence
+    from service.replication.replica import Offer
     from service.store import Store
 
 #: Files that a process opens besides its clients: the database's, its listeners, its pipes.
@@ -34,6 +37,16 @@ _SWITCH_S = 0.0005
 #: Seconds that a start waits for a port that is taken, and between two looks.
 _PORT_WAIT_S = 3.0
 _PORT_PAUSE_S = 0.05
+
+#: Between two attempts of a worker to open the database.
+_NEXT_ATTEMPT_S = 1.0
+
+#: How long a server whose planner has ended still says so, and the exit code of a worker with which
+#: gunicorn ends all of them, and itself with that code.
+_LAST_WORDS_S = 2.0
+_HALT = 3
+
+logger = logging.getLogger("agenda.service")
 
 
 def run(config: ServiceConfig) -> None:
@@ -57,11 +70,12 @@ def run(config: ServiceConfig) -> None:
     _require_slurm(config)
     with _metrics_directory():
         from service.logs import begin_log
-        from service.replication.replica import open_replica
+        from service.replication.replica import open_replica, read_offer
 
         begin_log(config.log_format)
         allow_files(config.connections + config.streams + _FILES_BESIDE)
-        store = open_replica(config, _given_clock(config) or SystemClock()).store
+        offer = read_offer(config)
+        store = open_replica(config, _given_clock(config) or SystemClock(), offer).store
         try:
             _require_admin(config, store)
         finally:
@@ -69,7 +83,7 @@ def run(config: ServiceConfig) -> None:
         _load_code(config)
         gc.freeze()  # a collection in a worker leaves the pages that it shares with others alone
         gc.enable()
-        _application(config).run()
+        _application(config, offer).run()
 
 
 def _given_clock(config: ServiceConfig) -> Clock | None:
@@ -178,10 +192,11 @@ def _address(config: ServiceConfig) -> str:
     return f"[{host}]:{config.port}" if ":" in host else f"{host}:{config.port}"
 
 
-def _application(config: ServiceConfig) -> Any:
+def _application(config: ServiceConfig, offer: Offer | None) -> Any:
     from gunicorn.app.base import BaseApplication
 
     from service.access.rate_limit import RateLimit
+    from service.commits.precedence import TurnPrecedence
     from service.connections.client_share import ClientShare
     from service.planning.shared_counts import SharedCounts
 
@@ -199,30 +214,111 @@ def _application(config: ServiceConfig) -> Any:
         #: For all workers: how many clients each has.
         share = clients
 
-        #: Of a worker that is loaded: held in its planner's turns.
-        precedence: TurnPrecedence
+        #: Of a worker: held in its planner's turns, once it has one.
+        precedence = TurnPrecedence()
 
         def load_config(self) -> None:
             """Hand the settings over."""
             for name, value in _settings(config).items():
                 self.cfg.set(name, value)
 
-        def load(self) -> Flask:
+        def load(self) -> PendingApplication:
             """Return the application of a new worker."""
-            from service.app import create_app
-            from service.runtime import open_runtime
-
             gc.disable()  # until the Plan is replayed
             keep_memory_small()
             # The planner thread comes back from the disk and must not wait behind a whole
             # interpreter slice of every thread that reads a request.
             sys.setswitchinterval(_SWITCH_S)
+            return PendingApplication(self._open)
+
+        def _open(self) -> Flask:
+            from service.app import create_app
+            from service.runtime import open_runtime
+
             clock = _given_clock(config)
-            runtime = open_runtime(config, clock, settle_memory, waiting)
+            runtime = open_runtime(config, clock, settle_memory, waiting, _end_server, offer)
             self.precedence = runtime.planner.precedence
             return create_app(config, runtime, rates)
 
     return GunicornServer()
+
+
+class PendingApplication:
+    """The application of a worker, which may have to wait for its database.
+
+    The server's first process has checked what it was given, so an error here is one of the
+    surroundings: until it is over calls are answered 503, and the other workers are not affected.
+
+    Parameters
+    ----------
+    open_
+        Returns the application, or raises why it cannot be opened now.
+    """
+
+    def __init__(self, open_: Callable[[], Flask]) -> None:
+        self._open = open_
+        self._app: Flask | None = None
+        self._closed = threading.Event()
+        self._attempts = threading.Lock()
+        self._why = ""
+        if not self._attempt():
+            threading.Thread(target=self._insist, name="agenda-opening", daemon=True).start()
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        """Answer a request."""
+        return self.wsgi_app(environ, start_response)
+
+    def wsgi_app(self, environ: Any, start_response: Any) -> Any:
+        """Answer a request; what Flask and the worker call so."""
+        if self._app is not None:
+            return self._app(environ, start_response)
+        from service.problems import ProblemDocument
+        from service.response import Response, problem_response
+
+        if environ.get("PATH_INFO") == "/healthz":
+            response = Response(200, {"status": "alive"})
+        else:
+            detail = f"the server waits for its database: {self._why}"
+            document = ProblemDocument("unavailable", detail, headers={"Retry-After": "1"})
+            response = problem_response(document)
+        body = response.payload()
+        headers = {"Content-Type": response.media, **response.headers}
+        headers["Content-Length"] = str(len(body))
+        phrase = HTTPStatus(response.status).phrase
+        start_response(f"{response.status} {phrase}", list(headers.items()))
+        return [body]
+
+    def close(self) -> None:
+        """Keep a snapshot, if there is a Plan yet, and release the database."""
+        self._closed.set()
+        with self._attempts:
+            if self._app is not None:
+                from service.app import runtime_of
+
+                runtime_of(self._app).close()
+
+    def _attempt(self) -> bool:
+        with self._attempts:
+            if self._closed.is_set():
+                return True
+            try:
+                self._app = self._open()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it may pass
+                why = " ".join(str(error).split())
+                if why != self._why:
+                    logger.warning("a worker cannot start and tries again: %s", why)
+                self._why = why
+            return self._app is not None
+
+    def _insist(self) -> None:
+        while not self._closed.wait(_NEXT_ATTEMPT_S) and not self._attempt():
+            pass
+
+
+def _end_server() -> None:
+    """End the server, of which this is a worker: a supervisor starts it again."""
+    time.sleep(_LAST_WORDS_S)
+    os._exit(_HALT)
 
 
 def _settings(config: ServiceConfig) -> dict[str, Any]:
@@ -263,9 +359,7 @@ def _on_worker_exit(_server: Any, worker: Any) -> None:
     """Keep a snapshot when a worker stops in peace."""
     app = getattr(worker, "wsgi", None)
     if app is not None:
-        from service.app import runtime_of
-
-        runtime_of(app).close()
+        app.close()
 
 
 def _on_child_exit(_server: Any, worker: Any) -> None:

@@ -50,9 +50,9 @@ def load_beside(replica: Replica) -> None:
     """Load the loops of the search for other machines while requests are answered already.
 
     The first request or repair that is sought elsewhere would wait for them: half a minute and more
-    in an installation in which they have never been compiled.
+    in an installation in which they have never been compiled. The database is not asked for this.
     """
-    with replica.newest() as plan:
+    with replica.locked() as plan:
         on_machines = plan.cluster.promise is not PromiseLevel.POOLED
     if on_machines:
         threading.Thread(target=_load_machines, name="agenda-kernels", daemon=True).start()

@@ -25,7 +25,6 @@ from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
 from planner.placement import Code
-from service.commits.precedence import TurnPrecedence
 from service.connections.client_socket import ClientSocket
 from service.connections.connection_limits import ConnectionLimits
 from service.connections.parked_streams import ParkedStreams
@@ -69,7 +68,6 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._held = 0
         self._here = threading.local()
-        self._precedence: TurnPrecedence
         self._streams: ParkedStreams
         # In the order in which they began.
         self._arriving: dict[ClientSocket, None] = {}
@@ -78,7 +76,6 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def load_wsgi(self) -> None:
         """Load the application, and let it hand over streams."""
         super().load_wsgi()
-        self._precedence = self.app.precedence
         fix_settings(self.cfg)
         self._streams = ParkedStreams(self.poller, self.method_queue.defer, self._config.answer_s)
         application = self.wsgi.wsgi_app
@@ -271,7 +268,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
     def _serve(self, conn: ClientSocket) -> bool:
         """Read and answer the next request of a connection; return whether it may be kept."""
         if conn.buffer.is_post:
-            self._precedence.give_way()
+            self.app.precedence.give_way()
         request = None
         try:
             request = next(conn.parser)

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -231,8 +231,32 @@ class Replica:
             self._replaying.apply_entry(entry)
 
 
-def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The cluster file of a start: as plain JSON with the ids of outages, and what it describes."""
+
+    document: dict[str, Any]
+    cluster: Cluster
+
+
+def read_offer(config: ServiceConfig) -> Offer | None:
+    """Read the cluster file that a server is given, if it is.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read.
+    """
+    return None if config.cluster is None else Offer(*read_cluster_document(config.cluster))
+
+
+def open_replica(config: ServiceConfig, clock: Clock, offer: Offer | None = None) -> Replica:
     """Open the store; at the first start, keep the cluster and the origin of all steps.
+
+    Parameters
+    ----------
+    offer
+        The cluster file, if it has been read already.
 
     Raises
     ------
@@ -242,23 +266,21 @@ def open_replica(config: ServiceConfig, clock: Clock) -> Replica:
     FileError
         If the cluster file cannot be read.
     """
-    offered, document = None, None
-    if config.cluster is not None:
-        document, offered = read_cluster_document(config.cluster)
+    offer = offer or read_offer(config)
     store = Store(config.database)
     known = store.find_setting("cluster")
     if known is None:
-        if offered is None:
+        if offer is None:
             store.close()
             raise ConfigError("this database has no plan yet; give a cluster file to start with")
-        first = _with_origin(offered, clock.now_ms())
+        first = _with_origin(offer.cluster, clock.now_ms())
         known = store.setting("cluster", json.dumps(cluster_to_json(first)))
     first = cluster_from_json(json.loads(known), "the stored cluster")
-    if offered is not None:
-        _require_compatible(offered, first)
+    if offer is not None:
+        _require_compatible(offer.cluster, first)
     for version in config.skip_records:
         _skip(store, version, clock.now_ms())
-    return Replica(config, store, first, document)
+    return Replica(config, store, first, None if offer is None else offer.document)
 
 
 def _skip(store: Store, version: int, now_ms: int) -> None:

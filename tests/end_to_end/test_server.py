@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,69 @@ def test_a_port_is_free_when_its_master_was_killed(tmp_path: Path) -> None:
             assert process.poll() is None
         for connection in connections:
             connection.close()
+
+
+def _away_while(flag: Path) -> str:
+    """Return Python after which no process can open its database while a file is there."""
+    return (
+        "import pathlib; from service.config import ConfigError; from service.store import Store\n"
+        "real = Store.__init__\n"
+        "def opened(self, url):\n"
+        f"    if pathlib.Path({str(flag)!r}).exists():\n"
+        "        raise ConfigError('the database is away')\n"
+        "    real(self, url)\n"
+        "Store.__init__ = opened\n"
+    )
+
+
+def test_a_worker_that_starts_without_its_database_waits_for_it(tmp_path: Path) -> None:
+    """Also after the cluster file was spoiled: only the first start of a server reads it."""
+    flag, cluster = tmp_path / "away", tmp_path / "cluster.toml"
+    cluster.write_text(CLUSTER)
+    with serving(tmp_path / "agenda.db", cluster, prepared=_away_while(flag)) as server:
+        flag.touch()
+        cluster.write_text("step = 7")
+        (worker,) = workers_of(server.process.pid)
+        os.kill(worker, signal.SIGKILL)
+
+        def ask(path: str) -> tuple[int, object, str | None]:
+            try:
+                connection = HTTPConnection("127.0.0.1", server.port, timeout=20)
+                connection.request("GET", path)
+                answer = connection.getresponse()
+            except OSError:
+                return 0, None, None
+            return answer.status, json.loads(answer.read()), answer.headers["Retry-After"]
+
+        eventually(lambda: ask("/readyz")[0], (503).__eq__)
+        status, body, retry = ask("/v1/reservations")
+        assert (status, retry) == (503, "1")
+        assert isinstance(body, dict)
+        assert body["code"] == "unavailable"
+        assert ask("/healthz")[0] == 200
+        flag.unlink()
+        eventually(lambda: ask("/readyz")[0], (200).__eq__)
+        assert server.process.poll() is None
+
+
+def test_a_server_whose_planner_ends_says_so_and_ends(tmp_path: Path) -> None:
+    """A supervisor starts it again; nothing would be planned otherwise, without a word."""
+    flag, cluster = tmp_path / "end", tmp_path / "cluster.toml"
+    cluster.write_text(CLUSTER)
+    prepared = (
+        "import pathlib, time; from service.planning.planner import Planner\n"
+        "def serve(self):\n"
+        f"    while not pathlib.Path({str(flag)!r}).exists():\n"
+        "        time.sleep(0.02)\n"
+        "    raise ZeroDivisionError\n"
+        "Planner.serve = serve\n"
+    )
+    with serving(tmp_path / "agenda.db", cluster, workers=2, prepared=prepared) as server:
+        client = Client(server.port)
+        flag.touch()
+        seen = eventually(lambda: client.call("GET", "/readyz"), lambda one: one[0] == 503)
+        assert "ZeroDivisionError" in seen[1]["detail"]
+        assert server.process.wait(60) != 0
 
 
 def test_metrics_are_of_all_workers(server: ServerProcess) -> None:

@@ -24,7 +24,7 @@ class _Replica:
         self._plan = Plan(cluster, cluster.grid())
 
     @contextmanager
-    def newest(self) -> Iterator[Plan]:
+    def locked(self) -> Iterator[Plan]:
         yield self._plan
 
 

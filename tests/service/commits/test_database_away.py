@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from service.dispatching.dispatcher_thread import DispatcherThread
 from service.logs import begin_log
+from service.planning.planner import Planner
 from service.store import Store
 from service.store.database.driver import UnavailableError
 from tests.patience import eventually
@@ -99,6 +101,48 @@ def test_a_silent_database_is_503(
     answer = service.client.get(path)
 
     assert (answer.status_code, answer.get_json()["code"]) == (503, "unavailable")
+    assert service.client.get("/healthz").status_code == 200
+
+
+def test_a_database_that_goes_away_as_the_server_gets_ready_keeps_no_change_away(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planner's thread outlives it, and plans once the database is back."""
+    with monkeypatch.context() as patch:
+
+        def away(*_given: object) -> None:
+            raise UnavailableError("connection refused")
+
+        def start(_self: DispatcherThread) -> None:
+            """Ready: the dispatcher is the next to be started."""
+            patch.setattr(Store, "tail", away)
+
+        patch.setattr(DispatcherThread, "start", start)
+        service = open_service()
+        eventually(lambda: service.client.get("/readyz").status_code, (503).__eq__)
+    eventually(lambda: service.client.get("/readyz").status_code, (200).__eq__)
+    service.reserve("a")
+
+
+def test_a_planner_that_has_ended_is_not_ready(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every call is 503 then, and whoever opened the runtime learns of it once."""
+
+    ready = threading.Event()
+
+    def serve(_self: Planner) -> None:
+        ready.wait()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Planner, "serve", serve)
+    service = open_service()
+    ready.set()
+    answer = eventually(
+        lambda: service.client.get("/readyz"), lambda one: bool(one.status_code == 503)
+    )
+    assert "ZeroDivisionError" in answer.get_json()["detail"]
+    assert service.ask("a").status_code == 503
     assert service.client.get("/healthz").status_code == 200
 
 
