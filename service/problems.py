@@ -49,6 +49,8 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     "too_many": (429, "Too many of these are running or waiting"),
     "internal": (500, "The server failed"),
     "unavailable": (503, "The server cannot answer now"),
+    "clock_unconfirmed": (503, "The clock went ahead, and nobody has confirmed it"),
+    "plan_ahead": (503, "The Plan is ahead of the clock"),
 }
 
 #: Statuses that the web framework raises by itself, and the code each becomes.

@@ -236,13 +236,14 @@ class Runtime:
             raise problem("unavailable", "the Plan could not be replayed; see the server's log")
 
     def require_clock(self) -> None:
-        """Refuse where this host's clock is too far from the database's.
+        """Refuse where this host's clock is too far from the database's, or the Plan is from it.
 
         Raises
         ------
         ApiProblemError
-            ``unavailable``.
+            ``unavailable``, ``clock_unconfirmed``, ``plan_ahead``.
         """
+        self.planner.require_time()
         if (fault := self._clock.fault) is not None:
             raise problem("unavailable", fault, headers=_RETRY)
 

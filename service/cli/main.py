@@ -65,6 +65,11 @@ PARTS = (
         "token", "service.cli.token:token", "Create, list and revoke the tokens of a database."
     ),
     LazyCommand(
+        "clock",
+        "service.cli.clock:clock",
+        "Confirm the clock of a server that does not follow it.",
+    ),
+    LazyCommand(
         "reservations",
         "service.cli.client.reservations.group:reservations",
         "Ask for, follow, change and cancel a server's reservations.",

@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}")
 _COLUMNS: Final = ("id", "name", "role", "tenants", "good", "created", "end", "used")
 _LISTED: Final = tuple(ListColumn(name, is_wide=name in ("created", "used")) for name in _COLUMNS)
 
-_database = click.option(
+database_option = click.option(
     "--database",
     default="sqlite:///agenda.db",
     show_default=True,
@@ -68,7 +68,7 @@ def token() -> None:
 @click.option(
     "--end", metavar="TIME", help="Until when it is good: 90d, or RFC 3339.  [default: for ever]"
 )
-@_database
+@database_option
 @format_option(TABLE, JSON)
 @reports_errors
 def create(
@@ -83,7 +83,7 @@ def create(
         raise CliError(f"{fault} (--tenant)")
     now_ms = SystemClock().now_ms()
     end_ms = None if end is None else _end_of(end, now_ms)
-    store = _open(database, made=True)
+    store = open_database(database, made=True)
     try:
         with acting(_operator("create")):
             made, secret = store.tokens.create(user, end_ms, now_ms)
@@ -100,7 +100,7 @@ def create(
 
 
 @token.command("list")
-@_database
+@database_option
 @listing_options()
 @reports_errors
 def list_(database: str, form: str) -> int:
@@ -108,7 +108,7 @@ def list_(database: str, form: str) -> int:
     from service.store.rows.tokens import shown_token
 
     now_ms = SystemClock().now_ms()
-    store = _open(database)
+    store = open_database(database)
     try:
         entries = [shown_token(one, now_ms) for one in store.tokens.all()]
     finally:
@@ -121,11 +121,11 @@ def list_(database: str, form: str) -> int:
 
 @token.command()
 @click.argument("id_", metavar="ID")
-@_database
+@database_option
 @reports_errors
 def revoke(id_: str, database: str) -> int:
     """Revoke the token ID; servers that run take it for no longer than a second."""
-    store = _open(database)
+    store = open_database(database)
     try:
         with acting(_operator("revoke")):
             found = store.tokens.revoke(id_, SystemClock().now_ms())
@@ -137,7 +137,7 @@ def revoke(id_: str, database: str) -> int:
     return DONE
 
 
-def _open(database: str, *, made: bool = False) -> Store:
+def open_database(database: str, *, made: bool = False) -> Store:
     """Open a database; `made`: one that is not there yet is made."""
     from service.store import Store
 

@@ -12,10 +12,11 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
+from rdl.time_grid import duration_text
 from service.access.actor import present_actor
-from service.clock import Clock
 from service.commits.answers.idempotency import recall
 from service.commits.changes.commands import (
     Admission,
@@ -23,6 +24,8 @@ from service.commits.changes.commands import (
     Cancellation,
     Closure,
     Command,
+    HoldAcceptance,
+    HoldPlacing,
     Key,
     QueuedChange,
     Render,
@@ -47,10 +50,20 @@ from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
 from service.store import YarnReservationRow
+from service.store.database.clock_guard import JUMP_MS
+from service.store.database.driver import UNAVAILABLE
+from service.store.database.host_clock import HostClock
 
 logger = logging.getLogger("agenda.service")
 
 _RETRY: Final = {"Retry-After": "1"}
+_LATER: Final = {"Retry-After": "60"}
+
+#: Commands that promise something for times to come.
+_PROMISES: Final = (Admission, HoldPlacing, HoldAcceptance, Renegotiation)
+
+#: A Plan that is further behind at a start is worth a line in the log, ms.
+_LONG_MS: Final = 3_600_000
 
 #: Longest sleep of an idle planner; it then looks whether a step has begun.
 _NAP_S: Final = 1.0
@@ -80,13 +93,14 @@ class Planner:
         self,
         config: ServiceConfig,
         replica: Replica,
-        clock: Clock,
+        clock: HostClock,
         telemetry: Telemetry,
         waiting: SharedCounts | None = None,
     ) -> None:
         self._timeout_s = config.plan_timeout_s
         self._waiting = WaitingLimit(config.tenant_waiting, waiting)
         self._replica = replica
+        self._clock = clock
         self._telemetry = telemetry
         places = WaitingPlaces(config.threads)
         self._displacements = DisplacementLane(config, replica, clock, telemetry, places)
@@ -101,6 +115,11 @@ class Planner:
 
     def bring_up_to_date(self) -> None:
         """Advance the Plan to the clock's step, and take up the cluster given at this start."""
+        with self._replica.newest() as plan:
+            behind_ms = self._replica.plan_ms(self._clock.now_ms()) - plan.grid.ms(plan.now)
+            is_new = not plan.version
+        if behind_ms > _LONG_MS and not is_new:
+            logger.warning("the Plan is %s behind the clock and moves on", duration_text(behind_ms))
         self._committer.move_to_now()
         adopt_offered_cluster(self._replica, self._committer)
 
@@ -116,6 +135,28 @@ class Planner:
             self._runner.expire_holds()
             self._runner.adapt()
             self._archive()
+            with suppress(*UNAVAILABLE):  # whoever needs the database says that it is away
+                self._clock.look()
+
+    def require_time(self) -> None:
+        """Refuse what depends on the time while the clock and the Plan do not agree on it.
+
+        Raises
+        ------
+        ApiProblemError
+            ``clock_unconfirmed``, ``plan_ahead``.
+        """
+        if (jump := self._clock.jump) is not None:
+            raise problem("clock_unconfirmed", jump, headers=_LATER)
+        now_ms = self._replica.plan_ms(self._clock.now_ms())
+        with self._replica.locked() as plan:
+            ahead_ms = plan.grid.ms(plan.now) - max(0, now_ms)
+        if ahead_ms > JUMP_MS:
+            detail = (
+                f"the Plan is {duration_text(ahead_ms)} ahead of the clock, which went back or "
+                "was wrong when the Plan moved on; set the clock right or restore a backup"
+            )
+            raise problem("plan_ahead", detail, headers=_LATER)
 
     def _archive(self) -> None:
         try:
@@ -177,6 +218,8 @@ class Planner:
 
     def _carry_out(self, job: QueuedChange) -> QueuedChange:
         self._require_own(job.command)
+        if isinstance(job.command, _PROMISES):
+            self.require_time()
         with self._waiting.holding(job.command):
             if is_quick(job.command):
                 return self._await(job, self._queue.put)

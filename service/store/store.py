@@ -180,9 +180,9 @@ class Store:
 
     def host_clock(self, own: Clock) -> HostClock:
         """Return the clock that all hosts of this database tell the time by."""
-        shared = None if self._driver.on_sqlite else self._engine
-        clock = HostClock(own, shared)
+        clock = HostClock(own, None if self._driver.on_sqlite else self._engine)
         clock.measure()
+        clock.begin_to_doubt(self)
         return clock
 
     def listener(self, heard: Callable[[str], None], each: Callable[[], None]) -> Listener:

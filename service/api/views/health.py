@@ -53,10 +53,10 @@ ROUTES: Final = (
         "/readyz",
         "ready",
         "Tell whether the Plan is replayed, the database answers and takes changes, and the clock "
-        "agrees with the database's.",
+        "agrees with the database's and the Plan.",
         _ready,
         {200: Documented("The server is ready.", json_of("Status"))},
-        problems=("unavailable",),
+        problems=("unavailable", "clock_unconfirmed", "plan_ahead"),
         live=True,
         role=None,
     ),

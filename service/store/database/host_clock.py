@@ -13,6 +13,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from service.clock import Clock
+from service.store.database.clock_guard import ClockGuard, ClockSettings
 
 logger = logging.getLogger("agenda.service")
 
@@ -50,10 +51,35 @@ class HostClock:
         self.ahead_ms = 0
         self._said = 0
         self._saying = threading.Lock()
+        self._guard: ClockGuard | None = None
+
+    def begin_to_doubt(self, settings: ClockSettings) -> None:
+        """Follow no clock that runs ahead at once; what is known of it is kept in settings."""
+        self._guard = ClockGuard(settings, self._agreed_ms)
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970-01-01T00:00:00Z."""
+        return self._agreed_ms() if self._guard is None else self._guard.now_ms()
+
+    def _agreed_ms(self) -> int:
+        """Return what the clocks of all hosts show."""
         return self._own.now_ms() - self.ahead_ms
+
+    @property
+    def jump(self) -> str | None:
+        """Why the clock is not followed, or None."""
+        return None if self._guard is None else self._guard.fault
+
+    def look(self) -> None:
+        """Exchange with other processes what is known of the clock; at most once a second.
+
+        Raises
+        ------
+        UnavailableError, sqlalchemy.exc.OperationalError
+            If the database cannot be used now.
+        """
+        if self._guard is not None:
+            self._guard.look()
 
     def measure(self) -> None:
         """Compare the two clocks; a difference that matters is written into the log.

@@ -295,6 +295,8 @@ ROUTES: Final = (
             Code.DUPLICATE_ID,
             "idempotency_mismatch",
             "unavailable",
+            "clock_unconfirmed",
+            "plan_ahead",
         ),
         query=(
             flag("dry_run", "Answer what would happen, and change nothing."),
@@ -323,6 +325,8 @@ ROUTES: Final = (
             Code.DUPLICATE_ID,
             "idempotency_mismatch",
             "unavailable",
+            "clock_unconfirmed",
+            "plan_ahead",
         ),
         query=(
             flag("atomic", "All or nothing; a refusal then carries no offers and is not kept."),
@@ -391,6 +395,8 @@ ROUTES: Final = (
             "revision_required",
             Code.PAST_CHANGED,
             "unavailable",
+            "clock_unconfirmed",
+            "plan_ahead",
         ),
         query=(flag("dry_run", "Answer what would happen, and change nothing."),),
         headers=(replace(_IF_MATCH, required=True),),
