@@ -8,6 +8,7 @@ from functools import cache
 
 from flask import Flask, request
 from flask import Response as FlaskResponse
+from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 from werkzeug.routing import Map, Rule
 
@@ -56,6 +57,7 @@ def create_app(
         app.view_functions[answering.route.name] = _view_of(answering)
     app.register_error_handler(ApiProblemError, _on_problem)
     app.register_error_handler(HTTPException, _on_http_error)
+    app.register_error_handler(ParseException, _on_unreadable)
     app.register_error_handler(Exception, _on_failure)
     shortcut = Shortcut(app.wsgi_app, answerings, config)
     app.wsgi_app = RequestIds(shortcut)  # type: ignore[method-assign]
@@ -147,6 +149,12 @@ def _flask_problem(document: ProblemDocument) -> FlaskResponse:
 def _on_problem(error: Exception) -> FlaskResponse:
     assert isinstance(error, ApiProblemError)
     return _flask_problem(error.document)
+
+
+def _on_unreadable(error: Exception) -> FlaskResponse:
+    """Answer a body that turns out to be malformed while it is read: its chunks or trailers."""
+    detail = f"the body cannot be read: {error}"
+    return _flask_problem(ProblemDocument(Code.MALFORMED, detail))
 
 
 def _on_http_error(error: Exception) -> FlaskResponse:

@@ -15,6 +15,15 @@ IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PORTS: Final = {"http": 80, "https": 443}
 _LONGEST: Final = 2000
 
+#: IPv6 addresses of the public Internet (RFC 4291). Of all others only those of the well-known
+#: prefix of NAT64 (RFC 6052) lead there; a prefix of a site's own must be allowed by name.
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+#: Prefix of IPv4-compatible addresses, and the mark of ISATAP in front of the last 32 bits.
+_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+_ISATAP: Final = 0x0000_5EFE
+
 
 class AddressError(ValueError):
     """A URL that is not told anything; the message says why."""
@@ -67,12 +76,30 @@ def read_networks(given: Sequence[str]) -> tuple[IpNetwork, ...]:
 
 
 def is_allowed(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:
-    """Return whether an address is of the public Internet, or of a network that is allowed."""
-    mapped = getattr(address, "ipv4_mapped", None)
-    address = address if mapped is None else mapped
+    """Return whether an address is of the public Internet, or of a network that is allowed.
+
+    IPv4 addresses inside an IPv6 address are judged too: a gateway may lead to them.
+    """
     if any(address in network for network in networks):
         return True
-    return address.is_global and not address.is_multicast
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not address.is_multicast
+    inside = _embedded(address)
+    if not all(is_allowed(one, networks) for one in inside):
+        return False
+    if address.ipv4_mapped is not None or address in _NAT64:
+        return True
+    return address in _UNICAST and address.is_global
+
+
+def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """Return the IPv4 addresses that an IPv6 address holds."""
+    number = int(address)
+    low = ipaddress.IPv4Address(number & 0xFFFF_FFFF)
+    found = [*(address.teredo or ()), address.ipv4_mapped, address.sixtofour]
+    if address in _NAT64 or address in _COMPATIBLE or (number >> 32 & 0xFDFF_FFFF) == _ISATAP:
+        found.append(low)
+    return [one for one in found if one is not None]
 
 
 def require_allowed(url: WebhookUrl, networks: Sequence[IpNetwork]) -> None:

@@ -15,7 +15,13 @@ import pytest
 from service.access.user import Role, User
 from service.calls.events import webhooks
 from service.problems import ApiProblemError
-from service.webhooks.addresses import AddressError, is_allowed, read_url, resolve
+from service.webhooks.addresses import (
+    AddressError,
+    is_allowed,
+    read_url,
+    require_allowed,
+    resolve,
+)
 from service.webhooks.webhook_thread import RETRY_S
 from tests.service.conftest import Open, Service
 from tests.service.webhooks.receiver import LOOPBACK, Receiver
@@ -210,6 +216,60 @@ def test_names_are_judged_by_all_their_addresses(monkeypatch: pytest.MonkeyPatch
     named("8.8.8.8")
     assert resolve(url, ()) == "8.8.8.8"
     assert not is_allowed(ipaddress.ip_address("fe80::1"), ())
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "::ffff:{0}",
+        "::{0}",
+        "64:ff9b::{0}",
+        "64:ff9b:1::{0}",
+        "2002:{1}::",
+        "2002:{1}:1::1",
+        "2001:0:{1}:0:0:0:1",
+        "2001:0:4136:e378:8000:63bf:{2}",
+        "2600::5efe:{0}",
+        "2600::200:5efe:{0}",
+    ],
+)
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1"])
+def test_an_address_inside_an_ipv6_address_is_judged_too(
+    inside: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mapped, compatible, NAT64, 6to4, Teredo's server and client, ISATAP: typed or resolved."""
+    number = int(ipaddress.IPv4Address(address))
+    high, low = divmod(number, 1 << 16)
+    flipped = divmod(number ^ 0xFFFF_FFFF, 1 << 16)
+    written = inside.format(address, f"{high:x}:{low:x}", f"{flipped[0]:x}:{flipped[1]:x}")
+    with pytest.raises(AddressError):
+        require_allowed(read_url(f"http://[{written}]/"), ())
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(10, 1, 6, "", (written, 80))])
+    with pytest.raises(AddressError):
+        resolve(read_url("http://example.org/"), ())
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("2606:4700::1111", True),
+        ("::ffff:8.8.8.8", True),
+        ("64:ff9b::8.8.8.8", True),
+        ("2002:808:808::1", True),
+        ("::8.8.8.8", False),
+        ("64:ff9b:1::8.8.8.8", False),
+        ("fec0::1", False),
+        ("fd00::1", False),
+        ("ff0e::1", False),
+        ("4000::1", False),
+        ("2001:db8::1", False),
+    ],
+)
+def test_only_addresses_of_the_public_internet_are_allowed(address: str, allowed: bool) -> None:
+    """All others must be in a network that the operator names."""
+    read = ipaddress.ip_address(address)
+    assert is_allowed(read, ()) is allowed
+    assert is_allowed(read, (ipaddress.ip_network(f"{address}/128"),))
 
 
 def test_a_user_has_webhooks_of_its_tenants_only(service: Service) -> None:
