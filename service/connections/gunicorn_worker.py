@@ -13,6 +13,7 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from typing import Any, Final
 import msgspec
 from gunicorn import util
 from gunicorn.http import wsgi
+from gunicorn.http.body import ChunkedReader
 from gunicorn.http.errors import NoMoreData, ParseException
 from gunicorn.workers.gthread import ThreadWorker
 
@@ -272,7 +274,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         request = None
         try:
             request = next(conn.parser)
-            kept = self._keepalive_after(conn, self.handle_request(request, conn))
+            kept = self._is_passed(conn, self.handle_request(request, conn))
         except (NoMoreData, StopIteration) as end:
             logger.debug("a client ended before its request: %s", end)
             return False
@@ -287,6 +289,13 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         conn.go_on()
         return True
 
+    def _is_passed(self, conn: ClientSocket, kept: bool) -> bool:
+        """Return whether a request that is answered is behind us, with the body nobody read."""
+        try:
+            return bool(self._keepalive_after(conn, kept))
+        except ParseException:  # where the body ends is not known; its request has its answer
+            return False
+
     def _may_linger(self) -> bool:
         return bool(self.alive and self.nr_conns <= self.cfg.threads)
 
@@ -299,6 +308,8 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             req, conn.sock, conn.client, conn.server, self.cfg, response_class=WholeResponse
         )
         environ["wsgi.multithread"] = True
+        if conn.parser.mesg.body.reader.__class__ is ChunkedReader:
+            environ["wsgi.input"] = _ChunkedBody(environ["wsgi.input"], response.force_close)
         if not self.alive or len(self.keepalived_conns) >= self.max_keepalived:
             response.force_close()
         try:
@@ -327,6 +338,36 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             util.write_nonblock(client, response_of(document))
         except OSError as error:
             logger.debug("the client of a broken request is gone: %s", error)
+
+
+class _ChunkedBody:
+    """The body of a request without a length; where it is malformed nobody knows its end.
+
+    Parameters
+    ----------
+    body
+        What the application reads.
+    hang_up
+        Has the connection closed after the answer: what follows is no request.
+    """
+
+    def __init__(self, body: Any, hang_up: Callable[[], None]) -> None:
+        self._body, self._hang_up = body, hang_up
+
+    def read(self, size: int | None = None) -> bytes:
+        """Return up to `size` bytes, or all.
+
+        Raises
+        ------
+        ParseException
+            If a chunk or trailer is malformed.
+        """
+        try:
+            found: bytes = self._body.read(size)
+        except ParseException:
+            self._hang_up()
+            raise
+        return found
 
 
 def _without_file(callback: Any, conn: ClientSocket, _file: Any) -> None:

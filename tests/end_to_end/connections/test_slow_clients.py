@@ -202,6 +202,36 @@ def test_two_lengths_are_refused_and_what_follows_is_not_read(start: Start, fram
         assert code_of(connection) == (400, "malformed")
 
 
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (b"/v1/rdl/check", (400, "malformed")),
+        (b"/v1/reservations", (400, "malformed")),
+        (b"/v1/nothing", (404, "not_found")),
+    ],
+)
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"zz\r\n",
+        b"\r\n",
+        b"2;a\nb\r\n{}\r\n0\r\n\r\n",
+        b"2\r\n{}xx0\r\n\r\n",
+        b"2\r\n{}\r\n0\r\nHost: evil\r\nno header\r\n\r\n",
+        b"2\r\n{}\r\n0\r\nBad Name: x\r\n\r\n",
+    ],
+)
+def test_malformed_chunks_and_trailers_are_400(
+    start: Start, path: bytes, code: tuple[int, str], chunks: bytes
+) -> None:
+    """Where a call reads them; there is one answer, and what follows is no request."""
+    head = HEAD[: HEAD.index(b"Content-Length")].replace(b"/v1/reservations", path)
+    with connected(start()) as (connection,):
+        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + HEALTH)
+
+        assert code_of(connection) == code
+
+
 def test_a_body_that_no_call_reads_is_not_the_next_request(start: Start) -> None:
     """What a GET carries as its body is passed over."""
     with connected(start()) as (connection,):
