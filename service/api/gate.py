@@ -62,7 +62,7 @@ class Gate:
             ``unauthenticated``, ``forbidden``, ``foreign_origin``, ``too_many``.
         """
         if route.method != "GET":
-            refuse_foreign_page(environ.get("HTTP_ORIGIN"), self._own)
+            refuse_foreign_page(environ.get("HTTP_ORIGIN"), environ.get("HTTP_HOST"), self._own)
         user, key = self._user(route, environ)
         if route.role is not None and user.role < route.role:
             detail = f"this call is for an {route.role.word}; {user.name!r} is {user.role.word}"

@@ -13,6 +13,8 @@ from service.problems import ApiError, ProblemDocument, problem
 _LONGEST_HOST: Final = 100
 
 
+_PORTS: Final = {"http": 80, "https": 443}
+
 #: Hosts that stand for every address of the machine.
 _EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 
@@ -56,7 +58,7 @@ def foreign_host(host: str) -> ProblemDocument:
     )
 
 
-def refuse_foreign_page(origin: str | None, names: tuple[str, ...]) -> None:
+def refuse_foreign_page(origin: str | None, host: str | None, names: tuple[str, ...]) -> None:
     """Refuse a change that a browser sends for a page of somebody else.
 
     Without tokens, whoever reaches this server may change the Plan, and a browser on this machine
@@ -67,6 +69,9 @@ def refuse_foreign_page(origin: str | None, names: tuple[str, ...]) -> None:
     ----------
     origin
         The header Origin, or None where there is none.
+    host
+        The header Host: the page must be of the same port, unless it is behind a proxy that has a
+        name of its own and hands no port on.
     names
         Under which this server answers besides loopback.
 
@@ -75,6 +80,21 @@ def refuse_foreign_page(origin: str | None, names: tuple[str, ...]) -> None:
     ApiProblemError
         ``foreign_origin``.
     """
-    if origin is not None and not _is_own(names, origin):
+    if origin is not None and not (_is_own(names, origin) and _is_same_port(origin, host)):
         error = ApiError("changes come from pages of this server only", "foreign_origin", "Origin")
         raise problem("foreign_origin", f"a page of {origin!r} may change nothing here", [error])
+
+
+def _is_same_port(origin: str, host: str | None) -> bool:
+    """Return whether a page of an origin is of the server that a Host names."""
+    try:
+        page, server = urlsplit(origin), urlsplit(f"//{host or ''}")
+        page_port = page.port or _PORTS.get(page.scheme)
+        server_port = server.port
+    except ValueError:
+        return False
+    if not is_loopback(page.hostname or "") and page.hostname != server.hostname:
+        return True  # a proxy asks under another name; this one is given with --name
+    if server_port is None and not is_loopback(page.hostname or ""):
+        return True  # a proxy that hands the name on without its port
+    return page_port == (server_port or _PORTS["http"])

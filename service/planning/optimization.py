@@ -123,14 +123,21 @@ class Applier:
             if outcome.conflicts and slots_known and not command.partial:
                 slots_known = False  # machines that were free are taken: the Plan finds others
                 continue
-            if outcome.conflicts or not command.written:
+            if outcome.conflicts:
                 return self._refuse(outcome, command.based_on)
+            if not command.written:
+                return self._nothing(job, outcome.before)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")
 
+    def _nothing(self, job: QueuedChange, version: int) -> OptimizationAnswer:
+        """Return, and remember, that there was nothing to do at a version."""
+        answer = OptimizationAnswer(version, merged=False)
+        job.answers = (answer,)
+        self._replica.store.remember(stored_answer_of(job, self._clock.now_ms()))
+        return answer
+
     def _refuse(self, outcome: JointOutcome, based_on: int) -> OptimizationAnswer:
-        """Return what stands in the way; where there was nothing to do, that it is done."""
-        if not outcome.conflicts:
-            return OptimizationAnswer(outcome.before, merged=False)
+        """Return what stands in the way."""
         with self._replica.locked() as plan:
             newcomers = _newcomers(plan, outcome.conflicts, based_on)
         return OptimizationAnswer(None, False, outcome.conflicts, newcomers)

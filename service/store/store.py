@@ -363,6 +363,20 @@ class Store:
             if rows:
                 cursor.executemany(driver.statement(statement), rows)
 
+    def remember(self, answer: IdempotentAnswer) -> None:
+        """Store an answer to what changed nothing.
+
+        Raises
+        ------
+        VersionTakenError
+            If there is an answer under its key.
+        """
+        try:
+            with self.write_check.noted(), self._driver.transaction() as cursor:
+                self._keep(cursor, [answer])
+        except self._driver.integrity_error as error:
+            raise VersionTakenError("the key was answered meanwhile") from error
+
     def answer(self, key: str) -> IdempotentAnswer | None:
         """Return what was answered under `key`."""
         with self._read_only() as connection:

@@ -7,10 +7,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from service.api.call import Call
-from service.api.openapi.docs_page import docs_page
+from service.api.openapi.docs_page import docs_page, docs_policy
 from service.api.openapi.specification import document
 from service.api.route import Documented, Route
 from service.response import Response
+from service.web.shell import PAGE_HEADERS
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -33,7 +34,8 @@ def description_routes(routes: Sequence[Route]) -> tuple[Route, ...]:
         return Response(200, described())
 
     def _docs(_runtime: Runtime, _call: Call) -> Response:
-        return Response(200, shown(), media=_HTML)
+        headers = PAGE_HEADERS | {"Content-Security-Policy": docs_policy()}
+        return Response(200, shown(), headers, media=_HTML)
 
     calls = (
         Route(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 from collections.abc import Sequence
 from typing import Final
@@ -9,18 +11,20 @@ from typing import Final
 from service.api.route import Route
 from service.problems import CODES
 
+_STYLE: Final = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto;
+  padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
+tr:target { outline: 2px solid; }
+"""
+
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Agenda: the API</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto;
-  padding: 0 1rem; }}
-table {{ border-collapse: collapse; width: 100%; }}
-th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }}
-tr:target {{ outline: 2px solid; }}
-</style></head><body>
+<style>{style}</style></head><body>
 <h1>Agenda: the API</h1>
 <p>Bodies are JSON. The full description is <a href="/openapi.json">/openapi.json</a>
 (OpenAPI 3.1).</p>
@@ -40,6 +44,15 @@ no.</p>
 """
 
 
+def docs_policy() -> str:
+    """Return the content policy of the page: nothing but its own style."""
+    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
 def docs_page(routes: Sequence[Route]) -> str:
     """Return the calls and the problem codes as one page of HTML."""
     calls = "\n".join(_call_row(route) for route in routes)
@@ -48,7 +61,7 @@ def docs_page(routes: Sequence[Route]) -> str:
         f"<td>{html.escape(title)}</td></tr>"
         for code, (status, title) in CODES.items()
     )
-    return _PAGE.format(calls=calls, codes=codes)
+    return _PAGE.format(style=_STYLE, calls=calls, codes=codes)
 
 
 def _call_row(route: Route) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -147,14 +148,33 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+#: What a formula of a spreadsheet begins with, and a number that begins so too.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER: Final = re.compile(r"[+-]?[0-9][0-9_,.]*(e[+-]?[0-9]+)?%?", re.IGNORECASE | re.ASCII)
+
+
 def print_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows as CSV (RFC 4180 quoting, plain newlines); None is an empty field."""
+    """Print rows as CSV (RFC 4180 quoting, plain newlines); None is an empty field.
+
+    A text that a spreadsheet would take for a formula has an apostrophe in front.
+    """
+    lines = [_csv_line(header)] if present_layout().headers else []
+    lines += [_csv_line([_plain_cell(cell) for cell in row]) for row in rows]
+    click.echo("".join(lines), nl=False)
+
+
+def _csv_line(row: Sequence[object]) -> str:
+    """Return a row with a plain newline; a carriage return inside it is quoted as a newline is."""
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    if present_layout().headers:
-        writer.writerow(header)
-    writer.writerows(rows)
-    click.echo(buffer.getvalue(), nl=False)
+    csv.writer(buffer, lineterminator="\r\n").writerow(row)
+    return buffer.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _plain_cell(cell: object) -> object:
+    """Return a cell that is no formula; what reads as a number stays one."""
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA) or _NUMBER.fullmatch(cell):
+        return cell
+    return f"'{cell}"
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -1,4 +1,4 @@
-"""WriteCheck: whether the database takes what is written, as far as this process has met it."""
+"""WriteCheck: whether the database takes what is written, as far as this process knows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ _TAKE_AWAY: Final = "DELETE FROM settings WHERE name = 'attempt'"
 
 
 class WriteCheck:
-    """Remembers the last failure to write, until something is written again."""
+    """Remembers the last failure to write, until something is written again.
+
+    A process that has not written anything yet does not know: the first attempt is made then too.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._failed = False
+        self._unsure = True
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -32,12 +35,12 @@ class WriteCheck:
         try:
             yield
         except UnavailableError:
-            self._failed = True
+            self._unsure = True
             raise
-        self._failed = False
+        self._unsure = False
 
     def attempt(self) -> None:
-        """Write something where the last block failed; nothing where it did not.
+        """Write something unless the last thing that was written succeeded.
 
         A log that has another format by now is refused too.
 
@@ -46,7 +49,7 @@ class WriteCheck:
         UnavailableError
             If it cannot be written.
         """
-        if not self._failed:
+        if not self._unsure:
             return
         with self._driver.transaction() as cursor:
             require_format(cursor)

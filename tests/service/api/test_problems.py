@@ -234,7 +234,11 @@ def test_documentation_lists_exactly_the_calls() -> None:
 def test_description_is_valid_json(service: Service) -> None:
     """/openapi.json is the description of the route table, and /docs names every call."""
     served = service.client.get("/openapi.json").get_json()
-    page = service.client.get("/docs").get_data(as_text=True)
+    answer = service.client.get("/docs")
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    page = answer.get_data(as_text=True)
 
     assert served == json.loads(json.dumps(document(ROUTES)))
     assert served["openapi"].startswith("3.1")

@@ -128,6 +128,9 @@ def test_headers_are_found_by_name() -> None:
         ("http://127.0.0.1:8080", 201),
         ("http://localhost:8080", 201),
         ("http://[::1]:8080", 201),
+        ("http://localhost:3000", 403),
+        ("http://127.0.0.1", 403),
+        ("http://localhost:x", 403),
         ("https://example.org", 403),
         ("http://127.0.0.1.example.org", 403),
         ("null", 403),
@@ -138,8 +141,8 @@ def test_headers_are_found_by_name() -> None:
 def test_pages_from_elsewhere_change_nothing(
     service: Service, origin: str | None, status: int, query: str
 ) -> None:
-    """A browser names the page that asks; only this machine's may change the Plan, any may read."""
-    headers = {} if origin is None else {"Origin": origin}
+    """A browser names the page that asks; only this server's may change the Plan, any may read."""
+    headers = {"Host": "localhost:8080"} | ({} if origin is None else {"Origin": origin})
 
     asked = service.ask("a", RDL, headers, query)
 

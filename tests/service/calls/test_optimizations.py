@@ -187,6 +187,16 @@ def test_who_came_in_meanwhile_is_named(service: Service) -> None:
     assert "early" not in detail
 
 
+def test_nothing_that_was_found_is_applied_with_one_answer(service: Service) -> None:
+    """Asked again after other changes it is the same answer, version included."""
+    service.reserve("a")
+    id_ = _found(service)
+    first = service.client.post(f"{_PATH}/{id_}/apply").get_json()
+    assert first["changed"] == 0
+    service.reserve("b")
+    assert service.client.post(f"{_PATH}/{id_}/apply").get_json() == first
+
+
 def test_another_process_knows_of_it_and_applies_it_once(
     open_service: Open, service: Service
 ) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.table_text import table_text
 from service.cli.terminal.exit_codes import USAGE
-from service.cli.terminal.output import listing_options, print_listing
+from service.cli.terminal.output import listing_options, print_csv, print_listing
 
 HEADER = ("id", ListColumn("cpu", "cpu (cores)"), ListColumn("queue", is_wide=True))
 ROWS = [["b", 9, "q"], ["a", 10, "p"], ["c", None, "r"]]
@@ -38,6 +38,31 @@ def test_a_table_has_a_first_line_units_and_what_is_narrow() -> None:
     ]  # fmt: skip
     assert shown("-o", "wide").stdout.splitlines()[2] == "id  cpu (cores)  queue"
     assert shown("-o", "csv").stdout.splitlines()[:2] == ["id,cpu,queue", "b,9,q"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+cmd", "'+cmd"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\tx", "'\tx"),
+        ("\r=1", '"\'\r=1"'),
+        ("a\r=1", '"a\r=1"'),
+        ("-1.5", "-1.5"),
+        ("+12%", "+12%"),
+        (-3, "-3"),
+        ("a=b", "a=b"),
+        (None, '""'),
+    ],
+)
+def test_no_cell_of_csv_is_a_formula(
+    cell: object, written: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a spreadsheet would compute is text; numbers stay numbers."""
+    print_csv(["x"], [[cell]])
+    assert capsys.readouterr().out.split("\n", 1)[1] == f"{written}\n"
 
 
 def test_columns_and_order_are_as_asked() -> None:

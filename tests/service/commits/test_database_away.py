@@ -76,6 +76,13 @@ def test_readyz_says_that_nothing_can_be_written(service: Service) -> None:
     assert service.runtime._replica.store.find_setting("attempt") is None
 
 
+def test_readyz_finds_out_before_anything_is_written(service: Service) -> None:
+    """A server that starts on a full disk is not ready, though no change has failed yet."""
+    with full_disk(service):
+        assert service.client.get("/readyz").status_code == 503
+    assert service.client.get("/readyz").status_code == 200
+
+
 def test_readyz_is_told_by_a_change_too(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change that is durable ends the trouble; nothing is attempted then."""
     with full_disk(service):
