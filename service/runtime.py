@@ -441,5 +441,5 @@ def open_runtime(
     """
     replica = open_replica(config, clock or SystemClock(), offer)
     # A clock that is given is everybody's.
-    shared = replica.store.host_clock(SystemClock()) if clock is None else HostClock(clock)
+    shared = replica.store.host_clock() if clock is None else HostClock(clock)
     return Runtime(config, replica, shared, loaded, waiting, ended).start()

@@ -278,7 +278,7 @@ class PendingApplication:
         if environ.get("PATH_INFO") == "/healthz":
             response = Response(200, {"status": "alive"})
         else:
-            detail = f"the server waits for its database: {self._why}"
+            detail = "this process waits for its database; the server's log says why"
             document = ProblemDocument("unavailable", detail, headers={"Retry-After": "1"})
             response = problem_response(document)
         body = response.payload()

@@ -64,7 +64,7 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
     os.nice(_NICE)
     job = msgspec.json.decode(sys.stdin.buffer.readline())
     replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
-    clock = replica.store.host_clock(SystemClock())
+    clock = replica.store.host_clock()
     row = replica.store.optimizations.get(job["id"], clock.now_ms())
     if row is None:  # it was forgotten before it began
         replica.store.close()

@@ -160,6 +160,7 @@ class Reporter:
 
     def _say(self) -> bool:
         self._clock.measure()
+        self._clock.look()
         with self._lock:
             kept, self._kept = self._kept, None
         with self._store.turn():

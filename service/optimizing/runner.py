@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from service.clock import SystemClock
 from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
@@ -61,7 +60,7 @@ class Runner:
         self.rows = store.optimizations
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._waiters: list[threading.Thread] = []
-        self._clock = store.host_clock(SystemClock())
+        self._clock = store.host_clock()
         self._closing = threading.Event()
         self._heir = threading.Thread(target=self._inherit, name="heir", daemon=True)
 

@@ -152,9 +152,10 @@ class Planner:
         with self._replica.locked() as plan:
             ahead_ms = plan.grid.ms(plan.now) - max(0, now_ms)
         if ahead_ms > JUMP_MS:
+            span = duration_text(ahead_ms // 1000 * 1000)
             detail = (
-                f"the Plan is {duration_text(ahead_ms)} ahead of the clock, which went back or "
-                "was wrong when the Plan moved on; set the clock right or restore a backup"
+                f"the Plan is {span} ahead of the clock, which went back or was "
+                "wrong when the Plan moved on; set the clock right or restore a backup"
             )
             raise problem("plan_ahead", detail, headers=_LATER)
 

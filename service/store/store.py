@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from planner.reservations.state import State
-from service.clock import Clock
+from service.clock import SystemClock
 from service.store.database.driver import Driver
 from service.store.database.engine import hold_lock, open_engine, opening
 from service.store.database.facts import database_facts
@@ -177,13 +177,16 @@ class Store:
         self.tokens = TokenRows(self._engine, self._driver)
         self.yarn = YarnReservationRows(self._engine)
         self._turns = Turns(self._engine)
+        self._clock: HostClock | None = None
 
-    def host_clock(self, own: Clock) -> HostClock:
-        """Return the clock that all hosts of this database tell the time by."""
-        clock = HostClock(own, None if self._driver.on_sqlite else self._engine)
-        clock.measure()
-        clock.begin_to_doubt(self)
-        return clock
+    def host_clock(self) -> HostClock:
+        """Return the clock that all hosts of this database tell the time by; one for a process."""
+        if self._clock is None:
+            clock = HostClock(SystemClock(), None if self._driver.on_sqlite else self._engine)
+            clock.measure()
+            clock.begin_to_doubt(self)
+            self._clock = clock
+        return self._clock
 
     def listener(self, heard: Callable[[str], None], each: Callable[[], None]) -> Listener:
         """Return what hears of the other processes' changes; it is not started yet."""

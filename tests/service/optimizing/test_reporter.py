@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from service.clock import SystemClock
 from service.optimizing import reporter as reporting
 from service.optimizing.reporter import Reporter
 from service.store import OptimizationRow, Store
@@ -35,7 +34,7 @@ def test_a_result_outlives_a_database_that_is_away(
         return done
 
     monkeypatch.setattr(rows, "end", end)
-    Reporter(store, _ROW, store.host_clock(SystemClock())).end("finished", result=b"[1]")
+    Reporter(store, _ROW, store.host_clock()).end("finished", result=b"[1]")
     found = rows.get("p-1", 1_000)
     assert found is not None
     assert (found.state, found.result) == ("finished", b"[1]")
