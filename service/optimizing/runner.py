@@ -105,6 +105,10 @@ class Runner:
                 self._take_over()
             except UNAVAILABLE:  # the next look may come through
                 logger.warning("jobs of servers that ended wait for the database", exc_info=True)
+            except Exception:
+                logger.exception(
+                    "jobs of servers that ended were not taken over; it is tried again"
+                )
 
     def _go_on(self, row: OptimizationRow, died: str = "") -> None:
         """Start on a job again, from what it has kept; not for ever where its process `died`."""

@@ -124,6 +124,8 @@ class StreamHub:
             self._look()
         except (ApiProblemError, *UNAVAILABLE):
             logger.warning("streams wait for the database", exc_info=True)
+        except Exception:
+            logger.exception("the Plan could not be followed for streams; it is tried again")
         with self._lock:
             streams = list(self._fed)
         now = time.monotonic()

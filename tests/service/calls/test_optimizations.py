@@ -389,3 +389,19 @@ def test_progress_is_streamed_and_no_more_watch_than_may(open_service: Open) -> 
     again = events(service.runtime, "p-1")
     for one in (*streams, again):
         one.close()
+
+
+def test_jobs_of_others_are_still_taken_over_after_a_fault(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that looks for them outlives whatever a look raises."""
+    monkeypatch.setattr("service.optimizing.runner._INHERIT_S", 0.01)
+    service = open_service()
+    looks: list[str] = []
+
+    def take_over(prefix: str, _now_ms: int) -> None:
+        looks.append(prefix)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(service.runtime.optimizations.rows, "take_over", take_over)
+    eventually(lambda: len(looks), lambda count: count > 2)

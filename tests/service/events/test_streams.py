@@ -148,3 +148,18 @@ def test_silence_is_broken_with_how_far_all_is_told(
     beat = next(one for one in pieces if f"id: {version}".encode() in one)
     assert beat.startswith(b":\nid: ")
     stream.close()
+
+
+def test_streams_outlive_a_look_at_the_plan_that_fails(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it raises, the thread that feeds them goes on."""
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(len(looks))
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(service.runtime.streams, "_look", look)
+    service.runtime.streams._feed_all()
+    assert looks == [0]
