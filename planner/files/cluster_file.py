@@ -193,11 +193,15 @@ class _ClusterReader:
         self._values = values
         #: Indices of the machines of each outage that is there, by its id and group.
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
+        #: Id of each outage that is there.
+        self._ids: dict[Outage, str] = {}
         self._sizes: dict[str, int] = {}
         if present is not None:
             self._sizes = {group.name: group.count for group in present.machines}
             for one, absent in present.described_outages():
-                self._known[one.id, one.machines] = (*one.indices, *absent)
+                whole = replace(one, indices=(*one.indices, *absent))
+                self._known[one.id, one.machines] = whole.indices
+                self._ids[whole] = one.id
         #: Machines that outages name so far.
         self._named = 0
 
@@ -315,6 +319,7 @@ class _ClusterReader:
         outages: list[Outage] = []
         absent: list[Outage] = []
         seen: set[str] = set()
+        listed = {entry["id"] for entry in entries if "id" in entry}
         for number, (entry, id_) in enumerate(zip(entries, _outage_ids(entries), strict=True)):
             at = f"/outages/{number}"
             if id_ in seen:
@@ -327,6 +332,10 @@ class _ClusterReader:
             self._in_order(f"{at}/end", "outage", start, end)
             kind = entry.get("kind", OUTAGE_KINDS[0])
             whole = Outage(entry["machines"], indices, start, end, kind, id_)
+            same = self._ids.get(whole, id_)
+            if "id" not in entry and not {same} & (seen | listed):
+                whole = replace(whole, id=same)  # the outage that is there, written without its id
+                seen.add(same)
             here = replace(whole, indices=tuple(one for one in indices if one < size))
             gone = replace(whole, indices=tuple(one for one in indices if one >= size))
             outages += [here] if here.indices else []

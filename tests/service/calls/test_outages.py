@@ -275,3 +275,16 @@ class TestMachinesOfAnOutage:
             described["machines"][0]["count"] = count
             put = service.client.put("/v1/cluster", json=described).get_json()
             assert put["outages"][0]["names"] == ["plain-9"]
+
+    def test_written_without_an_id_are_the_outage_that_is_there(self, service: Service) -> None:
+        """A description that an operator keeps by hand does not take the answered id away."""
+        taken = _lose(service, count=2).get_json()["outage"]
+        described = service.client.get("/v1/cluster").get_json()
+        del described["outages"][0]["id"]
+        put = service.client.put("/v1/cluster", json=described).get_json()
+        assert [one["id"] for one in put["outages"]] == [taken["id"]]
+        described["outages"] *= 2
+        put = service.client.put("/v1/cluster", json=described).get_json()
+        ids = [one["id"] for one in put["outages"]]
+        assert ids[0] == taken["id"]
+        assert len(set(ids)) == 2
