@@ -325,11 +325,11 @@ class _ClusterReader:
             if id_ in seen:
                 self._values.note(f"{at}/id", f"the outage {id_!r} is given twice")
             seen.add(id_)
-            indices = self._indices_of(at, entry, id_, sizes)
-            size = sizes.get(entry["machines"], 0)
             start = self._values.instant(f"{at}/start", entry["start"])
             end = self._values.instant(f"{at}/end", entry["end"])
             self._in_order(f"{at}/end", "outage", start, end)
+            indices = self._indices_of(at, entry, id_, sizes)
+            size = sizes.get(entry["machines"], 0)
             kind = entry.get("kind", OUTAGE_KINDS[0])
             whole = Outage(entry["machines"], indices, start, end, kind, id_)
             same = self._ids.get(whole, id_)
