@@ -78,4 +78,4 @@ class Answering:
 
     def _failure(self, document: ProblemDocument, accept: str) -> Response:
         form = self.route.failure
-        return problem_response(document) if form is None else form.render(document, accept)
+        return problem_response(document) if form is None else form.render(document)

@@ -74,18 +74,15 @@ class FailureForm:
     Attributes
     ----------
     render
-        Makes the response of a problem and the header Accept.
+        Makes the response of a problem.
     schema
         JSON Schema of its body.
-    others
-        Content types besides JSON.
     statuses
         What the route answers besides its `problems`, by status.
     """
 
-    render: Callable[[ProblemDocument, str], Response]
+    render: Callable[[ProblemDocument], Response]
     schema: Mapping[str, Any]
-    others: tuple[str, ...]
     statuses: Mapping[int, str]
 
 

@@ -11,7 +11,7 @@ from planner.placement import Code
 from service.access.user import Role
 from service.api.call import HEADERS
 from service.api.fields import ID_SCHEMA, Field
-from service.api.route import Body, Documented, FailureForm, Header, Route
+from service.api.route import Body, Documented, Header, Route
 from service.api.schemas import SCHEMAS
 from service.api.views import yarn
 from service.api.views.access import audit, caller, tokens
@@ -173,7 +173,7 @@ def _answer(answer: Documented) -> dict[str, Any]:
     return described
 
 
-def _texts(form: Documented | FailureForm) -> dict[str, Any]:
+def _texts(form: Documented) -> dict[str, Any]:
     """Return the content types in which the same is told as text."""
     return {media: {"schema": {"type": "string"}} for media in form.others}
 
@@ -187,7 +187,7 @@ def _failures(route: Route) -> dict[str, Any]:
     for status, text in form.statuses.items():
         found.setdefault(str(status), {"content": _problems((Code.MALFORMED,))["400"]["content"]})
         found[str(status)]["description"] = text
-    content = {JSON: {"schema": dict(form.schema)}, **_texts(form)}
+    content = {JSON: {"schema": dict(form.schema)}}
     return {
         status: {**answer, "content": {**answer["content"], **content}}
         for status, answer in sorted(found.items())

@@ -11,17 +11,16 @@ from service.api.call import Call
 from service.api.fields import Field, flag
 from service.api.route import Body, Documented, FailureForm, Route, json_of
 from service.problems import FieldError
-from service.response import JSON, Response
+from service.response import Response
 from service.yarn import listing, submissions
 from service.yarn.caller import YarnCaller, caller_of
 from service.yarn.faults import YarnFault
-from service.yarn.wire import XML, answer, fault_response, problem_as_fault, read_body
+from service.yarn.wire import answer, fault_response, problem_as_fault, read_body
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
 _BASE: Final = "/ws/v1/cluster/reservation"
-_ACCEPT: Final = "accept"
 
 _TEXT: Final = {"type": "string"}
 _NUMBER: Final = {"type": ["integer", "string"]}
@@ -41,40 +40,36 @@ def _with_yarn_faults(view: Callable[[Runtime, Call, YarnCaller], Response]) -> 
         try:
             return view(runtime, call, caller_of(call.user, call.query["user.name"]))
         except YarnFault as fault:
-            return fault_response(fault, _accept(call))
+            return fault_response(fault)
 
     return once
-
-
-def _accept(call: Call) -> str:
-    return call.headers.get(_ACCEPT, "")
 
 
 @_with_yarn_faults
 def _new_reservation(runtime: Runtime, call: Call, _caller: YarnCaller) -> Response:
     made = {"reservation-id": submissions.new_reservation(runtime)}
-    return answer(_accept(call), "new-reservation", made)
+    return answer(made)
 
 
 @_with_yarn_faults
 def _submit(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
-    body = read_body(call.media, call.body, "reservation-submission-context")
+    body = read_body(call.body, "reservation-submission-context")
     submissions.submit(runtime, caller, body)
     return Response(202, b"")
 
 
 @_with_yarn_faults
 def _update(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
-    body = read_body(call.media, call.body, "reservation-update-context")
+    body = read_body(call.body, "reservation-update-context")
     submissions.update(runtime, caller, body)
-    return answer(_accept(call), "reservation-update-response", {})
+    return answer({})
 
 
 @_with_yarn_faults
 def _delete(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
-    body = read_body(call.media, call.body, "reservation-delete-context")
+    body = read_body(call.body, "reservation-delete-context")
     submissions.delete(runtime, caller, body)
-    return answer(_accept(call), "reservation-delete-response", {})
+    return answer({})
 
 
 @_with_yarn_faults
@@ -88,7 +83,7 @@ def _list(runtime: Runtime, call: Call, caller: YarnCaller) -> Response:
         query["include-resource-allocations"],
     )
     listed = listing.list_reservations(runtime, caller, wanted)
-    return answer(_accept(call), "reservationListInfo", listed)
+    return answer(listed)
 
 
 def _moment(name: str, description: str, default: int) -> Field:
@@ -142,7 +137,6 @@ _DEFINITION: Final = _closed_object(
 )
 
 _ID: Final = {"reservation-id": _TEXT}
-_MEDIA: Final = (JSON, XML)
 
 #: Names of these schemas in OpenAPI's components.
 SCHEMAS: Final[dict[str, Any]] = {
@@ -164,7 +158,6 @@ SCHEMAS: Final[dict[str, Any]] = {
 _FAILURE: Final = FailureForm(
     problem_as_fault,
     json_of("YarnFault"),
-    (XML,),
     {
         400: "What is wrong with the call, or why the Plan does not take it",
         401: "No user",
@@ -176,7 +169,7 @@ _FAILURE: Final = FailureForm(
 
 
 def _change_answer(description: str) -> dict[int, Documented]:
-    return {200: Documented(description, _object({}), others=(XML,))}
+    return {200: Documented(description, _object({}))}
 
 
 def _route(
@@ -198,7 +191,7 @@ def _route(
         answers,
         problems=("malformed", "not_found", "unavailable"),
         query=(_USER, *query),
-        body=None if body is None else Body(body, None, _MEDIA),
+        body=None if body is None else Body(body, None),
         failure=_FAILURE,
     )
 
@@ -210,7 +203,7 @@ ROUTES: Final = (
         "yarnNewReservation",
         "YARN: make the id of a reservation.",
         _new_reservation,
-        {200: Documented("The id.", _object(_ID, "reservation-id"), others=(XML,))},
+        {200: Documented("The id.", _object(_ID, "reservation-id"))},
     ),
     _route(
         "POST",
@@ -262,7 +255,6 @@ ROUTES: Final = (
             200: Documented(
                 "One reservation is an object, several are an array; numbers are strings.",
                 _object({"reservations": {"type": ["object", "array"]}}),
-                others=(XML,),
             )
         },
         query=(
