@@ -129,12 +129,12 @@ def cluster_from_json(
     """
     problems = schema_problems(document, "cluster")
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     assert isinstance(document, Mapping)
     values = JsonValueReader(document.get("origin"))
     cluster = _ClusterReader(document, values).cluster(level)
     if cluster is None:
-        raise FileError(path, tuple(values.problems))
+        raise FileError(path, values.problems)
     return cluster
 
 
@@ -148,7 +148,7 @@ def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPoli
     """
     problems = schema_problems(document, "cluster", "dispatch")
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     assert isinstance(document, Mapping)
     try:
         return DispatchPolicy(**complete_words(document))
@@ -266,10 +266,12 @@ class _ClusterReader:
         """Return the level of promises, and those that a request may choose."""
         entry = self._document.get("promises", {})
         words = entry.get("requests_may_choose", ())
+        seen: set[str] = set()
         for index, word in enumerate(words):
-            if word in words[:index]:
+            if word in seen:
                 at = f"/promises/requests_may_choose/{index}"
                 self._values.note(at, f"{word} is given twice", "keep it once")
+            seen.add(word)
         choices = tuple(PromiseLevel(word) for word in words)
         return PromiseLevel(entry.get("level", level)), choices
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from rdl.errors import limited_suggestions
 from service.access.actor import acting
 from service.access.user import LOCAL_USER
 from service.api.call import Call
@@ -57,7 +58,7 @@ class Answering:
         Who may not make the call is told so before any of its body is read. `accept` is the call's
         header of that name.
         """
-        with self._observe() as outcome:
+        with self._observe() as outcome, limited_suggestions():
             try:
                 actor = self._gate.admit(self.route, environ)
                 if not self.route.live:

@@ -11,7 +11,7 @@ import msgspec
 
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, parse_duration, parse_instant
-from rdl.errors import did_you_mean
+from rdl.errors import ProblemList, did_you_mean
 from rdl.expressions import Moment
 from service.problems import (
     ApiError,
@@ -67,12 +67,16 @@ def read_fields(
     Raises
     ------
     ApiProblemError
-        ``malformed``, with one entry for each unknown, missing or wrong field.
+        ``malformed``, with an entry for each of the first unknown, missing or wrong fields.
     """
-    errors: list[ApiError] = []
+    errors: ProblemList[ApiError] = ProblemList()
     known = {field.name for field in fields}
     for name in given:
-        if name not in known:
+        if name in known:
+            continue
+        if errors.full:
+            errors.more += 1
+        else:
             fix = did_you_mean(str(name), sorted(known)) if known else "nothing is read here"
             errors.append(ApiError(f"unknown field {name!r}", pointer=place(str(name)), fix=fix))
     values: dict[str, Any] = {}
@@ -117,9 +121,8 @@ def read_query(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> d
     """
     twice = [name for name, values in given.items() if len(values) > 1]
     if twice:
-        raise malformed_problem(
-            [ApiError(f"{name!r} is given twice", pointer=f"?{name}") for name in twice]
-        )
+        entries = (ApiError(f"{name!r} is given twice", pointer=f"?{name}") for name in twice)
+        raise malformed_problem(ProblemList(entries))
     return read_fields(fields, {k: v[0] for k, v in given.items()}, lambda name: f"?{name}")
 
 
