@@ -141,11 +141,15 @@ class ProblemList(Sequence[P]):
     def __getitem__(self, index: int | slice) -> P | list[P]:
         return self._kept[index]
 
-    def append(self, problem: P) -> None:
-        """Keep a problem, or count it."""
+    def count_only(self) -> bool:
+        """Count a problem that would not be kept; False where it would be, and is to be made."""
         if self.full:
             self.more += 1
-        else:
+        return self.full
+
+    def append(self, problem: P) -> None:
+        """Keep a problem, or count it."""
+        if not self.count_only():
             self._kept.append(problem)
 
     def extend(self, problems: Iterable[P]) -> None:

@@ -64,6 +64,14 @@ CODE_OF_STATUS: Final[dict[int, str]] = {
 }
 
 
+#: Characters of a text of a problem; a hostile name or value has millions.
+_LONGEST_TEXT: Final = 2_000
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
 @dataclass(frozen=True, slots=True)
 class ApiError:
     """One entry of ``errors``.
@@ -91,10 +99,10 @@ class ApiError:
     def to_json(self) -> dict[str, object]:
         """Return the entry as it is sent."""
         return {
-            "pointer": self.pointer,
+            "pointer": None if self.pointer is None else _brief(self.pointer),
             "span": None if self.span is None else list(self.span),
             "code": str(self.code),
-            "message": self.message,
+            "message": _brief(self.message),
             "fix": self.fix,
         }
 
@@ -141,7 +149,7 @@ class ProblemDocument:
             "type": f"{TYPE_PREFIX}{self.code}",
             "code": str(self.code),
             "title": CODES[self.code][1],
-            "detail": f"{self.detail}{_unlisted(self.errors)}",
+            "detail": f"{_brief(self.detail)}{_unlisted(self.errors)}",
             "errors": [error.to_json() for error in self.errors],
         }
         if self.refusal is not None:

@@ -33,6 +33,7 @@ from planner.files.value_reader import JsonValueReader
 from planner.promise import PromiseLevel
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
+from rdl.errors import did_you_mean
 from rdl.operators import ArgumentError, check_name, dates_of
 
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
@@ -176,7 +177,8 @@ class _ClusterReader:
             values.note("/step", "a step must be longer than nothing")
             step = 1  # so that the rest can be read, and its problems told too
         machines = tuple(self._each("machines", self._machines))
-        outages = tuple(o for o in self._each("outages", self._outage, machines) if o is not None)
+        groups = {group.name: group for group in reversed(machines)}
+        outages = tuple(o for o in self._each("outages", self._outage, groups) if o is not None)
         queues = tuple(
             Queue(entry["name"], entry.get("reservable", True))
             for entry in document.get("queues", ({"name": DEFAULT_QUEUE},))
@@ -276,16 +278,16 @@ class _ClusterReader:
         return PromiseLevel(entry.get("level", level)), choices
 
     def _outage(
-        self, at: str, entry: Mapping[str, Any], machines: tuple[MachineGroup, ...]
+        self, at: str, entry: Mapping[str, Any], groups: Mapping[str, MachineGroup]
     ) -> Outage | None:
         start = self._values.instant(f"{at}/start", entry["start"])
         end = self._values.instant(f"{at}/end", entry["end"])
         self._in_order(f"{at}/end", "outage", start, end)
-        group = next((g for g in machines if g.name == entry["machines"]), None)
+        group = groups.get(entry["machines"])
         if group is None:
-            known = ", ".join(g.name for g in machines)
             message = f"no machines are called {entry['machines']!r}"
-            self._values.note(f"{at}/machines", message, f"known are {known}")
+            fix = did_you_mean(entry["machines"], groups)
+            self._values.note(f"{at}/machines", message, fix)
             return None
         if ("count" in entry) == ("names" in entry):
             self._values.note(at, "an outage has either a count or names")

@@ -62,12 +62,13 @@ def _check(value: object, schema: Json, root: Json, at: str, found: FileProblems
         _check_one_of(value, schema, root, at, found)
         return
     if not _has_type(value, schema.get("type")):
-        found.append(
-            FileProblem(f"expected {_type_words(schema)}, not {_brief_json(value)}", at or "/")
-        )
+        if not found.count_only():
+            message = f"expected {_type_words(schema)}, not {_brief_json(value)}"
+            found.append(FileProblem(message, at or "/"))
         return
     if "enum" in schema and value not in schema["enum"]:
-        found.append(_not_in(value, [str(one) for one in schema["enum"]], at))
+        if not found.count_only():
+            found.append(_not_in(value, [str(one) for one in schema["enum"]], at))
         return
     if isinstance(value, Mapping):
         _check_object(value, schema, root, at, found)
@@ -83,7 +84,7 @@ def _check_object(
     properties: Json = schema.get("properties", {})
     rest = schema.get("additionalProperties", True)
     for key in schema.get("required", ()):
-        if key not in value:
+        if key not in value and not found.count_only():
             fix = _example_of(properties.get(key, {}), root)
             found.append(FileProblem(f"{key!r} is missing", at or "/", fix=fix))
     for key, entry in value.items():
@@ -92,7 +93,8 @@ def _check_object(
         if inner is not None:
             _check(entry, inner, root, here, found)
         elif rest is False:
-            found.append(_unknown_key(key, list(properties), here))
+            if not found.count_only():
+                found.append(_unknown_key(key, list(properties), here))
         elif isinstance(rest, Mapping):
             _check(entry, rest, root, here, found)
 

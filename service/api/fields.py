@@ -72,11 +72,7 @@ def read_fields(
     errors: ProblemList[ApiError] = ProblemList()
     known = {field.name for field in fields}
     for name in given:
-        if name in known:
-            continue
-        if errors.full:
-            errors.more += 1
-        else:
+        if name not in known and not errors.count_only():
             fix = did_you_mean(str(name), sorted(known)) if known else "nothing is read here"
             errors.append(ApiError(f"unknown field {name!r}", pointer=place(str(name)), fix=fix))
     values: dict[str, Any] = {}
