@@ -13,6 +13,7 @@ import selectors
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -47,6 +48,9 @@ _MOST_PARTING: Final = 64
 #: Seconds in which the rest of a request must come once the worker is told to stop.
 _STOPPING_S: Final = 2.0
 
+#: Calls by which others watch the server. Each has a thread that no other call can take.
+_WATCHED: Final = (b"/healthz", b"/readyz", b"/metrics")
+
 #: Seconds for which a process that has more clients than the others leaves a new one to them.
 _GIVING_WAY_S: Final = 0.002
 
@@ -69,6 +73,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._held = 0
         self._here = threading.local()
+        self._watch = {path: ThreadPoolExecutor(1) for path in _WATCHED}
         self._precedence: TurnPrecedence
         self._streams: ParkedStreams
         # In the order in which they began.
@@ -118,6 +123,17 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._read(conn)
         else:
             self._refuse(conn, document)
+
+    def enqueue_req(self, conn: ClientSocket) -> None:
+        """Hand a whole request to a thread: one of those for all, or the one for its call."""
+        own = self._watch.get(conn.buffer.path_of_get())
+        if own is None:
+            future = self.tpool.submit(self.handle, conn)
+        else:
+            future = own.submit(self.handle, conn, lingers=False)
+        future.add_done_callback(
+            lambda done: self.method_queue.defer(self.finish_request, conn, done)
+        )
 
     def on_client_socket_readable(self, conn: ClientSocket, client: Any) -> None:
         """Read the next request of a client that was kept."""
@@ -259,12 +275,15 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     # What a thread does with a whole request.
 
-    def handle(self, conn: ClientSocket) -> bool:
-        """Serve requests of a connection until it pauses; return whether it is kept."""
+    def handle(self, conn: ClientSocket, *, lingers: bool = True) -> bool:
+        """Serve requests of a connection until it pauses; return whether it is kept.
+
+        A thread that does not linger serves one.
+        """
         conn.sock.setblocking(True)
         conn.init()
         kept = self._serve(conn)
-        while kept and self._may_linger() and conn.arrives():
+        while kept and lingers and self._may_linger() and conn.arrives():
             kept = self._serve(conn)
         return kept
 

@@ -26,6 +26,9 @@ _MOST_CHUNK_LINE: Final = 8190
 _FREE_CHUNKS: Final = 10_000
 _BYTES_A_CHUNK: Final = 64
 
+#: Bytes in which the path of a short request ends.
+_LONGEST_START: Final = 64
+
 #: Digits of the longest length that is counted.
 _LONGEST_LENGTH: Final = 15
 
@@ -35,7 +38,7 @@ _CONTINUE: Final = b"100-continue"
 _END_OF_HEAD: Final = re.compile(rb"\r\n\r\n|(?<!\r)\n")
 
 #: Headers that say how long a request is, or that its client waits for a word to go on. No part of
-#: the pattern can take over what another one has: reading a head takes time in line with its length.
+#: the pattern can take over what another one has, so a head is read in one pass.
 _FRAMING: Final = re.compile(
     rb"\r\n(content-length|transfer-encoding|expect):([^\r\n]*)(?=\r\n)", re.IGNORECASE
 )
@@ -91,6 +94,11 @@ class RequestBuffer:
     def is_post(self) -> bool:
         """Whether what is there begins as a POST does."""
         return self._bytes.startswith(b"POST ")
+
+    def path_of_get(self) -> bytes:
+        """Return the path of a GET, without its query; nothing of another request."""
+        method, _, rest = bytes(self._bytes[:_LONGEST_START]).partition(b" ")
+        return re.split(rb"[ ?]", rest, maxsplit=1)[0] if method == b"GET" else b""
 
     def feed(self, data: bytes) -> None:
         """Add what has arrived."""
