@@ -81,13 +81,13 @@ class Gate:
             error = ApiError("send Authorization: Bearer TOKEN", "unauthenticated", "Authorization")
             raise problem("unauthenticated", "this call needs a token", [error], _CHALLENGE)
         unknown = (
-            "the proxy names a user who has no token"
+            "the proxy names a user who has no token, or tokens of different rights"
             if given is None
             else "this server knows no such token"
         )
         now_ms = self._now_ms()
         user = _good(self._token(route, key, now_ms), now_ms, unknown).user
-        wait_s = self._rates.wait_of(user.name)
+        wait_s = self._rates.wait_of(user.identity)
         if wait_s:
             detail = f"{user.name!r} makes more calls than a user may; wait a little"
             raise problem("too_many", detail, headers={"Retry-After": str(math.ceil(wait_s))})
