@@ -64,10 +64,10 @@ class Answering:
                 if not self.route.live:
                     # Another worker of this port may have said that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)
-                call = read(self.route)
-                if actor.user is not LOCAL_USER:
-                    call = replace(call, user=actor.user)
-                with acting(actor):
+                with acting(actor), self._gate.place_for(environ, actor.user):
+                    call = read(self.route)
+                    if actor.user is not LOCAL_USER:
+                        call = replace(call, user=actor.user)
                     response = self.route.view(self._runtime, call)
             except ApiProblemError as error:
                 response = self._failure(error.document, accept)

@@ -67,7 +67,9 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._config = self.app.config
         self._share = self.app.share
-        self._limits = ConnectionLimits(self._config.connections, self._config.per_address)
+        self._limits = ConnectionLimits(
+            self._config.connections, self._config.per_address, self._config.proxies
+        )
         # One who is one too many is told so; gunicorn would let it wait unanswered.
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
         self.max_keepalived = self.worker_connections - self.cfg.threads
@@ -320,13 +322,14 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         response, environ = wsgi.create(
             req, conn.sock, conn.client, conn.server, self.cfg, response_class=WholeResponse
         )
+        response.longest_s = self._config.body_s
         environ["wsgi.multithread"] = True
         if not self.alive or len(self.keepalived_conns) >= self.max_keepalived:
             response.force_close()
         try:
             response.send_all(self.wsgi(environ, response.start_response))
         except BlockingIOError:
-            logger.info("a client did not read its answer in %g s", self._config.answer_s)
+            logger.info("a client did not read its answer in time")
             return False
         except Exception as error:
             if isinstance(error, OSError) or not response.begun:
