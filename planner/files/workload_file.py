@@ -73,7 +73,11 @@ class LineError(ValueError):
 
     def __init__(self, problems: Iterable[FileProblem]) -> None:
         self.problems = FileProblems(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        """All problems, one a line: made where it is read, for a workload may have many."""
+        return "\n".join(map(str, self.problems))
 
 
 def read_workload(
