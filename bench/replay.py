@@ -206,12 +206,13 @@ def _clock_of(server: Server) -> tuple[Cluster, int]:
 
 def _lines_in(workload: Path, described: Cluster) -> list[WorkloadLine]:
     """Return the requests of a file; the bad ones are told and left out."""
-    from planner.files import FileProblem, read_workload
+    from planner.files import read_workload
+    from planner.files.errors import FileProblems
+    from service.cli.plans.workload_input import report_lines
 
-    def tell(problem: FileProblem) -> None:
-        click.echo(f"{workload}: {problem}", err=True)
-
-    lines = list(read_workload(workload, described.origin, tell))
+    bad = FileProblems()
+    lines = list(read_workload(workload, described.origin, bad.append))
+    report_lines(workload, bad)
     if not lines:
         raise CliError(f"{workload}: there is no request to post")
     return lines

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar, overload
+
+from rdl.limits import MOST_PROBLEMS
 
 if TYPE_CHECKING:
     from rdl.expressions import Expression
@@ -87,25 +92,123 @@ class RdlError(ValueError):
         return MALFORMED if MALFORMED in codes else codes[0]
 
 
+P = TypeVar("P")
+Q = TypeVar("Q")
+
+
+class ProblemList(Sequence[P]):
+    """The first problems of an input, and how many more there are.
+
+    Parameters
+    ----------
+    problems
+        What is known already.
+    most
+        How many are kept.
+
+    Attributes
+    ----------
+    more
+        Problems that were only counted.
+    """
+
+    def __init__(self, problems: Iterable[P] = (), most: int = MOST_PROBLEMS) -> None:
+        self._kept: list[P] = []
+        self._most = most
+        self.more = 0
+        self.extend(problems)
+
+    @property
+    def full(self) -> bool:
+        """Whether the next problem is only counted."""
+        return len(self._kept) >= self._most
+
+    @property
+    def total(self) -> int:
+        """How many there are, kept or counted."""
+        return len(self._kept) + self.more
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @overload
+    def __getitem__(self, index: int) -> P: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[P]: ...
+    def __getitem__(self, index: int | slice) -> P | list[P]:
+        return self._kept[index]
+
+    def count_only(self) -> bool:
+        """Count a problem that would not be kept; False where it would be, and is to be made."""
+        if self.full:
+            self.more += 1
+        return self.full
+
+    def append(self, problem: P) -> None:
+        """Keep a problem, or count it."""
+        if not self.count_only():
+            self._kept.append(problem)
+
+    def extend(self, problems: Iterable[P]) -> None:
+        """Add problems, and those that another list has only counted."""
+        for problem in problems:
+            self.append(problem)
+        if isinstance(problems, ProblemList):
+            self.more += problems.more
+
+    def each(self, change: Callable[[P], Q]) -> ProblemList[Q]:
+        """Return the list with every kept problem changed."""
+        changed: ProblemList[Q] = ProblemList(map(change, self._kept), self._most)
+        changed.more += self.more
+        return changed
+
+
 class TooManyProblemsError(Exception):
     """Inside a reader: nothing more can be read, and the problems it gathered say why."""
 
 
+#: Known words that an unknown one is compared with.
+_MOST_COMPARED: Final = 2_000
+
+#: Searches for a nearest word that the present answer may still make; None: as many as it likes.
+_searches: Final[ContextVar[list[int] | None]] = ContextVar("searches", default=None)
+
+
+@contextmanager
+def limited_suggestions(most: int = MOST_PROBLEMS) -> Iterator[None]:
+    """Inside, `nearest` searches so often, and then finds nothing.
+
+    A search takes longer than reading the word, so an answer that lists 20 problems makes 20.
+    """
+    token = _searches.set([most])
+    try:
+        yield
+    finally:
+        _searches.reset(token)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that `word` most likely meant, or None."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
+    left = _searches.get()
+    if left is not None:
+        if not left[0]:
+            return None
+        left[0] -= 1
+    by_folded = {candidate.casefold(): candidate for candidate in islice(known, _MOST_COMPARED)}
     # A hostile word may be a million characters long; no known one is.
     found = difflib.get_close_matches(word[:64].casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[found[0]] if found else None
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Collection[str]) -> str:
     """Return a fix for an unknown word: the nearest known one, else all of them."""
-    words = list(known)
-    found = nearest(word, words)
+    found = nearest(word, known)
     if found is not None:
         return f"did you mean {found!r}?"
-    return f"write one of {', '.join(words[:12])}" if words else "none is known here"
+    return f"write one of {', '.join(islice(known, 12))}" if known else "none is known here"
 
 
 def quote(text: str, most: int = 40) -> str:

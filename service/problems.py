@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from planner.files.errors import FileError
 from planner.placement import Code
 from rdl.errors import Problem as Fault
-from rdl.errors import RdlError
+from rdl.errors import ProblemList, RdlError
 
 CONTENT_TYPE: Final = "application/problem+json"
 #: `type` of a problem is this and the code: a reference to its entry on the page /docs.
@@ -65,6 +66,14 @@ CODE_OF_STATUS: Final[dict[int, str]] = {
 }
 
 
+#: Characters of a text of a problem; a hostile name or value has millions.
+_LONGEST_TEXT: Final = 2_000
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+
+
 @dataclass(frozen=True, slots=True)
 class ApiError:
     """One entry of ``errors``.
@@ -92,10 +101,10 @@ class ApiError:
     def to_json(self) -> dict[str, object]:
         """Return the entry as it is sent."""
         return {
-            "pointer": self.pointer,
+            "pointer": None if self.pointer is None else _brief(self.pointer),
             "span": None if self.span is None else list(self.span),
             "code": str(self.code),
-            "message": self.message,
+            "message": _brief(self.message),
             "fix": self.fix,
         }
 
@@ -111,7 +120,7 @@ class ProblemDocument:
     detail
         One sentence on this very failure.
     errors
-        Every single fault, where faults have a place.
+        The first faults, where faults have a place: at most 20, whatever is given.
     refusal
         For a request that planning refused: the refusal as the Plan keeps it (files.md).
     headers
@@ -120,14 +129,16 @@ class ProblemDocument:
 
     code: str
     detail: str
-    errors: tuple[ApiError, ...] = ()
+    errors: Sequence[ApiError] = ()
     refusal: Mapping[str, object] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a code that the documentation does not list."""
+        """Keep the first errors; refuse a code that the documentation does not list."""
         if self.code not in CODES:
             raise KeyError(f"{self.code!r} is not a documented problem code")
+        if self.errors and not isinstance(self.errors, ProblemList):
+            object.__setattr__(self, "errors", ProblemList(self.errors))
 
     @property
     def status(self) -> int:
@@ -140,12 +151,27 @@ class ProblemDocument:
             "type": f"{TYPE_PREFIX}{self.code}",
             "code": str(self.code),
             "title": CODES[self.code][1],
-            "detail": self.detail,
+            "detail": f"{_brief(self.detail)}{_unlisted(self.errors)}",
             "errors": [error.to_json() for error in self.errors],
         }
         if self.refusal is not None:
             body["refusal"] = dict(self.refusal)
         return body
+
+    def listing(self, most: int) -> ProblemDocument:
+        """Return the problem with at most so many of its errors."""
+        if len(self.errors) <= most:
+            return self
+        cut = ProblemList(self.errors, most)
+        cut.more += self.errors.more if isinstance(self.errors, ProblemList) else 0
+        return replace(self, errors=cut)
+
+
+def _unlisted(errors: Sequence[ApiError]) -> str:
+    """Return how many errors there are in all, where only some are listed."""
+    if not isinstance(errors, ProblemList) or not errors.more:
+        return ""
+    return f" ({len(errors)} of {errors.total} problems are listed)"
 
 
 class ApiProblemError(Exception):
@@ -163,7 +189,9 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> ApiProblemError:
     """Return a problem to raise."""
-    return ApiProblemError(ProblemDocument(code, detail, tuple(errors), headers=headers or {}))
+    return ApiProblemError(
+        ProblemDocument(code, detail, ProblemList(errors), headers=headers or {})
+    )
 
 
 def problem_of_rdl(error: RdlError, pointer: str) -> ApiProblemError:
@@ -172,10 +200,21 @@ def problem_of_rdl(error: RdlError, pointer: str) -> ApiProblemError:
     return ApiProblemError(ProblemDocument(error.code, detail_of(errors), errors))
 
 
+def problem_of_file(error: FileError, at: str = "", detail: str | None = None) -> ApiProblemError:
+    """Return what is wrong with a document that stands at `at` of the body."""
+    errors = error.problems.each(
+        lambda one: ApiError(
+            one.message, pointer=f"{at}{one.pointer or ''}".rstrip("/"), fix=one.fix
+        )
+    )
+    return problem(Code.MALFORMED, detail or detail_of(errors), errors)
+
+
 def detail_of(errors: Sequence[ApiError]) -> str:
     """Return one sentence for all of `errors`."""
+    total = errors.total if isinstance(errors, ProblemList) else len(errors)
     first = errors[0].message
-    return first if len(errors) == 1 else f"{len(errors)} problems; the first: {first}"
+    return first if total == 1 else f"{total} problems; the first: {first}"
 
 
 def _error_of_fault(fault: Fault, pointer: str) -> ApiError:
@@ -193,5 +232,5 @@ class FieldError(ValueError):
 
 
 def malformed_problem(errors: Sequence[ApiError]) -> ApiProblemError:
-    """Return the problem that `errors` make together."""
-    return ApiProblemError(ProblemDocument(Code.MALFORMED, detail_of(errors), tuple(errors)))
+    """Return the problem that `errors`, at least one, make together."""
+    return ApiProblemError(ProblemDocument(Code.MALFORMED, detail_of(errors), errors))

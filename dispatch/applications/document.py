@@ -6,7 +6,7 @@ import tomllib
 
 from dispatch.applications.application import Application, Component, Kind, implausible
 from dispatch.applications.document_reader import Fields
-from planner.files.errors import FileError, FileProblem
+from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, read_duration, seconds_text
 
@@ -67,7 +67,7 @@ def application_from_json(value: object, path: str = "application") -> Applicati
     FileError
         With every problem and its JSON pointer.
     """
-    problems: list[FileProblem] = []
+    problems: FileProblems = FileProblems()
     fields = Fields(value, "", problems, _KEYS)
     fields.require("name", "components")
     application = Application(
@@ -84,7 +84,7 @@ def application_from_json(value: object, path: str = "application") -> Applicati
     if application.atom is not None and application.reservation is None:
         fields.note("an atom is named but no reservation", "atom", "name its reservation too")
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     return application
 
 
@@ -105,12 +105,12 @@ def _read_components(fields: Fields) -> tuple[Component, ...]:
     return components
 
 
-def _read_component(value: object, at: str, problems: list[FileProblem]) -> Component:
+def _read_component(value: object, at: str, problems: FileProblems) -> Component:
     fields = Fields(value, at, problems, _COMPONENT_KEYS)
     fields.require("name", "core", "resources")
-    before = len(problems)
+    before = problems.total
     resources = fields.resources("resources")
-    if not resources and "resources" in fields.entries and len(problems) == before:
+    if not resources and "resources" in fields.entries and problems.total == before:
         fix = 'write amounts above 0, such as {"cpu": 1, "memory": "2 GiB"}'
         fields.note("a component asks for at least one resource", "resources", fix)
     grow = fields.whole("grow", 0, _MOST_COMPONENTS)

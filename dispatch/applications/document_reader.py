@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TypeGuard
 
-from planner.files.errors import FileProblem
+from planner.files.errors import FileProblem, FileProblems
 from rdl.errors import nearest
 from rdl.resources import AmountError, Resources
 
@@ -36,7 +36,7 @@ class Fields:
         self,
         value: object,
         at: str,
-        problems: list[FileProblem],
+        problems: FileProblems,
         known: Sequence[str] | None = None,
     ) -> None:
         self.at = at
@@ -129,14 +129,14 @@ class Fields:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of different, non-empty texts."""
-        found: list[str] = []
+        found: dict[str, None] = {}
         for at, entry in self.items(key):
             if not isinstance(entry, str) or not entry:
                 self.problems.append(FileProblem(f"expected a text, not {brief_text(entry)}", at))
             elif entry in found:
                 self.problems.append(FileProblem(f"{entry!r} is given twice", at))
             else:
-                found.append(entry)
+                found[entry] = None
         return tuple(found)
 
     def resources(self, key: str) -> Resources:

@@ -18,7 +18,7 @@ from dispatch.applications.zapp import (
     has_tag,
 )
 from dispatch.applications.zapp_services import check_services, read_pairs
-from planner.files.errors import FileProblem
+from planner.files.errors import FileProblem, FileProblems
 
 _TOP = (
     "name",
@@ -49,7 +49,7 @@ _PORT = ("name", "protocol", "port_number", "is_main_endpoint", "path", "expose"
 _NO_LIMIT = -1
 
 
-def read_version_two(value: object, problems: list[FileProblem]) -> Zapp:
+def read_version_two(value: object, problems: FileProblems) -> Zapp:
     """Return a format-2 document as format 3, noting every problem."""
     fields = Fields(value, "", problems, _TOP)
     fields.require("name", "will_end", "services")
@@ -69,7 +69,7 @@ def read_version_two(value: object, problems: list[FileProblem]) -> Zapp:
     )
 
 
-def _read_service(value: object, at: str, problems: list[FileProblem]) -> ZappService:
+def _read_service(value: object, at: str, problems: FileProblems) -> ZappService:
     fields = Fields(value, at, problems, _SERVICE)
     fields.require(*_REQUIRED)
     total = fields.whole("total_count", 1, MOST_PROCESSES, default=1)
@@ -106,7 +106,9 @@ def _read_service(value: object, at: str, problems: list[FileProblem]) -> ZappSe
 def _amount(fields: Fields, key: str) -> int | float | None:
     """Return one of ``required_resources``; -1 and absence are no limit."""
     at = f"{fields.at}/required_resources"
-    inner = Fields(fields.entries.get("required_resources", {}), at, [], ("memory", "cores"))
+    inner = Fields(
+        fields.entries.get("required_resources", {}), at, FileProblems(), ("memory", "cores")
+    )
     if key == "memory":  # noted once, not once a resource
         fields.problems.extend(inner.problems)
     value = inner.entries.get(key, _NO_LIMIT)
@@ -144,7 +146,7 @@ def _read_volumes(fields: Fields) -> tuple[ZappVolume, ...]:
     return tuple(volumes)
 
 
-def _read_port(value: object, at: str, problems: list[FileProblem]) -> ZappPort:
+def _read_port(value: object, at: str, problems: FileProblems) -> ZappPort:
     """Return a port; what was the URL's scheme goes into its template."""
     fields = Fields(value, at, problems, _PORT)
     fields.require("name", "protocol", "port_number", "is_main_endpoint")

@@ -21,7 +21,7 @@ from dispatch.applications.zapp import (
 )
 from dispatch.applications.zapp_format2 import read_version_two
 from dispatch.applications.zapp_services import check_services, read_pairs
-from planner.files.errors import FileError, FileProblem
+from planner.files.errors import FileError, FileProblem, FileProblems
 
 _TOP = ("name", "version", "will_end", "size", "services")
 _REQUIRED = (
@@ -51,11 +51,11 @@ def read_zapp(value: object, path: str = "zapp") -> Zapp:
     FileError
         With every problem and its JSON pointer.
     """
-    problems: list[FileProblem] = []
+    problems: FileProblems = FileProblems()
     version = value.get("version") if isinstance(value, Mapping) else None
     zapp = read_version_two(value, problems) if version == 2 else _read_three(value, problems)
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     return zapp
 
 
@@ -93,7 +93,7 @@ def write_zapp(zapp: Zapp) -> dict[str, object]:
     return document
 
 
-def _read_three(value: object, problems: list[FileProblem]) -> Zapp:
+def _read_three(value: object, problems: FileProblems) -> Zapp:
     fields = Fields(value, "", problems, _TOP)
     fields.require(*_TOP)
     version = fields.entries.get("version", 3)
@@ -110,7 +110,7 @@ def _read_three(value: object, problems: list[FileProblem]) -> Zapp:
     )
 
 
-def _read_service(value: object, at: str, problems: list[FileProblem]) -> ZappService:
+def _read_service(value: object, at: str, problems: FileProblems) -> ZappService:
     fields = Fields(value, at, problems, _SERVICE)
     fields.require(*_REQUIRED)
     total, essential = _count(fields, "total_count"), _count(fields, "essential_count")
@@ -173,7 +173,7 @@ def _bounds(resources: Fields, key: str) -> tuple[int | float | None, int | floa
 
 
 def _whole_bytes(
-    memory: tuple[int | float | None, object], at: str, problems: list[FileProblem]
+    memory: tuple[int | float | None, object], at: str, problems: FileProblems
 ) -> int | None:
     least = memory[0]
     if least is None:
@@ -185,20 +185,20 @@ def _whole_bytes(
     return int(least)
 
 
-def _positive(cores: float | None, at: str, problems: list[FileProblem]) -> int | float | None:
+def _positive(cores: float | None, at: str, problems: FileProblems) -> int | float | None:
     if cores is not None and cores <= 0:
         problems.append(FileProblem(f"{cores} is not more than 0", at))
         return None
     return cores
 
 
-def _read_volume(value: object, at: str, problems: list[FileProblem]) -> ZappVolume:
+def _read_volume(value: object, at: str, problems: FileProblems) -> ZappVolume:
     fields = Fields(value, at, problems)
     fields.require("name", "path", "read_only")
     return ZappVolume(fields.text("name", least=1), fields.text("path"), fields.flag("read_only"))
 
 
-def _read_port(value: object, at: str, problems: list[FileProblem]) -> ZappPort:
+def _read_port(value: object, at: str, problems: FileProblems) -> ZappPort:
     fields = Fields(value, at, problems, _PORT)
     fields.require("name", "port_number", "protocol", "url_template")
     return ZappPort(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dispatch.applications.document_reader import Fields, brief_text
 from dispatch.applications.zapp import ELASTIC, ZappService
-from planner.files.errors import FileProblem
+from planner.files.errors import FileProblem, FileProblems
 
 _VARIABLES = ("user_name", "execution_id", "execution_name", "deployment_name", "dns_name#self")
 
@@ -59,7 +59,7 @@ def _check_variables(
     service: ZappService,
     at: str,
     services: Sequence[ZappService],
-    problems: list[FileProblem],
+    problems: FileProblems,
 ) -> None:
     """Note every variable in a value that Zoe does not know: it ends the execution there."""
     totals = {one.name: one.total for one in services}

@@ -262,4 +262,4 @@ def _check_groups(cluster: Cluster, classes: tuple[JobClass, ...], path: str) ->
         if group is not None and group not in known
     ]
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)

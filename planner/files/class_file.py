@@ -9,7 +9,7 @@ from typing import Any
 
 from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import read_toml
-from planner.files.errors import FileError, FileProblem
+from planner.files.errors import FileError, FileProblem, FileProblems
 from planner.files.schema import schema_problems
 from rdl.durations import TimeTextError, read_duration
 from rdl.resources import AmountError, Resources
@@ -63,28 +63,27 @@ def classes_from_json(
     """Read job classes from plain JSON values; see :func:`read_classes`."""
     problems = schema_problems(document, "classes")
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     assert isinstance(document, Mapping)
     entries = document["classes"]
     total = sum(entry["share"] for entry in entries)
-    names = [entry["name"] for entry in entries]
+    names: set[str] = set()
     found: list[JobClass] = []
     for index, entry in enumerate(entries):
         at = f"/classes/{index}"
-        if names.index(entry["name"]) < index:
+        if entry["name"] in names:
             problems.append(FileProblem(f"class {entry['name']!r} is given twice", f"{at}/name"))
+        names.add(entry["name"])
         one = _class(at, entry, total, problems)
         if cluster is not None:
             _check_on(cluster, at, one, problems)
         found.append(one)
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     return tuple(found)
 
 
-def _class(
-    at: str, entry: Mapping[str, Any], total: float, problems: list[FileProblem]
-) -> JobClass:
+def _class(at: str, entry: Mapping[str, Any], total: float, problems: FileProblems) -> JobClass:
     request = Resources()
     try:
         request = Resources.from_json(entry["request"])
@@ -104,7 +103,7 @@ def _class(
     return JobClass(entry["name"], entry["share"] / total, request, times)
 
 
-def _check_on(cluster: Cluster, at: str, one: JobClass, problems: list[FileProblem]) -> None:
+def _check_on(cluster: Cluster, at: str, one: JobClass, problems: FileProblems) -> None:
     known = [group.name for group in cluster.machines]
     for group in one.mean_ms:
         if group is not None and group not in known:

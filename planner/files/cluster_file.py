@@ -38,6 +38,7 @@ from planner.files.value_reader import JsonValueReader
 from planner.promise import PromiseLevel
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
+from rdl.errors import did_you_mean
 from rdl.operators import ArgumentError, check_name, dates_of
 
 _MACHINE_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
@@ -155,12 +156,12 @@ def cluster_from_json(
     """
     problems = schema_problems(document, "cluster")
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     assert isinstance(document, Mapping)
     values = JsonValueReader(document.get("origin"))
     cluster = _ClusterReader(document, values, present).cluster(level)
     if cluster is None:
-        raise FileError(path, tuple(values.problems))
+        raise FileError(path, values.problems)
     return cluster
 
 
@@ -174,7 +175,7 @@ def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPoli
     """
     problems = schema_problems(document, "cluster", "dispatch")
     if problems:
-        raise FileError(path, tuple(problems))
+        raise FileError(path, problems)
     assert isinstance(document, Mapping)
     try:
         return DispatchPolicy(**complete_words(document))
@@ -306,10 +307,12 @@ class _ClusterReader:
         """Return the level of promises, and those that a request may choose."""
         entry = self._document.get("promises", {})
         words = entry.get("requests_may_choose", ())
+        seen: set[str] = set()
         for index, word in enumerate(words):
-            if word in words[:index]:
+            if word in seen:
                 at = f"/promises/requests_may_choose/{index}"
                 self._values.note(at, f"{word} is given twice", "keep it once")
+            seen.add(word)
         choices = tuple(PromiseLevel(word) for word in words)
         return PromiseLevel(entry.get("level", level)), choices
 
@@ -350,7 +353,7 @@ class _ClusterReader:
         known = self._known.get((id_, group), ())
         if size is None and not known and "absent" not in entry and group not in self._sizes:
             message = f"no machines are called {group!r}"
-            self._values.note(f"{at}/machines", message, f"known are {', '.join(sizes)}")
+            self._values.note(f"{at}/machines", message, did_you_mean(group, sizes))
             return ()
         size = size or 0
         if ("count" in entry) == ("names" in entry):

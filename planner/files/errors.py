@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
+
+from rdl.errors import ProblemList
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,12 @@ class FileProblem:
         return f"{line}{pointer}{self.message}{f'; {self.fix}' if self.fix else ''}"
 
 
+#: What a reader of files collects.
+FileProblems: TypeAlias = ProblemList[FileProblem]
+
+
 class FileError(ValueError):
-    """A file that cannot be read; carries every problem at once.
+    """A file that cannot be read; carries its first problems, and how many more there are.
 
     Attributes
     ----------
@@ -44,10 +52,12 @@ class FileError(ValueError):
         At least one, in document order.
     """
 
-    def __init__(self, path: str, problems: tuple[FileProblem, ...]) -> None:
+    def __init__(self, path: str, problems: Iterable[FileProblem]) -> None:
         self.path = path
-        self.problems = problems
-        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+        self.problems = FileProblems(problems)
+        more = self.problems.more
+        rest = [f"{path}: and {more:,} more"] if more else []
+        super().__init__("\n".join([*(f"{path}: {one}" for one in self.problems), *rest]))
 
     @property
     def line(self) -> int | None:

@@ -77,7 +77,7 @@ class PlanDocument:
         """
         problems = schema_problems(value, "plan")
         if problems:
-            raise FileError(path, tuple(problems))
+            raise FileError(path, problems)
         assert isinstance(value, Mapping)
         document = cls(
             value["cluster"],
@@ -104,11 +104,7 @@ class PlanDocument:
         try:
             return cluster_from_json(self.cluster, path)
         except FileError as error:
-            moved = tuple(
-                FileProblem(one.message, f"/cluster{one.pointer or ''}", one.line, one.fix)
-                for one in error.problems
-            )
-            raise FileError(path, moved) from error
+            raise FileError(path, error.problems.each(_in_cluster)) from error
 
     def to_text(self) -> str:
         """Return the file's text: deterministic, one line a reservation or refusal."""
@@ -192,3 +188,7 @@ def parse_plan(path: str | Path) -> Any:
         line = None if error.at is None else error.at[1]
         problem = FileProblem(f"{error.message}{where}", line=line, fix=error.fix or _A_PLAN)
         raise FileError(str(path), (problem,)) from error
+
+
+def _in_cluster(one: FileProblem) -> FileProblem:
+    return FileProblem(one.message, f"/cluster{one.pointer or ''}", one.line, one.fix)

@@ -45,10 +45,11 @@ class PolicyReader:
         self, entries: Sequence[Mapping[str, Any]], queues: AbstractSet[str]
     ) -> tuple[Policy, ...]:
         """Return the policies of the ``policies`` of a document that has these queues."""
+        known = sorted(queues)
         for index, entry in enumerate(entries):
             name = entry.get("queue")
             if name is not None and name not in (EACH, *queues):  # it would silently limit nothing
-                fix = did_you_mean(name, sorted(queues))
+                fix = did_you_mean(name, known)
                 self._values.note(f"/policies/{index}/queue", f"there is no queue {name!r}", fix)
         return tuple(self._policy(index, entry) for index, entry in enumerate(entries))
 

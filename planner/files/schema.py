@@ -18,13 +18,10 @@ from importlib import resources
 from math import isfinite
 from typing import Any
 
-from planner.files.errors import FileProblem
+from planner.files.errors import FileProblem, FileProblems
 from rdl.errors import nearest
 
 Json = Mapping[str, Any]
-
-#: Problems reported at once.
-MOST_PROBLEMS = 20
 
 _WORDS = {
     "object": "an object",
@@ -45,20 +42,18 @@ def load_schema(name: str) -> dict[str, Any]:
     return schema
 
 
-def schema_problems(document: object, name: str, part: str | None = None) -> list[FileProblem]:
+def schema_problems(document: object, name: str, part: str | None = None) -> FileProblems:
     """Return what is wrong with `document`, in document order; empty when it is right.
 
     With `part`, the document is one of the ``$defs`` of the schema.
     """
     schema = load_schema(name)
-    found: list[FileProblem] = []
+    found: FileProblems = FileProblems()
     _check(document, schema if part is None else schema["$defs"][part], schema, "", found)
-    return found[:MOST_PROBLEMS]
+    return found
 
 
-def _check(value: object, schema: Json, root: Json, at: str, found: list[FileProblem]) -> None:
-    if len(found) >= MOST_PROBLEMS:
-        return
+def _check(value: object, schema: Json, root: Json, at: str, found: FileProblems) -> None:
     reference = schema.get("$ref")
     if reference is not None:
         _check(value, root["$defs"][reference.removeprefix("#/$defs/")], root, at, found)
@@ -67,12 +62,13 @@ def _check(value: object, schema: Json, root: Json, at: str, found: list[FilePro
         _check_one_of(value, schema, root, at, found)
         return
     if not _has_type(value, schema.get("type")):
-        found.append(
-            FileProblem(f"expected {_type_words(schema)}, not {_brief_json(value)}", at or "/")
-        )
+        if not found.count_only():
+            message = f"expected {_type_words(schema)}, not {_brief_json(value)}"
+            found.append(FileProblem(message, at or "/"))
         return
     if "enum" in schema and value not in schema["enum"]:
-        found.append(_not_in(value, [str(one) for one in schema["enum"]], at))
+        if not found.count_only():
+            found.append(_not_in(value, [str(one) for one in schema["enum"]], at))
         return
     if isinstance(value, Mapping):
         _check_object(value, schema, root, at, found)
@@ -83,12 +79,12 @@ def _check(value: object, schema: Json, root: Json, at: str, found: list[FilePro
 
 
 def _check_object(
-    value: Mapping[str, object], schema: Json, root: Json, at: str, found: list[FileProblem]
+    value: Mapping[str, object], schema: Json, root: Json, at: str, found: FileProblems
 ) -> None:
     properties: Json = schema.get("properties", {})
     rest = schema.get("additionalProperties", True)
     for key in schema.get("required", ()):
-        if key not in value:
+        if key not in value and not found.count_only():
             fix = _example_of(properties.get(key, {}), root)
             found.append(FileProblem(f"{key!r} is missing", at or "/", fix=fix))
     for key, entry in value.items():
@@ -97,7 +93,8 @@ def _check_object(
         if inner is not None:
             _check(entry, inner, root, here, found)
         elif rest is False:
-            found.append(_unknown_key(key, list(properties), here))
+            if not found.count_only():
+                found.append(_unknown_key(key, list(properties), here))
         elif isinstance(rest, Mapping):
             _check(entry, rest, root, here, found)
 
@@ -113,7 +110,7 @@ def _example_of(schema: Json, root: Json) -> str | None:
 
 
 def _check_list(
-    value: Sequence[object], schema: Json, root: Json, at: str, found: list[FileProblem]
+    value: Sequence[object], schema: Json, root: Json, at: str, found: FileProblems
 ) -> None:
     least, most = schema.get("minItems", 0), schema.get("maxItems")
     if len(value) < least or (most is not None and len(value) > most):
@@ -129,7 +126,7 @@ def _check_list(
             _check(entry, inner, root, f"{at}/{index}", found)
 
 
-def _check_scalar(value: object, schema: Json, at: str, found: list[FileProblem]) -> None:
+def _check_scalar(value: object, schema: Json, at: str, found: FileProblems) -> None:
     if isinstance(value, str):
         if len(value) < schema.get("minLength", 0):
             found.append(FileProblem("the text is empty", at))
@@ -149,18 +146,16 @@ def _check_scalar(value: object, schema: Json, at: str, found: list[FileProblem]
             found.append(FileProblem(f"{value} is more than {high}", at))
 
 
-def _check_one_of(
-    value: object, schema: Json, root: Json, at: str, found: list[FileProblem]
-) -> None:
+def _check_one_of(value: object, schema: Json, root: Json, at: str, found: FileProblems) -> None:
     """Accept the first form that fits; else report the form that was plainly meant, or all."""
     options = [_resolve(option, root) for option in schema["oneOf"]]
     tag = schema.get("x-tag")
     if tag is not None and isinstance(value, Mapping):
         _check_tagged(value, options, tag, root, at, found)
         return
-    attempts: list[list[FileProblem]] = []
+    attempts: list[FileProblems] = []
     for option in options:
-        problems: list[FileProblem] = []
+        problems: FileProblems = FileProblems()
         _check(value, option, root, at, problems)
         if not problems:
             return
@@ -180,7 +175,7 @@ def _check_tagged(
     tag: str,
     root: Json,
     at: str,
-    found: list[FileProblem],
+    found: FileProblems,
 ) -> None:
     """Pick the form by the key `tag` (the ``type`` of a policy)."""
     known = {option["properties"][tag]["const"]: option for option in options}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from planner.files.errors import FileProblem
+from planner.files.errors import FileProblem, FileProblems
 from rdl.durations import TimeTextError, parse_rfc3339, read_duration, read_instant
 from rdl.expressions import Absolute, Offset
 from rdl.local_time import UTC_ZONE
@@ -29,7 +29,7 @@ class JsonValueReader:
     """
 
     def __init__(self, origin: str | None) -> None:
-        self.problems: list[FileProblem] = []
+        self.problems: FileProblems = FileProblems()
         self.origin: datetime | None = None
         if origin is not None:
             try:

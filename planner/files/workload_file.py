@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.cluster.cluster import DEFAULT_QUEUE
-from planner.files.errors import FileError, FileProblem
+from planner.files.errors import FileError, FileProblem, FileProblems
 from planner.files.schema import schema_problems
 from planner.promise import PromiseLevel, asked_level
 from rdl.codecs.strict_json import JsonTextError, read_json
@@ -71,9 +71,13 @@ class WorkloadLine:
 class LineError(ValueError):
     """A line that is not a request; carries every problem with pointers into the line."""
 
-    def __init__(self, problems: tuple[FileProblem, ...]) -> None:
-        self.problems = problems
-        super().__init__("\n".join(map(str, problems)))
+    def __init__(self, problems: Iterable[FileProblem]) -> None:
+        self.problems = FileProblems(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        """All problems, one a line: made where it is read, for a workload may have many."""
+        return "\n".join(map(str, self.problems))
 
 
 def read_workload(
@@ -98,12 +102,12 @@ def read_workload(
     OSError
         If the file cannot be opened.
     """
-    found: list[FileProblem] = []
+    found: FileProblems = FileProblems()
     report = found.append if on_problem is None else on_problem
     with Path(path).open("rb") as file:
         yield from lines_of(file, origin, report)
     if found:
-        raise FileError(str(path), tuple(found))
+        raise FileError(str(path), found)
 
 
 def lines_of(
@@ -121,6 +125,8 @@ def lines_of(
         except LineError as error:
             for one in error.problems:
                 report(FileProblem(one.message, one.pointer, number, one.fix))
+            if error.problems.more:
+                report(FileProblem(f"and {error.problems.more:,} more problems", line=number))
             continue
         if line.id in seen:
             message = f"the id {line.id!r} was given on line {seen[line.id]}"
@@ -140,7 +146,7 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
     """
     problems = schema_problems(value, "workload")
     if problems:
-        raise LineError(tuple(problems))
+        raise LineError(problems)
     assert isinstance(value, Mapping)
     return WorkloadLine(
         value["id"],

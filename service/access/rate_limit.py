@@ -39,13 +39,13 @@ class RateLimit:
         self._left, self._at = columns[1].cast("d"), columns[2].cast("d")
         self._lock = threading.Lock()
 
-    def wait_of(self, name: str) -> float:
-        """Count a call; return 0, or, where it is one too many, the seconds until one may come."""
+    def wait_of(self, user: str) -> float:
+        """Count a call of the user of an identity; return the seconds until it may come, or 0."""
         if not self._rate:
             return 0.0
         now = time.monotonic()
         with self._lock:
-            place = self._place_of(name, now)
+            place = self._place_of(user, now)
             left = min(self._most, self._left[place] + (now - self._at[place]) * self._rate)
             if left < 1.0:
                 return (1.0 - left) / self._rate

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-from service.access.user import Role, User
+from service.access.user import RESERVED_NAMES, Role, User
 
 #: How secrets begin, so that a text is seen to be one wherever it turns up.
 PREFIX: Final = "agenda_"
@@ -64,6 +64,13 @@ class Token:
         if self.end_ms is not None and self.end_ms <= now_ms:
             return "the token has ended"
         return None
+
+
+def name_fault(name: str) -> str | None:
+    """Return why no user can have a name, or None."""
+    if name.casefold() in RESERVED_NAMES:
+        return f"the audit calls the server's own changes {name!r}: write another name"
+    return None
 
 
 def user_fault(role: Role, tenants: frozenset[str]) -> str | None:

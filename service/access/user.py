@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 
@@ -58,9 +61,24 @@ class User:
         """The tenants whose details are shown to it; None: those of all."""
         return None if self.sees_all else self.tenants
 
+    @property
+    def identity(self) -> str:
+        """What is remembered or counted for it goes by: name, role and tenants, hashed.
+
+        Names are given by admins and may be given again with other rights; that is another user.
+        A new token with the same name and rights is the same user: retries go on under it.
+        """
+        return _identity_of(self)
+
     def acts_for(self, tenant: str) -> bool:
         """Return whether it may see details of a tenant, and change what belongs to it."""
         return self.sees_all or tenant in self.tenants
+
+
+@lru_cache(maxsize=4096)
+def _identity_of(user: User) -> str:
+    rights = json.dumps([user.name, user.role.word, sorted(user.tenants)])
+    return hashlib.sha256(rights.encode()).hexdigest()
 
 
 #: Who calls a server that knows no tokens: whoever is on its machine.
@@ -68,3 +86,6 @@ LOCAL_USER: Final = User("local", Role.ADMIN)
 
 #: Who calls what everybody may call.
 ANYBODY: Final = User("anybody", Role.USER)
+
+#: Names by which the audit calls the server itself, and callers without a token.
+RESERVED_NAMES: Final = frozenset({"server", LOCAL_USER.name, ANYBODY.name})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from rdl.errors import limited_suggestions
 from service.access.actor import acting
 from service.access.user import LOCAL_USER
 from service.api.call import Call
@@ -57,16 +58,16 @@ class Answering:
         Who may not make the call is told so before any of its body is read. `accept` is the call's
         header of that name.
         """
-        with self._observe() as outcome:
+        with self._observe() as outcome, limited_suggestions():
             try:
                 actor = self._gate.admit(self.route, environ)
                 if not self.route.live:
                     # Another worker of this port may have said that it is ready.
                     self._runtime.require_ready(self._runtime.config.replay_wait_s)
-                call = read(self.route)
-                if actor.user is not LOCAL_USER:
-                    call = replace(call, user=actor.user)
-                with acting(actor):
+                with acting(actor), self._gate.place_for(environ, actor.user):
+                    call = read(self.route)
+                    if actor.user is not LOCAL_USER:
+                        call = replace(call, user=actor.user)
                     response = self.route.view(self._runtime, call)
             except ApiProblemError as error:
                 response = self._failure(error.document, accept)

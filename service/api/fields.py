@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,13 +12,18 @@ import msgspec
 
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, parse_duration, parse_instant
-from rdl.errors import did_you_mean
+from rdl.errors import ProblemList, did_you_mean
 from rdl.expressions import Moment
 from service.problems import (
     ApiError,
     FieldError,
     malformed_problem,
 )
+
+#: Bytes of a text that is decoded while no other long one is. Decoding lets no other thread run,
+#: for half a second where the text has 32 MiB: between two of them others have their turn.
+_LONG: Final = 1_000_000
+_one_by_one: Final = threading.Lock()
 
 #: Default of a field that must be given.
 REQUIRED: Final = object()
@@ -67,12 +73,12 @@ def read_fields(
     Raises
     ------
     ApiProblemError
-        ``malformed``, with one entry for each unknown, missing or wrong field.
+        ``malformed``, with an entry for each of the first unknown, missing or wrong fields.
     """
-    errors: list[ApiError] = []
+    errors: ProblemList[ApiError] = ProblemList()
     known = {field.name for field in fields}
     for name in given:
-        if name not in known:
+        if name not in known and not errors.count_only():
             fix = did_you_mean(str(name), sorted(known)) if known else "nothing is read here"
             errors.append(ApiError(f"unknown field {name!r}", pointer=place(str(name)), fix=fix))
     values: dict[str, Any] = {}
@@ -117,9 +123,8 @@ def read_query(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> d
     """
     twice = [name for name, values in given.items() if len(values) > 1]
     if twice:
-        raise malformed_problem(
-            [ApiError(f"{name!r} is given twice", pointer=f"?{name}") for name in twice]
-        )
+        entries = (ApiError(f"{name!r} is given twice", pointer=f"?{name}") for name in twice)
+        raise malformed_problem(ProblemList(entries))
     return read_fields(fields, {k: v[0] for k, v in given.items()}, lambda name: f"?{name}")
 
 
@@ -132,10 +137,10 @@ def parse_json(raw: bytes, pointer: str) -> Any:
         ``malformed``.
     """
     try:
-        value = msgspec.json.decode(raw)
-        if not _says_all(raw, value):
-            read_json(raw)
-        return value
+        if len(raw) <= _LONG:
+            return _decoded(raw)
+        with _one_by_one:
+            return _decoded(raw)
     except JsonTextError as error:
         raise malformed_problem(
             [ApiError(error.message, pointer=pointer, fix=error.fix)]
@@ -148,6 +153,13 @@ def parse_json(raw: bytes, pointer: str) -> Any:
         raise malformed_problem(
             [ApiError(f"not JSON: {error}", pointer=pointer, fix=fix)]
         ) from error
+
+
+def _decoded(raw: bytes) -> Any:
+    value = msgspec.json.decode(raw)
+    if not _says_all(raw, value):
+        read_json(raw)
+    return value
 
 
 def _says_all(raw: bytes, value: object) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from service.access.actor import Actor
 from service.access.rate_limit import RateLimit
+from service.access.tenant_shares import TenantShares, share_of
 from service.access.token import Token
 from service.access.user import ANYBODY, LOCAL_USER, User
 from service.api.origin_check import refuse_foreign_page
@@ -26,6 +29,9 @@ _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([!-~]{1,512}) *")
 #: Longest address that is written down, and longest name that a proxy gives.
 _LONGEST: Final = 64
 _LONGEST_NAME: Final = 128
+
+#: Bytes of the longest request that is read as soon as there is a thread.
+_LARGE: Final = 1_000_000
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="agenda"'}
 _BAD_TOKEN: Final = {"WWW-Authenticate": 'Bearer realm="agenda", error="invalid_token"'}
@@ -50,6 +56,7 @@ class Gate:
         header = config.trusted_header
         self._header = None if header is None else f"HTTP_{header.upper().replace('-', '_')}"
         self._rates = rates
+        self._large = TenantShares(max(1, config.threads // 2))
         self._book = runtime.token_book
         self._now_ms = runtime.clock_ms
 
@@ -69,6 +76,33 @@ class Gate:
             raise problem("forbidden", detail)
         return Actor(user, self._address(environ), f"{route.method} {environ['PATH_INFO']}", key)
 
+    @contextmanager
+    def place_for(self, environ: Environ, user: User) -> Iterator[None]:
+        """Hold one of the places for large requests; a small one needs none.
+
+        Reading a large request may take a thread for seconds: at most half of the threads do that,
+        and of these half for one tenant.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` where there is none.
+        """
+        if not _is_large(environ):
+            yield
+            return
+        if not self._large.take(user):
+            most = self._large.most
+            detail = (
+                f"{most} requests above {_LARGE} bytes or in chunks are read at the same time, and "
+                f"{share_of(most)} of one tenant; send it again"
+            )
+            raise problem("too_many", detail, headers={"Retry-After": "1"})
+        try:
+            yield
+        finally:
+            self._large.give_back(user)
+
     def _user(self, route: Route, environ: Environ) -> tuple[User, str]:
         """Return on whose behalf a call is made, and the key of the token that says so."""
         if route.role is None:
@@ -81,13 +115,13 @@ class Gate:
             error = ApiError("send Authorization: Bearer TOKEN", "unauthenticated", "Authorization")
             raise problem("unauthenticated", "this call needs a token", [error], _CHALLENGE)
         unknown = (
-            "the proxy names a user who has no token"
+            "the proxy names a user who has no token, or tokens of different rights"
             if given is None
             else "this server knows no such token"
         )
         now_ms = self._now_ms()
         user = _good(self._token(route, key, now_ms), now_ms, unknown).user
-        wait_s = self._rates.wait_of(user.name)
+        wait_s = self._rates.wait_of(user.identity)
         if wait_s:
             detail = f"{user.name!r} makes more calls than a user may; wait a little"
             raise problem("too_many", detail, headers={"Retry-After": str(math.ceil(wait_s))})
@@ -130,6 +164,13 @@ class Gate:
             last = str(environ.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip()
             address = last or address
         return address[:_LONGEST]
+
+
+def _is_large(environ: Environ) -> bool:
+    length = environ.get("CONTENT_LENGTH") or ""
+    return "HTTP_TRANSFER_ENCODING" in environ or (
+        length.isdecimal() and length.isascii() and int(length[:20]) > _LARGE
+    )
 
 
 def _good(token: Token | None, now_ms: int, unknown: str) -> Token:

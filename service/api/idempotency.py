@@ -30,12 +30,15 @@ KeyedView: TypeAlias = "Callable[[Runtime, Call, Key | None], Response]"
 def kept_key(user: User, given: str) -> str:
     """Return under what a key is kept: those of two users are two, though they are spelt alike.
 
+    Users are two where their names, roles or tenants differ: an answer is shown only to a caller
+    that may see all that the one could see whom it was made for.
+
     Where there are no tokens it is kept as it is. Else it begins with a word and a space, which no
     key holds.
     """
     if user is LOCAL_USER:
         return given
-    return f"user {hashlib.sha256(f'{user.name} {given}'.encode()).hexdigest()}"
+    return f"user {hashlib.sha256(f'{user.identity} {given}'.encode()).hexdigest()}"
 
 
 def with_key(view: KeyedView) -> Callable[[Runtime, Call], Response]:

@@ -12,7 +12,7 @@ import click
 from rdl.durations import TimeTextError, parse_instant
 from rdl.expressions import Absolute, AfterSubmission
 from service.access.actor import Actor, acting
-from service.access.token import user_fault
+from service.access.token import name_fault, user_fault
 from service.access.user import Role, User
 from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import CliError, reports_errors
@@ -77,6 +77,9 @@ def create(
     """Create a token for the user NAME and print its secret, this once."""
     if not _NAME.fullmatch(name):
         raise CliError(f"{name!r} is no name; write letters, digits and _ . : @ + ~ -")
+    fault = name_fault(name)
+    if fault is not None:
+        raise CliError(fault)
     user = User(name, Role[role.upper()], frozenset(tenants))
     fault = user_fault(user.role, user.tenants)
     if fault is not None:

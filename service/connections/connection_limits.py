@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -19,9 +19,13 @@ class ConnectionLimits:
     ----------
     most, most_of_one
         Most connections in all, and from one address.
+    proxies
+        Addresses from which the clients of a proxy come: how many of them one may have is for the
+        proxy to say.
     """
 
-    def __init__(self, most: int, most_of_one: int) -> None:
+    def __init__(self, most: int, most_of_one: int, proxies: Iterable[str] = ()) -> None:
+        self._proxies = frozenset(proxies)
         self._most = most
         self._most_of_one = most_of_one
         self._of_one: Counter[str] = Counter()
@@ -31,7 +35,7 @@ class ConnectionLimits:
         if self._of_one.total() >= self._most:
             detail = f"{self._most} clients are connected, the most that this server serves"
             return ProblemDocument("unavailable", detail, headers=_RETRY)
-        if self._of_one[address] >= self._most_of_one:
+        if self._of_one[address] >= self._most_of_one and address not in self._proxies:
             detail = (
                 f"{self._most_of_one} connections come from {address}, the most that are served"
             )

@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -48,6 +49,9 @@ _MOST_PARTING: Final = 64
 #: Seconds in which the rest of a request must come once the worker is told to stop.
 _STOPPING_S: Final = 2.0
 
+#: Calls by which others watch the server. Each has a thread that no other call can take.
+_WATCHED: Final = (b"/healthz", b"/readyz", b"/metrics")
+
 #: Seconds for which a process that has more clients than the others leaves a new one to them.
 _GIVING_WAY_S: Final = 0.002
 
@@ -64,12 +68,15 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._config = self.app.config
         self._share = self.app.share
-        self._limits = ConnectionLimits(self._config.connections, self._config.per_address)
+        self._limits = ConnectionLimits(
+            self._config.connections, self._config.per_address, self._config.proxies
+        )
         # One who is one too many is told so; gunicorn would let it wait unanswered.
         self.worker_connections = self._config.connections + _MOST_PARTING + 1
         self.max_keepalived = self.worker_connections - self.cfg.threads
         self._held = 0
         self._here = threading.local()
+        self._watch = {path: ThreadPoolExecutor(1) for path in _WATCHED}
         self._streams: ParkedStreams
         # In the order in which they began.
         self._arriving: dict[ClientSocket, None] = {}
@@ -117,6 +124,17 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
             self._read(conn)
         else:
             self._refuse(conn, document)
+
+    def enqueue_req(self, conn: ClientSocket) -> None:
+        """Hand a whole request to a thread: one of those for all, or the one for its call."""
+        own = self._watch.get(conn.buffer.path_of_get())
+        if own is None:
+            future = self.tpool.submit(self.handle, conn)
+        else:
+            future = own.submit(self.handle, conn, lingers=False)
+        future.add_done_callback(
+            lambda done: self.method_queue.defer(self.finish_request, conn, done)
+        )
 
     def on_client_socket_readable(self, conn: ClientSocket, client: Any) -> None:
         """Read the next request of a client that was kept."""
@@ -258,12 +276,15 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
 
     # What a thread does with a whole request.
 
-    def handle(self, conn: ClientSocket) -> bool:
-        """Serve requests of a connection until it pauses; return whether it is kept."""
+    def handle(self, conn: ClientSocket, *, lingers: bool = True) -> bool:
+        """Serve requests of a connection until it pauses; return whether it is kept.
+
+        A thread that does not linger serves one.
+        """
         conn.sock.setblocking(True)
         conn.init()
         kept = self._serve(conn)
-        while kept and self._may_linger() and conn.arrives():
+        while kept and lingers and self._may_linger() and conn.arrives():
             kept = self._serve(conn)
         return kept
 
@@ -307,6 +328,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         response, environ = wsgi.create(
             req, conn.sock, conn.client, conn.server, self.cfg, response_class=WholeResponse
         )
+        response.longest_s = self._config.body_s
         environ["wsgi.multithread"] = True
         if conn.parser.mesg.body.reader.__class__ is ChunkedReader:
             environ["wsgi.input"] = _ChunkedBody(environ["wsgi.input"], response.force_close)
@@ -315,7 +337,7 @@ class ProblemWorker(ThreadWorker):  # type: ignore[misc]
         try:
             response.send_all(self.wsgi(environ, response.start_response))
         except BlockingIOError:
-            logger.info("a client did not read its answer in %g s", self._config.answer_s)
+            logger.info("a client did not read its answer in time")
             return False
         except Exception as error:
             if isinstance(error, OSError) or not response.begun:

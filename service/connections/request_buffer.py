@@ -21,6 +21,14 @@ MOST_HEAD: Final = 64 * 1024
 #: Most bytes of the line that gives the length of a chunk; the parser refuses longer ones.
 _MOST_CHUNK_LINE: Final = 8190
 
+#: Chunks that any body may have, and bytes of it for each further one: a chunk costs as much to
+#: read as some hundred bytes do.
+_FREE_CHUNKS: Final = 10_000
+_BYTES_A_CHUNK: Final = 64
+
+#: Bytes in which the path of a short request ends.
+_LONGEST_START: Final = 64
+
 #: Digits of the longest length that is counted.
 _LONGEST_LENGTH: Final = 15
 
@@ -29,10 +37,10 @@ _CONTINUE: Final = b"100-continue"
 #: The end of a head; a line feed alone, which no head may have, is for the parser to refuse.
 _END_OF_HEAD: Final = re.compile(rb"\r\n\r\n|(?<!\r)\n")
 
-#: Headers that say how long a request is, or that its client waits for a word to go on.
+#: Headers that say how long a request is, or that its client waits for a word to go on. No part of
+#: the pattern can take over what another one has, so a head is read in one pass.
 _FRAMING: Final = re.compile(
-    rb"\r\n(content-length|transfer-encoding|expect):[ \t]*([^\r\n]*?)[ \t]*(?=\r\n)",
-    re.IGNORECASE,
+    rb"\r\n(content-length|transfer-encoding|expect):([^\r\n]*)(?=\r\n)", re.IGNORECASE
 )
 
 _CHUNK_LENGTH: Final = re.compile(rb"[0-9a-fA-F]{1,15}(?=[; \t]|\Z)")
@@ -87,6 +95,11 @@ class RequestBuffer:
         """Whether what is there begins as a POST does."""
         return self._bytes.startswith(b"POST ")
 
+    def path_of_get(self) -> bytes:
+        """Return the path of a GET, without its query; nothing of another request."""
+        method, _, rest = bytes(self._bytes[:_LONGEST_START]).partition(b" ")
+        return re.split(rb"[ ?]", rest, maxsplit=1)[0] if method == b"GET" else b""
+
     def feed(self, data: bytes) -> None:
         """Add what has arrived."""
         self._bytes += data
@@ -118,7 +131,7 @@ class RequestBuffer:
             return
         framing: dict[bytes, list[bytes]] = {}
         for name, value in _FRAMING.findall(self._bytes[:end]):
-            framing.setdefault(name.lower(), []).append(value)
+            framing.setdefault(name.lower(), []).append(value.strip(b" \t"))
         lengths = framing.get(b"content-length", [])
         codings = framing.get(b"transfer-encoding", [])
         if len(lengths) + len(codings) != 1:
@@ -157,7 +170,7 @@ class RequestBuffer:
 
     def _chunks(self, at: int) -> Generator[None, None, None]:
         """Wait for all chunks and the trailers behind them."""
-        start = at
+        start, chunks = at, 0
         while True:
             end = yield from self._line(at)
             found = None if end is None else _CHUNK_LENGTH.match(bytes(self._bytes[at:end]))
@@ -168,8 +181,13 @@ class RequestBuffer:
                 yield from self._trailers(end)
                 return
             at = end + 2 + length + 2
+            chunks += 1
             if at - start > self._most:
                 self._refuse_length()
+                return
+            if chunks > _FREE_CHUNKS + (at - start) // _BYTES_A_CHUNK:
+                detail = f"{chunks} chunks have {at - start} bytes; send longer chunks"
+                self.fault = ProblemDocument(Code.MALFORMED, detail)
                 return
             while len(self._bytes) < at:
                 yield
@@ -184,9 +202,11 @@ class RequestBuffer:
 
     def _trailers(self, at: int) -> Generator[None, None, None]:
         """Wait for the empty line behind the last chunk, whose own line ends at `at`."""
-        while self._bytes.find(b"\r\n\r\n", at) < 0:
+        seen = at
+        while self._bytes.find(b"\r\n\r\n", seen) < 0:
             if len(self._bytes) - at > MOST_HEAD:
                 return
+            seen = max(at, len(self._bytes) - 3)
             yield
 
     def _refuse_length(self) -> None:

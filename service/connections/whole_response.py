@@ -16,13 +16,21 @@ from gunicorn.http.wsgi import Response
 
 
 class WholeResponse(Response):  # type: ignore[misc]
-    """A response that holds its head back until there is a body, or none to come."""
+    """A response that holds its head back until there is a body, or none to come.
+
+    Attributes
+    ----------
+    longest_s
+        Seconds in which a client has to take the whole of it, from the first time it lags behind.
+    """
 
     headers_sent: bool
+    longest_s = float("inf")
 
     def __init__(self, req: Any, sock: Any, cfg: Any) -> None:
         super().__init__(req, sock, cfg)
         self._head = b""
+        self._began: float | None = None
 
     @property
     def begun(self) -> bool:
@@ -62,13 +70,33 @@ class WholeResponse(Response):  # type: ignore[misc]
         """End the answer; one without a body is its head alone."""
         self.send_headers()
         if self._head:
-            self.sock.sendall(self._take_head())
+            self._send(self._take_head())
         super().close()
 
     def _emit_body(self, data: bytes) -> None:
         if self.chunked:
             data = b"%X\r\n%b\r\n" % (len(data), data)
-        self.sock.sendall(self._take_head() + data)
+        self._send(self._take_head() + data)
+
+    def _send(self, data: bytes) -> None:
+        """Send all of it.
+
+        Raises
+        ------
+        BlockingIOError
+            If the client takes nothing for as long as the socket waits, or has not taken the whole
+            answer in its time.
+        """
+        sent = self.sock.send(data)
+        if sent == len(data):
+            return
+        if self._began is None:
+            self._began = time.monotonic()
+        left, began = memoryview(data)[sent:], self._began
+        while left:
+            if time.monotonic() - began > self.longest_s:
+                raise BlockingIOError("the client takes its answer too slowly")
+            left = left[self.sock.send(left) :]
 
     def _take_head(self) -> bytes:
         head, self._head = self._head, b""

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from planner.plan.plan import Plan
+from rdl.errors import ProblemList
 from service.access.actor import present_actor
 from service.commits.changes.commands import Answer, Key, OptimizationAnswer
 from service.optimizing.runner import Runner
@@ -21,9 +22,6 @@ from service.store import AuditRow, OptimizationRow
 
 #: Most newcomers that are told by name.
 _NAMED: Final = 10
-
-#: Most conflicts that are told one by one.
-_SHOWN: Final = 50
 
 
 def apply_found(
@@ -85,13 +83,13 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
 def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocument:
     """Return what moved since it was found, one entry a change that does not fit any more."""
     conflicts = applied.conflicts
-    errors = tuple(
+    errors = ProblemList(
         ApiError(
             one.detail if one.id is None else f"{one.id}: {one.detail}",
             one.code,
             pointer=f"/result/diff/requests/{one.id or ids[one.index]}",
         )
-        for one in conflicts[:_SHOWN]
+        for one in conflicts
     )
     detail = (
         f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "

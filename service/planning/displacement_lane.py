@@ -76,7 +76,7 @@ class DisplacementLane:
             with self._gate:
                 if self._stopping:
                     _fail(job, _stopping())
-                elif self._places.take():
+                elif self._places.take(job.actor.user):
                     self._queue.put((group, job))
                 else:
                     _fail(job, self._places.crowded())
@@ -106,7 +106,7 @@ class DisplacementLane:
                 _fail(job, _stopping())
             else:
                 self._carry_out(group, job)
-            self._places.give_back()
+            self._places.give_back(job.actor.user)
 
     def _carry_out(self, group: Group, job: QueuedChange) -> None:
         try:

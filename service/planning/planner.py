@@ -43,7 +43,7 @@ from service.planning.displacement_lane import DisplacementLane
 from service.planning.group_runner import GroupRunner
 from service.planning.offered_cluster import adopt_offered_cluster
 from service.planning.shared_counts import SharedCounts
-from service.planning.solver_lane import SolverLane
+from service.planning.solver_lane import ChangeLane, SolverLane
 from service.planning.waiting_limit import WaitingLimit
 from service.planning.waiting_places import WaitingPlaces
 from service.problems import ProblemDocument, problem
@@ -112,6 +112,9 @@ class Planner:
         self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
         self._archivist = Archivist(config, replica, clock)
         self.solvers = SolverLane(config, replica, clock, telemetry, places)
+        bulk = GroupCommit(config, replica, clock, telemetry, displacements=self._displacements)
+        self._bulk = ChangeLane("agenda-bulk", config, replica, clock, bulk)
+        self._largest = config.group
 
     def bring_up_to_date(self) -> None:
         """Advance the Plan to the clock's step, and take up the cluster given at this start."""
@@ -126,6 +129,7 @@ class Planner:
     def serve(self) -> None:
         """Carry out changes until the planner is closed; the planner thread's whole life."""
         self.solvers.start()
+        self._bulk.start()
         self._displacements.start()
         while (group := self._queue.next_group(_NAP_S)) is not None:
             if group:
@@ -169,6 +173,7 @@ class Planner:
         """Take no more changes; `serve` returns when those that wait are carried out."""
         self._queue.close()
         self.solvers.close()
+        self._bulk.close()
         self._displacements.close()
 
     def recall(self, key: Key) -> Response | None:
@@ -223,7 +228,8 @@ class Planner:
             self.require_time()
         with self._waiting.holding(job.command):
             if is_quick(job.command):
-                return self._await(job, self._queue.put)
+                lane = self._bulk if job.size > self._largest else self._queue
+                return self._await(job, lane.put)
             with self.solvers.place():
                 return self._await(job, self.solvers.put)
 

@@ -1,6 +1,6 @@
-"""SolverLane: solvers and portfolios decide in a thread of their own, and keep no change waiting.
+"""Lanes for changes that take long: they are decided in other threads, and keep no change waiting.
 
-It works as another server process would (Omega): it decides on a snapshot, commits by
+A lane works as another server process would (Omega): it decides on a snapshot, commits by
 version in its turn, and places again what no longer fits then. One solver works at a time in a
 process, and calls that wait for one hold a bounded part of the process's threads.
 """
@@ -33,7 +33,60 @@ _NAP_S: Final = 60.0
 _RETRY: Final = {"Retry-After": "5"}
 
 
-class SolverLane:
+class ChangeLane:
+    """Carries out changes in a thread of its own, as another server process would.
+
+    Parameters
+    ----------
+    name
+        Of its thread.
+    committer
+        What carries them out; no other thread calls it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: ServiceConfig,
+        replica: Replica,
+        clock: Clock,
+        committer: GroupCommit,
+    ) -> None:
+        self._stopping = threading.Event()
+        self._queue = ChangeQueue(config.group)
+        # Nobody joins a group that is being placed: it does not hold the turn to append meanwhile.
+        self._runner = GroupRunner(replica, clock, committer, None)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to carry out what waits."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more jobs; what has begun is carried out, what has not is refused."""
+        self._stopping.set()
+        self._queue.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def put(self, job: QueuedChange) -> bool:
+        """Queue a job; False when the lane is closed."""
+        return self._queue.put(job)
+
+    def _run(self, group: list[QueuedChange]) -> None:
+        self._runner.run(group)
+
+    def _serve(self) -> None:
+        while (group := self._queue.next_group(_NAP_S)) is not None:
+            if self._stopping.is_set():
+                for job in group:
+                    job.failure = problem("unavailable", "the server is stopping", headers=_RETRY)
+                    job.finished.set()
+            elif group:
+                self._run(group)
+
+
+class SolverLane(ChangeLane):
     """Carries out the commands of slow agents.
 
     Parameters
@@ -51,25 +104,10 @@ class SolverLane:
         places: WaitingPlaces,
     ) -> None:
         self._timeout_s = config.plan_timeout_s
-        self._stopping = threading.Event()
         self._committer = GroupCommit(config, replica, clock, telemetry, rounds=_ROUNDS)
-        self._queue = ChangeQueue(config.group)
-        # Nobody joins a group that is being placed: it does not hold the turn to append meanwhile.
-        self._runner = GroupRunner(replica, clock, self._committer, None)
         self._places = places
         self._solving = threading.Lock()
-        self._thread = threading.Thread(target=self._serve, name="agenda-solver", daemon=True)
-
-    def start(self) -> None:
-        """Begin to carry out what waits."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Take no more jobs; what has begun is carried out, what has not is refused."""
-        self._stopping.set()
-        self._queue.close()
-        if self._thread.ident is not None:
-            self._thread.join()
+        super().__init__("agenda-solver", config, replica, clock, self._committer)
 
     def place(self) -> AbstractContextManager[None]:
         """Hold one of the places for calls that wait for a solver, as `WaitingPlaces.holding`."""
@@ -101,21 +139,11 @@ class SolverLane:
         finally:
             self._solving.release()
 
-    def put(self, job: QueuedChange) -> bool:
-        """Queue a job; False when the lane is closed."""
-        return self._queue.put(job)
-
     def rehearse(self, command: Command) -> tuple[Answer, ...]:
         """Return what a command would be answered now; nothing is changed."""
         with self.place(), self._turn():
             return self._committer.rehearse(command)
 
-    def _serve(self) -> None:
-        while (group := self._queue.next_group(_NAP_S)) is not None:
-            if self._stopping.is_set():
-                for job in group:
-                    job.failure = problem("unavailable", "the server is stopping", headers=_RETRY)
-                    job.finished.set()
-            elif group:
-                with self._solving:
-                    self._runner.run(group)
+    def _run(self, group: list[QueuedChange]) -> None:
+        with self._solving:
+            super()._run(group)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from service.access.actor import present_actor
+from service.access.tenant_shares import TenantShares, share_of
+from service.access.user import User
 from service.problems import ApiProblemError, problem
 
 _RETRY: Final = {"Retry-After": "5"}
@@ -22,37 +24,38 @@ class WaitingPlaces:
     """
 
     def __init__(self, threads: int) -> None:
-        self._most = max(1, threads // 2)
-        self._places = threading.BoundedSemaphore(self._most)
+        self._places = TenantShares(max(1, threads // 2))
 
-    def take(self) -> bool:
-        """Take a place; False where there is none."""
-        return self._places.acquire(blocking=False)
+    def take(self, user: User) -> bool:
+        """Take a place; False where there is none, or where a tenant of the user has its share."""
+        return self._places.take(user)
 
-    def give_back(self) -> None:
+    def give_back(self, user: User) -> None:
         """Give a place back."""
-        self._places.release()
+        self._places.give_back(user)
 
     def crowded(self) -> ApiProblemError:
         """Return the answer to a call that finds no place."""
+        most = self._places.most
         detail = (
-            f"{self._most} calls wait for a solver or a displacement of this process, the most "
-            "that may wait"
+            f"{most} calls may wait for a solver or a displacement of this process, and "
+            f"{share_of(most)} of one tenant; as many wait"
         )
         return problem("too_many", detail, headers=_RETRY)
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Hold a place.
+        """Hold a place for the caller of this thread.
 
         Raises
         ------
         ApiProblemError
-            ``too_many`` where all are taken.
+            ``too_many`` where all are taken, or the share of a tenant is.
         """
-        if not self.take():
+        user = present_actor().user
+        if not self.take(user):
             raise self.crowded()
         try:
             yield
         finally:
-            self.give_back()
+            self.give_back(user)

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from service.access.actor import present_actor
+from service.access.tenant_shares import TenantShares, share_of
+from service.access.user import User
 from service.problems import ApiProblemError, problem
 from service.store.database.driver import UNAVAILABLE
 from service.streaming.live_stream import LONGEST_S, LiveStream, StreamSource
@@ -34,9 +37,9 @@ class StreamHub:
 
     def __init__(self, look: Callable[[], None], most: int) -> None:
         self._look = look
-        self._most = most
+        self._places = TenantShares(most)
         self._lock = threading.Lock()
-        self._seats: set[LiveStream] = set()
+        self._seats: dict[LiveStream, User] = {}
         self._fed: set[LiveStream] = set()
         self._news = threading.Event()
         self._closing = False
@@ -58,16 +61,21 @@ class StreamHub:
         Raises
         ------
         ApiProblemError
-            ``too_many`` where as many are open as may be; ``unavailable`` while the server stops.
+            ``too_many`` where as many are open as may be, in all or of a tenant of the caller;
+            ``unavailable`` while the server stops.
         """
-        stream = LiveStream(self, source, longest_s, may)
+        stream, user = LiveStream(self, source, longest_s, may), present_actor().user
         with self._lock:
             if self._closing:
                 raise problem("unavailable", "the server is stopping", headers={"Retry-After": "1"})
-            if len(self._seats) >= self._most:
-                detail = f"{self._most} streams are open, the most that this server process feeds"
+            if not self._places.take(user):
+                most = self._places.most
+                detail = (
+                    f"this server process feeds {most} streams, and {share_of(most)} of one "
+                    "tenant; as many are open"
+                )
                 raise problem("too_many", detail, headers={"Retry-After": "5"})
-            self._seats.add(stream)
+            self._seats[stream] = user
         return stream
 
     def enter(self, stream: LiveStream) -> None:
@@ -86,7 +94,9 @@ class StreamHub:
     def give_back(self, stream: LiveStream) -> None:
         """Let another stream have the place of one that nobody reads any more."""
         with self._lock:
-            self._seats.discard(stream)
+            user = self._seats.pop(stream, None)
+        if user is not None:
+            self._places.give_back(user)
 
     def wake(self) -> None:
         """Look soon: there is something new, or room for it."""

@@ -8,13 +8,15 @@ import hmac
 import os
 import socket
 import ssl
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from typing import Final
 
 from service.webhooks.addresses import AddressError, IpNetwork, read_url, resolve
 
-#: Seconds that a receiver may take for each step.
+#: Seconds for a whole delivery: name, connection, TLS, request and the head of the answer.
 TIMEOUT_S: Final = 10.0
 
 #: What a secret begins with, as Standard Webhooks has it.
@@ -45,21 +47,82 @@ def post(url: str, headers: dict[str, str], body: bytes, networks: Sequence[IpNe
 
     Redirects are not followed: where they lead was not judged.
     """
+    deadline = _Deadline(TIMEOUT_S)
     try:
-        parts = read_url(url)
-        connection = HTTPConnection(parts.host, parts.port, timeout=TIMEOUT_S)
-        address = resolve(parts, networks)
-        raw = socket.create_connection((address, parts.port), TIMEOUT_S)
-        try:
-            connection.sock = raw
-            if parts.scheme == "https":
-                context = ssl.create_default_context()
-                connection.sock = context.wrap_socket(raw, server_hostname=parts.host)
-            connection.request("POST", parts.target, body, {**headers, "Host": parts.authority})
-            status = connection.getresponse().status
-        finally:
-            connection.close()
-            raw.close()
+        status = _status_of(url, headers, body, networks, deadline)
     except (AddressError, OSError, HTTPException) as error:
-        return str(error) or type(error).__name__
+        late = f"it did not answer in {TIMEOUT_S:g} s"
+        return late if deadline.over else str(error) or type(error).__name__
+    finally:
+        deadline.cancel()
     return "" if 200 <= status < 300 else f"it answered {status}"
+
+
+def _status_of(
+    url: str,
+    headers: dict[str, str],
+    body: bytes,
+    networks: Sequence[IpNetwork],
+    deadline: _Deadline,
+) -> int:
+    """Return the status that a receiver answers with."""
+    parts = read_url(url)
+    connection = HTTPConnection(parts.host, parts.port, timeout=TIMEOUT_S)
+    address = resolve(parts, networks)
+    raw = socket.create_connection((address, parts.port), TIMEOUT_S)
+    try:
+        connection.sock = raw
+        deadline.guard(raw)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            secured = context.wrap_socket(
+                raw, server_hostname=parts.host, do_handshake_on_connect=False
+            )
+            connection.sock = secured
+            deadline.guard(secured)
+            secured.do_handshake()
+        connection.request("POST", parts.target, body, {**headers, "Host": parts.authority})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+        raw.close()
+
+
+class _Deadline:
+    """Shuts a connection down when its time is up, whatever its thread waits for.
+
+    A time-out of a socket is for each read: a receiver that sends a byte now and then would never
+    meet it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.over = False
+        self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def guard(self, connection: socket.socket) -> None:
+        """Shut this one down from now on, at once where the time is up."""
+        with self._lock:
+            self._socket = connection
+            if self.over:
+                _shut(connection)
+
+    def cancel(self) -> None:
+        """Forget the connection."""
+        self._timer.cancel()
+        with self._lock:
+            self._socket = None
+
+    def _end(self) -> None:
+        with self._lock:
+            self.over = True
+            if self._socket is not None:
+                _shut(self._socket)
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from service.access.tenant_shares import share_of
 from service.clock import Clock
 from service.events.plan_event import read_position
 from service.problems import ApiProblemError
@@ -79,7 +81,7 @@ class WebhookThread:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="agenda-webhooks", daemon=True)
         self._pool: ThreadPoolExecutor | None = None
-        self._busy: dict[str, Future[None]] = {}
+        self._busy: dict[str, tuple[str | None, Future[None]]] = {}
         self._forgot_ms = 0
         self._announced: set[tuple[str, str]] = set()
 
@@ -144,15 +146,20 @@ class WebhookThread:
         due: dict[str, list[DeliveryRow]] = {}
         for row in self._rows.due(self._clock.now_ms(), _MOST_DUE):
             due.setdefault(row.webhook, []).append(row)
-        self._busy = {id_: one for id_, one in self._busy.items() if not one.done()}
+        self._busy = {id_: one for id_, one in self._busy.items() if not one[1].done()}
+        sending = Counter(tenant for tenant, _ in self._busy.values() if tenant)
         hooks = {hook.id: hook for hook in self._rows.page()} if due else {}
         for id_, rows in due.items():
             if id_ not in hooks or id_ in self._busy:
                 continue
             if (fault := self._fault(hooks[id_])) is not None:
                 self._rows.give_up(id_, fault, self._clock.now_ms())
-            else:
-                self._busy[id_] = self._sender_pool().submit(self._tell, hooks[id_], rows)
+                continue
+            tenant = hooks[id_].tenant
+            if tenant and sending[tenant] >= share_of(_AT_ONCE):
+                continue  # its others are slow; this one is told when one of them has ended
+            sending[tenant or ""] += 1
+            self._busy[id_] = tenant, self._sender_pool().submit(self._tell, hooks[id_], rows)
 
     def _fault(self, hook: WebhookRow) -> str | None:
         """Return why a webhook is told nothing any more, or None."""
@@ -160,7 +167,7 @@ class WebhookThread:
 
     def wait(self) -> None:
         """Wait for what is being delivered."""
-        for one in self._busy.values():
+        for _, one in self._busy.values():
             one.result()
 
     def _sender_pool(self) -> ThreadPoolExecutor:

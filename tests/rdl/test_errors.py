@@ -9,8 +9,10 @@ from rdl.errors import (
     MALFORMED,
     UNSATISFIABLE,
     Problem,
+    ProblemList,
     RdlError,
     did_you_mean,
+    limited_suggestions,
     nearest,
     quote,
     render,
@@ -105,3 +107,22 @@ def test_words_of_the_client_are_quoted_briefly() -> None:
     """Cut at forty characters, without anything a terminal would act on."""
     assert quote("a" * 50) == f"'{'a' * 40}...'"
     assert quote("\x1b[2J") == r"'\x1b[2J'"
+
+
+def test_a_list_of_problems_keeps_the_first_and_counts_the_others() -> None:
+    """What another list has only counted is counted here too."""
+    first: ProblemList[int] = ProblemList(range(25))
+    both: ProblemList[int] = ProblemList([7])
+    both.extend(first)
+    assert (list(first), first.more, first.total) == (list(range(20)), 5, 25)
+    assert (list(both), both.more) == ([7, *range(19)], 6)
+    assert (list(first.each(str)), first.each(str).more) == ([str(one) for one in range(20)], 5)
+    assert not ProblemList()
+
+
+def test_searches_for_a_nearest_word_are_limited() -> None:
+    """Inside, the third search finds nothing; after it all do again."""
+    with limited_suggestions(2):
+        found = [nearest("alll", ["all"]) for _ in range(3)]
+    assert found == ["all", "all", None]
+    assert nearest("alll", ["all"]) == "all"

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rdl.resources import AmountError, Resources, amount_of, canonical_resource
+from tests.patience import stopwatch
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,11 @@ def test_amounts_never_round_to_less_than_asked() -> None:
     """A tenth of a millicore is still a millicore for a bundle."""
     assert amount_of("cpu", Decimal("0.0001"), "") == 1
     assert amount_of("cpu", Decimal("0.0001"), "", round_up=False) == 0
+
+
+@pytest.mark.parametrize("filler", [" ", "9", "a", "1."])
+def test_a_long_amount_is_refused_after_one_pass(filler: str) -> None:
+    """How long a text is that is no amount changes little of what it costs."""
+    with stopwatch() as taken, pytest.raises(AmountError):
+        Resources.from_json({"cpu": f"1{filler * 100_000}!"})
+    assert taken.seconds < 2

@@ -55,7 +55,7 @@ def run(small: bool) -> dict[str, object]:
     """Measure the least of three batches, whole, and one in parts."""
     size, rounds = (500, 1) if small else (10_000, 3)
     with tempfile.TemporaryDirectory(prefix="agenda-bench-") as name, ExitStack() as stack:
-        client = stack.enter_context(_client(Path(name)))
+        client = stack.enter_context(open_client(Path(name)))
         for warm in range(2):
             _post(client, size // 10, warm)
         settle_memory()
@@ -77,7 +77,8 @@ def run(small: bool) -> dict[str, object]:
 
 
 @contextmanager
-def _client(folder: Path) -> Iterator[FlaskClient]:
+def open_client(folder: Path) -> Iterator[FlaskClient]:
+    """Yield a client of a service on an empty database."""
     cluster = folder / "cluster.toml"
     cluster.write_text(CLUSTER)
     config = ServiceConfig(database=f"sqlite:///{folder / 'batch.db'}", cluster=cluster, tick_s=0)

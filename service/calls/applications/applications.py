@@ -29,7 +29,7 @@ from service.commits.answers.idempotency import stored_answer
 from service.commits.changes.commands import Key
 from service.commits.screening.ownership import require_own, tenant_of
 from service.dispatching.documents import Document, encode_document, read_document
-from service.problems import ApiError, ApiProblemError, ProblemDocument, problem
+from service.problems import ApiError, problem, problem_of_file
 from service.response import Response
 from service.store import ApplicationRow, AuditRow, IdTakenError, Judge, PageOf
 
@@ -195,14 +195,7 @@ def _read(values: Mapping[str, Any]) -> Application:
     try:
         application = application_from_zapp(given) if is_zapp else application_from_json(given)
     except FileError as error:
-        errors = [
-            ApiError(
-                one.message, pointer=f"/application{one.pointer or ''}".rstrip("/"), fix=one.fix
-            )
-            for one in error.problems
-        ]
-        document = ProblemDocument(Code.MALFORMED, "the application cannot be read", tuple(errors))
-        raise ApiProblemError(document) from error
+        raise problem_of_file(error, "/application", "the application cannot be read") from error
     reservation = values["reservation"] or application.reservation
     atom = values["atom"] or application.atom
     for asked, pointer in ((atom is not None, "/atom"), (values["close_on_end"], "/close_on_end")):

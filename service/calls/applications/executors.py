@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
-from rdl.errors import did_you_mean
+from rdl.errors import ProblemList, did_you_mean
 from service.access.actor import present_actor
 from service.problems import ApiError, malformed_problem, problem
 from service.store import AuditRow
@@ -42,7 +42,7 @@ def register(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> tuple[boo
     with runtime.reading() as plan:
         known = [name for group in plan.cluster.machines for name in group.machine_names()]
     there = set(known)
-    errors = [
+    errors = ProblemList(
         ApiError(
             f"there is no machine {name!r}",
             pointer=f"/machines/{index}",
@@ -50,7 +50,7 @@ def register(runtime: Runtime, id_: str, values: Mapping[str, Any]) -> tuple[boo
         )
         for index, name in enumerate(values["machines"])
         if name not in there
-    ]
+    )
     if errors:
         raise malformed_problem(errors)
     rows = runtime.dispatcher.runs

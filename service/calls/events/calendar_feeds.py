@@ -51,7 +51,7 @@ def create(runtime: Runtime, user: User, tenant: str | None) -> dict[str, Any]:
         done = _audit_row(runtime, row, "create_calendar_feed")
         runtime.store.calendar_feeds.add(row, MOST, done)
     except TooManyFeedsError as error:
-        detail = f"there are {MOST} feeds, the most that are kept; delete one"
+        detail = f"{MOST} feeds are kept, half of them for one tenant: {error}; delete one"
         raise problem("too_many", detail) from error
     return {**_json_of(runtime, row), "token": token, "path": f"/v1/calendar.ics?token={token}"}
 

@@ -57,7 +57,7 @@ def create(runtime: Runtime, user: User, values: Mapping[str, Any]) -> dict[str,
     try:
         runtime.store.webhooks.add(row, MOST, _audit_row(runtime, row, "create_webhook"))
     except TooManyWebhooksError as error:
-        detail = f"there are {MOST} webhooks, the most that are told; delete one"
+        detail = f"{MOST} webhooks are kept, half of them for one tenant: {error}; delete one"
         raise problem("too_many", detail) from error
     return {**_json_of(runtime, row), "secret": row.secret}
 

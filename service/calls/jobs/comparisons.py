@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from planner.agents import AGENT_NAMES
+from planner.files.errors import FileProblem
 from planner.files.workload_file import LineError, read_line
 from rdl.durations import rfc3339_text
-from rdl.errors import did_you_mean
+from rdl.errors import ProblemList, did_you_mean
 from service.calls.jobs.jobs import JobKind
 from service.clock import instant_of
 from service.optimizing.comparison_job import ComparisonJob
@@ -40,7 +42,7 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     if values["workload"] is not None:
         with runtime.reading() as plan:
             origin = plan.cluster.origin
-        errors += _wrong_lines(values["workload"], origin)
+        _check_lines(values["workload"], origin, errors)
     if errors:
         raise malformed_problem(errors)
     job = ComparisonJob(
@@ -60,8 +62,8 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     return comparison_json(COMPARISONS.row_of(runtime, id_))
 
 
-def _wrong_agents(agents: Sequence[str]) -> list[ApiError]:
-    errors = []
+def _wrong_agents(agents: Sequence[str]) -> ProblemList[ApiError]:
+    errors: ProblemList[ApiError] = ProblemList()
     for index, name in enumerate(agents):
         if name not in AGENT_NAMES:
             fix = did_you_mean(name, AGENT_NAMES)
@@ -72,22 +74,22 @@ def _wrong_agents(agents: Sequence[str]) -> list[ApiError]:
     return errors
 
 
-def _wrong_lines(lines: Sequence[Any], origin: Any) -> list[ApiError]:
-    errors: list[ApiError] = []
+def _check_lines(lines: Sequence[Any], origin: Any, errors: ProblemList[ApiError]) -> None:
     ids: set[str] = set()
     for index, line in enumerate(lines):
         try:
             id_ = read_line(line, index + 1, origin).id
         except LineError as error:
-            errors += [
-                ApiError(one.message, pointer=f"/workload/{index}{one.pointer or ''}", fix=one.fix)
-                for one in error.problems
-            ]
+            at = f"/workload/{index}"
+            errors.extend(error.problems.each(partial(_line_error, at)))
             continue
         if id_ in ids:
             errors.append(ApiError(f"the id {id_!r} is given twice", pointer=f"/workload/{index}"))
         ids.add(id_)
-    return errors
+
+
+def _line_error(at: str, one: FileProblem) -> ApiError:
+    return ApiError(one.message, pointer=f"{at}{one.pointer or ''}", fix=one.fix)
 
 
 def one(runtime: Runtime, id_: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from planner.plan.plan import Plan
 from planner.reservations.state import LIVE
 from rdl.durations import rfc3339_text
-from rdl.errors import nearest
+from rdl.errors import ProblemList, nearest
 from service.calls.jobs.jobs import JobKind
 from service.clock import instant_of
 from service.optimizing.apply import apply_found
@@ -38,9 +37,6 @@ _FOUND: Final = ("finished", "stopped", INTERRUPTED, "applied")
 _STOPPING_S: Final = 20.0
 _LOOK_S: Final = 0.1
 
-#: Most ids that a wrong pin is compared with.
-_LOOKED_AT: Final = 2_000
-
 
 def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     """Keep a request for a better Plan and have it worked on; return it as it is shown.
@@ -63,14 +59,14 @@ def start(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _job_of(runtime: Runtime, plan: Plan, values: Mapping[str, Any]) -> OptimizationJob:
-    errors: list[ApiError] = []
+    errors: ProblemList[ApiError] = ProblemList()
     if values["lexicographic"] and values["weights"]:
         message = "give either weights or lexicographic"
         errors.append(ApiError(message, pointer="/weights"))
     for index, pin in enumerate(values["pins"]):
         number = plan.table.number_of(pin)
         if number is None or plan.table.state(number) not in LIVE:
-            near = nearest(pin, islice(plan.table.ids(), _LOOKED_AT))
+            near = nearest(pin, plan.table.ids())
             fix = None if near is None else f"did you mean {near!r}?"
             message = f"no reservation {pin!r} holds anything"
             errors.append(ApiError(message, pointer=f"/pins/{index}", fix=fix))
@@ -136,7 +132,6 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
     if row.state not in _FOUND:
         detail = f"the optimisation {id_!r} is {row.state}; there is nothing to apply"
         raise problem("wrong_state", detail)
-    runner, planner = runtime.optimizations, runtime.planner
     runner, planner = runtime.optimizations, runtime.planner
     return apply_found(runner, planner, runtime.reading, row, partial=partial)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Longest time for which something is held, ms.
 LONGEST_MS: Final = 60_000
 
-#: Most that one user holds at once.
+#: Most that one user holds at once for one tenant.
 MOST_HOLDS: Final = 10
 
 

@@ -46,7 +46,6 @@ from service.cli.terminal.progress import CommandProgress, make_ready, running
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
     from planner.cluster.cluster import Cluster
-    from planner.files import FileProblem
     from planner.workload.compile import CompiledWorkload
 
 _SHOWN_REFUSALS = 20
@@ -191,15 +190,15 @@ def read_day(
         If no line is a request.
     """
     from planner.files import read_cluster
+    from planner.files.errors import FileProblems
     from planner.workload.compile import compile_workload
-    from service.cli.plans.workload_input import lines_in
+    from service.cli.plans.workload_input import lines_in, report_lines
 
     described = read_cluster(cluster)
-    bad: list[FileProblem] = []
+    bad = FileProblems()
     lines = lines_in(workload, described.origin, bad.append, defaults)
     compiled = compile_workload(lines, described)
-    for problem in bad:
-        click.echo(f"{workload}: {problem}", err=True)
+    report_lines(workload, bad)
     if bad and not compiled.requests and not compiled.refusals:
         raise CliError(f"{workload}: none of its lines is a request")
     return described, compiled

@@ -81,14 +81,15 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def requests_of(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLine]:
     """Return what was asked; lines that are no requests were left out of the Plan too."""
-    from planner.files import FileError, FileProblem, cluster_from_json, read_workload
+    from planner.files import FileError, cluster_from_json, read_workload
+    from planner.files.errors import FileProblems
+    from service.cli.plans.workload_input import report_lines
 
     try:
         origin = cluster_from_json(document.get("cluster")).origin
     except FileError:
         origin = None  # the validator says what is wrong with the cluster
-    bad: list[FileProblem] = []
+    bad = FileProblems()
     lines = list(read_workload(workload, origin, bad.append))
-    for problem in bad:
-        click.echo(f"{workload}: {problem}", err=True)
+    report_lines(workload, bad)
     return lines

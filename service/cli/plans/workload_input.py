@@ -8,8 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import click
+
 from planner.cluster.cluster import DEFAULT_QUEUE
-from planner.files.errors import FileProblem
+from planner.files.errors import FileProblem, FileProblems
 from planner.files.workload_file import DEFAULT_TENANT, WorkloadLine, lines_of
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.compile.source import read_source
@@ -52,6 +54,14 @@ def lines_in(
         DEFAULT_TENANT if given.tenant is None else given.tenant,
         DEFAULT_QUEUE if given.queue is None else given.queue,
     )
+
+
+def report_lines(workload: str | Path, problems: FileProblems) -> None:
+    """Print what is wrong with lines of a workload to standard error, and how many more are."""
+    for problem in problems:
+        click.echo(f"{workload}: {problem}", err=True)
+    if problems.more:
+        click.echo(f"{workload}: and {problems.more:,} more", err=True)
 
 
 def _rdl_in(raw: bytes) -> str | dict[str, Any] | None:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from rdl.errors import limited_suggestions
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OURS = frozenset({"agenda", "rdl", "lp", "planner", "dispatch", "service"})
@@ -43,7 +45,8 @@ def as_cli_error(where: str = "") -> Iterator[None]:
     """Inside, malformed input and failing files become `CliError`; `where` begins the message."""
     head = f"{where}: " if where else ""
     try:
-        yield
+        with limited_suggestions():
+            yield
     except BrokenPipeError:
         raise
     except OSError as error:

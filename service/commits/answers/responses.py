@@ -8,6 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from planner.files import cluster_to_json
+from rdl.errors import ProblemList
 from service.commits.changes.commands import (
     SPOILT,
     AdaptationAnswer,
@@ -90,11 +91,9 @@ def atomic_render(*, dry_run: bool) -> Render:
 
 def combine(bad: Sequence[ProblemDocument]) -> ProblemDocument:
     """Return one problem for an all-or-nothing batch: the code of the first, the errors of all."""
-    errors = tuple(
-        error
-        for document in bad
-        for error in document.errors or (ApiError(document.detail, document.code),)
-    )
+    errors: ProblemList[ApiError] = ProblemList()
+    for document in bad:
+        errors.extend(document.errors or (ApiError(document.detail, document.code),))
     return ProblemDocument(bad[0].code, f"nothing was reserved: {detail_of(errors)}", errors)
 
 

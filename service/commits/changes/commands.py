@@ -77,7 +77,7 @@ class HoldPlacing:
     Attributes
     ----------
     most
-        Most holds that its holder may have at once.
+        Most holds that its holder may have at once for one tenant.
     """
 
     ask: Ask

@@ -80,7 +80,7 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
     """Answer what needs no agent, turn what is plain into changes, and return the rest."""
     rest: list[ScreenResult] = []
     snapshot: PlanView = plan.snapshot()
-    asked: Counter[str] = Counter()  # holds of the same group, by holder
+    asked: Counter[tuple[str, str]] = Counter()  # holds of the same group, by holder and tenant
     for draft in drafts:
         if draft.ask is not None and not renew(draft, plan):
             continue
@@ -92,8 +92,9 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
                 elif draft.answer is None:
                     rest.append(ScreenResult(draft, snapshot))
             case HoldPlacing(hold=hold, most=most):
-                draft.answer = crowded_problem(plan, hold.holder, most - asked[hold.holder])
-                asked[hold.holder] += 1
+                mine = (hold.holder, draft.command.ask.request.tenant)
+                draft.answer = crowded_problem(plan, *mine, most - asked[mine])
+                asked[mine] += 1
                 refused = _screen_request(plan, draft) if draft.answer is None else None
                 if refused is not None:
                     _refuse(draft, refused)

@@ -52,9 +52,13 @@ def _wrong_state(id_: str, state: State, transition: Transition) -> ProblemDocum
     return ProblemDocument("wrong_state", detail)
 
 
-def crowded_problem(plan: Plan, holder: str, most: int) -> ProblemDocument | None:
-    """Return why a user may not hold anything more now, or None."""
-    mine = sum(one.holder == holder for one in plan.table.holds.values())
+def crowded_problem(plan: Plan, holder: str, tenant: str, most: int) -> ProblemDocument | None:
+    """Return why a user may not hold anything more for a tenant now, or None."""
+    table = plan.table
+    mine = sum(
+        one.holder == holder and table.scope(number)[0] == tenant
+        for number, one in table.holds.items()
+    )
     if mine < most:
         return None
     detail = "as many offers are held or asked for you as may be; accept one, or give one back"

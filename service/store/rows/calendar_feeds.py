@@ -7,6 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from service.access.tenant_shares import share_of
 from service.store.database.engine import hold_lock
 from service.store.database.tables import calendar_feeds
 from service.store.log.audit import AuditRow, write_audit
@@ -46,13 +47,16 @@ class FeedRows:
         Raises
         ------
         TooManyFeedsError
-            If there are `most` already.
+            If there are `most` already, or the row's tenant has its share of them.
         """
         count = sa.select(sa.func.count()).select_from(calendar_feeds)
         with self._engine.begin() as connection:
             hold_lock(connection, _LOCK)
+            mine = count.where(calendar_feeds.c.tenant == row.tenant)
             if connection.execute(count).scalar_one() >= most:
-                raise TooManyFeedsError(str(most))
+                raise TooManyFeedsError(f"there are {most}")
+            if row.tenant and connection.execute(mine).scalar_one() >= share_of(most):
+                raise TooManyFeedsError(f"tenant {row.tenant!r} has {share_of(most)} of them")
             values = {name: getattr(row, name) for name in FeedRow.__slots__}
             connection.execute(sa.insert(calendar_feeds).values(values))
             if audited is not None:

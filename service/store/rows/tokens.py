@@ -22,10 +22,10 @@ _COLUMNS: Final = "id, name, role, tenants, created_ms, end_ms, used_ms, revoked
 
 _BY_HASH: Final = f"SELECT {_COLUMNS} FROM tokens WHERE hash = ?"
 
-#: The newest of a name that is good at a time.
+#: Of a name that are good at a time, the newest first.
 _BY_NAME: Final = (
     f"SELECT {_COLUMNS} FROM tokens WHERE name = ? AND revoked_ms IS NULL "
-    "AND (end_ms IS NULL OR end_ms > ?) ORDER BY created_ms DESC, id LIMIT 1"
+    "AND (end_ms IS NULL OR end_ms > ?) ORDER BY created_ms DESC, id"
 )
 
 #: Differs where a token was made or revoked since, whoever did it.
@@ -80,12 +80,17 @@ class TokenRows:
     def of_name(self, name: str, now_ms: int) -> Token | None:
         """Return the newest token of a user that is good now.
 
+        None also where good tokens of that name differ in role or tenants: the name alone does not
+        say which of those users is meant.
+
         Raises
         ------
         UnavailableError
             If the database cannot be used now.
         """
-        return self._one(_BY_NAME, (name, now_ms))
+        found = self._driver.rows(self._driver.statement(_BY_NAME), (name, now_ms))
+        good = [_token_of(row) for row in found]
+        return good[0] if len({token.user for token in good}) == 1 else None
 
     def stamp(self) -> tuple[int | None, ...]:
         """Return what tells the tokens there are now from those of another time.

@@ -8,6 +8,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from service.access.tenant_shares import share_of
 from service.store.database.engine import hold_lock
 from service.store.database.tables import webhook_deliveries, webhooks
 from service.store.log.audit import AuditRow, write_audit
@@ -100,13 +101,16 @@ class WebhookRows:
         Raises
         ------
         TooManyWebhooksError
-            If there are `most` already.
+            If there are `most` already, or the row's tenant has its share of them.
         """
         count = sa.select(sa.func.count()).select_from(webhooks)
         with self._engine.begin() as connection:
             hold_lock(connection, _LOCK)
+            mine = count.where(webhooks.c.tenant == row.tenant)
             if connection.execute(count).scalar_one() >= most:
-                raise TooManyWebhooksError(str(most))
+                raise TooManyWebhooksError(f"there are {most}")
+            if row.tenant and connection.execute(mine).scalar_one() >= share_of(most):
+                raise TooManyWebhooksError(f"tenant {row.tenant!r} has {share_of(most)} of them")
             values = {name: getattr(row, name) for name in WebhookRow.__slots__}
             connection.execute(sa.insert(webhooks).values(values))
             if audited is not None:
@@ -158,10 +162,16 @@ class WebhookRows:
                 )
 
     def due(self, now_ms: int, most: int) -> list[DeliveryRow]:
-        """Return what is to be tried now, what is due first before the others."""
+        """Return what is to be tried now: of each webhook one, then of each a second, and so on.
+
+        Of one webhook what is due first comes first. One for which much waits takes no places from
+        the others.
+        """
         table = webhook_deliveries.c
+        first = (table.due_ms, table.event)
+        turn = sa.func.row_number().over(partition_by=table.webhook, order_by=first)
         query = sa.select(webhook_deliveries).where(table.state == WAITING, table.due_ms <= now_ms)
-        return self._select(query.order_by(table.due_ms, table.event).limit(most))
+        return self._select(query.order_by(turn, *first).limit(most))
 
     def settle(self, row: DeliveryRow) -> None:
         """Write down what came of an attempt."""

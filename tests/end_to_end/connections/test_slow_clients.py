@@ -7,12 +7,14 @@ import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from service.cli.client.server_process import ServerProcess
 from tests.end_to_end.server_process import serving
+from tests.patience import eventually
 
 CLUSTER = """
 step = "60s"
@@ -307,3 +309,41 @@ def test_gunicorn_has_what_the_worker_changes() -> None:
     used = ("nr_conns", "keepalived_conns", "poller", "worker_connections", "max_keepalived")
     names = {*ThreadWorker.__init__.__code__.co_names, *TConn.__init__.__code__.co_names}
     assert {*used, "data_ready", "parser"} <= names
+
+
+#: Holds every change: its call notes that it has begun, and waits for a file.
+_HOLD = """
+import pathlib, time
+from service.planning.planner import Planner
+def held(*_given, **_options):
+    with open({folder!r} + "/held", "a") as begun:
+        begun.write("x")
+    while not pathlib.Path({folder!r}, "go").exists():
+        time.sleep(0.01)
+    raise OSError("held for a test")
+Planner.respond = held
+"""
+
+
+def test_a_server_is_watched_while_all_threads_are_taken(tmp_path: Path) -> None:
+    """Calls that never end take every thread; health, readiness and metrics answer nevertheless."""
+    cluster = tmp_path / "cluster.toml"
+    cluster.write_text(CLUSTER)
+    prepared = _HOLD.format(folder=str(tmp_path))
+    with (
+        serving(tmp_path / "agenda.db", cluster, prepared=prepared, threads=2) as server,
+        connected(server, 6) as posting,
+        connected(server) as (watching,),
+    ):
+        for connection in posting:
+            connection.sendall(POST)
+        held = tmp_path / "held"
+        assert eventually(lambda: held.exists() and len(held.read_text()) == 2)
+        try:
+            for path in (b"/healthz", b"/readyz", b"/metrics", b"/healthz?a=1"):
+                watching.sendall(b"GET %b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path)
+                assert answer_of(watching)[0] == (400 if b"?" in path else 200)
+        finally:
+            (tmp_path / "go").touch()
+        for connection in posting:
+            assert answer_of(connection)[0] == 500

@@ -165,7 +165,7 @@ def test_a_cluster_without_promises_is_as_its_reader_says(tmp_path: Path) -> Non
         (
             {"outages": [{"machines": "n", "count": 1, "start": 0, "end": 1}]},
             "/outages/0/machines",
-            "known are m",
+            "write one of m",
         ),
         (
             {"outages": [{"machines": "m", "names": [], "start": 0, "end": 1}]},

@@ -125,26 +125,28 @@ def test_other_tokens_carry_on_what_they_made(made: Made, receiver: Receiver) ->
 def test_who_has_another_tenant_now_hears_no_more_of_the_first(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a proxy names the user, the newest token of the name says what it still acts for."""
+    """Where a proxy names the user, the token of the name that is good says what it acts for."""
     monkeypatch.setattr("service.store.rows.token_book.FRESH_S", 0.0)
     server = guarded(open_service, tick_s=0, trusted_header="X-Remote-User", proxies=("127.0.0.1",))
     runtime, clock = server.service.runtime, server.service.clock
     named = {"X_Remote_User": "pia"}
 
-    def token_for(tenant: str) -> None:
+    def token_for(tenant: str, instead: str = "") -> str:
         clock.advance(2)
+        if instead:
+            runtime.tokens.revoke(instead, clock.now_ms())
         user = User("pia", Role.USER, frozenset({tenant}))
-        runtime.tokens.create(user, None, clock.now_ms())
+        return runtime.tokens.create(user, None, clock.now_ms())[0].id
 
     def stopped() -> Any:
         return server.call("admin", "GET", "/v1/calendar/feeds").get_json()["feeds"][0]["stopped"]
 
-    token_for("ads")
+    first = token_for("ads")
     assert server.call(None, "POST", "/v1/calendar/feeds", {}, **named).status_code == 201
     assert stopped() is None
-    token_for("web")
+    second = token_for("web", first)
     assert stopped() == "who made it does not act for its tenant any more"
-    token_for("ads")
+    token_for("ads", second)
     assert stopped() is None
 
 

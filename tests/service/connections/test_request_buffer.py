@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.connections.request_buffer import MOST_HEAD, RequestBuffer
+from tests.patience import stopwatch
 
 MOST = 4096
 
@@ -153,3 +154,39 @@ def test_a_post_is_known_by_its_first_bytes() -> None:
     buffer.clear()
     buffer.feed(WHOLE[0])
     assert not buffer.is_post
+
+
+def chunked(count: int, size: int) -> bytes:
+    """Return a request whose body has so many chunks of one size."""
+    chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return head + chunk * count + b"0\r\n\r\n"
+
+
+def test_many_small_chunks_are_refused() -> None:
+    """A body is not read to its end where its chunks are many and short; long ones may be many."""
+    tiny, long = RequestBuffer(2**25), RequestBuffer(2**25)
+    tiny.feed(chunked(20_000, 1))
+    long.feed(chunked(20_000, 100))
+    assert tiny.fault is not None
+    assert tiny.fault.code == "malformed"
+    assert not tiny.whole
+    assert long.fault is None
+    assert long.whole
+
+
+def test_a_few_thousand_chunks_may_be_of_one_byte() -> None:
+    """A client that sends its request byte by byte is served."""
+    buffer = RequestBuffer(2**20)
+    buffer.feed(chunked(9_000, 1))
+    assert buffer.whole
+
+
+@pytest.mark.parametrize("name", [b"Expect", b"Content-Length", b"Transfer-Encoding"])
+def test_a_long_header_is_read_in_one_pass(name: bytes) -> None:
+    """Blanks in the value of a header that says how long a request is cost no more than letters."""
+    buffer = RequestBuffer(MOST)
+    with stopwatch() as taken:
+        buffer.feed(b"POST /a HTTP/1.1\r\n" + name + b": a" + b" " * 60_000 + b"b\r\n\r\n")
+    assert taken.seconds < 2
+    assert buffer.whole

@@ -23,6 +23,10 @@ class Wire:
     def sendall(self, data: bytes) -> None:
         self.sent.append(data)
 
+    def send(self, data: bytes) -> int:
+        self.sent.append(bytes(data))
+        return len(data)
+
 
 def response_on(wire: Wire, kind: type[Response], asked: bytes) -> Any:
     settings = Config()
@@ -85,3 +89,22 @@ def test_it_has_begun_once_something_is_sent() -> None:
     response.write(b"a")
 
     assert (before, response.begun) == (False, True)
+
+
+def test_an_answer_that_is_taken_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that takes a byte every ten seconds has a minute for the whole answer."""
+    now = [0.0]
+    monkeypatch.setattr("service.connections.whole_response.time.monotonic", lambda: now[0])
+
+    class SlowWire(Wire):
+        def send(self, data: bytes) -> int:
+            now[0] += 10
+            return super().send(data[:1])
+
+    wire = SlowWire()
+    response = response_on(wire, WholeResponse, b"GET / HTTP/1.1\r\n\r\n")
+    response.longest_s = 60.0
+    response.start_response("200 OK", [("Content-Length", "1000")])
+    with pytest.raises(BlockingIOError):
+        response.write(b"x" * 1000)
+    assert len(wire.sent) == 8

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from typing import Any
 
 import pytest
 
+from service.commits import group_commit
 from service.commits.changes.commands import is_quick_agent
 from tests.service.conftest import Open, Service
 from tests.service.together import solver
@@ -155,3 +157,33 @@ def test_solvers_and_portfolios_are_slow() -> None:
     """Whoever may take seconds works in the lane; unknown agents would too."""
     slow = ("portfolio", "portfolio-free", "milp", "exact", "hybrid", "new")
     assert not any(map(is_quick_agent, slow))
+
+
+def test_a_large_batch_keeps_no_other_request_waiting(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a batch larger than a group is placed, a single request is placed and committed."""
+    service = open_service(group=2, tick_s=0)
+    placing, release, place = threading.Event(), threading.Event(), group_commit.place
+
+    def place_late(screened: Any, limits: Any) -> None:
+        if len(screened) > 2:
+            placing.set()
+            assert release.wait(300)
+        place(screened, limits)
+
+    monkeypatch.setattr(group_commit, "place", place_late)
+    codes: list[int] = []
+
+    def post() -> None:
+        batch = [{"rdl": "atom(<1 cpu>, 1, 1, 60, 60)"}] * 3
+        answer = service.app.test_client().post("/v1/reservations:batch", json=batch)
+        codes.extend(one["status"] for one in answer.get_json()["results"])
+
+    posting = threading.Thread(target=post)
+    posting.start()
+    assert placing.wait(300)
+    assert service.ask("a").status_code == 201
+    release.set()
+    posting.join()
+    assert codes == [201] * 3

@@ -7,7 +7,11 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,10 +22,12 @@ from service.problems import ApiProblemError
 from service.webhooks.addresses import (
     AddressError,
     is_allowed,
+    read_networks,
     read_url,
     require_allowed,
     resolve,
 )
+from service.webhooks.delivery import post
 from service.webhooks.webhook_thread import RETRY_S
 from tests.service.conftest import Open, Service
 from tests.service.webhooks.receiver import LOOPBACK, Receiver
@@ -292,3 +298,24 @@ def test_a_user_has_webhooks_of_its_tenants_only(service: Service) -> None:
         webhooks.one(service.runtime, user, every["id"])
     single = User("v", Role.USER, frozenset({"ml"}))
     assert webhooks.create(service.runtime, single, values)["tenant"] == "ml"
+
+
+def test_a_delivery_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver that sends its answer byte by byte, without end, is left."""
+    monkeypatch.setattr("service.webhooks.delivery.TIMEOUT_S", 0.5)
+    listening = socket.create_server(("127.0.0.1", 0))
+    left = threading.Event()
+
+    def trickle() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            while True:
+                connection.sendall(b"H")
+                time.sleep(0.02)
+        left.set()
+
+    threading.Thread(target=trickle, daemon=True).start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    assert post(url, {}, b"{}", read_networks(LOOPBACK)) == "it did not answer in 0.5 s"
+    assert left.wait(300)
+    listening.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from typing import Any
 
 from dispatch.backends.slurm.control.errors import RestAwayError, SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, job_of, node_of
+
+#: Most bytes of an answer that are read at once.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,9 @@ class SlurmRest:
     user, token_file
         As who it is asked, and the file of the token; it is read at each call, so that it may be
         replaced.
+    timeout_s
+        Seconds without a word after which it counts as away; a whole answer may take five times as
+        long.
     """
 
     url: str
@@ -87,13 +94,30 @@ class SlurmRest:
         assert isinstance(found, dict)
         return found
 
+    def _whole(self, answer: http.client.HTTPResponse) -> bytes:
+        """Return the body of an answer.
+
+        Raises
+        ------
+        TimeoutError
+            If it does not end in its time.
+        """
+        until, pieces = time.monotonic() + 5 * self.timeout_s, []
+        while piece := answer.read1(_PIECE):
+            pieces.append(piece)
+            if time.monotonic() > until:
+                raise TimeoutError(f"the answer did not end in {5 * self.timeout_s:g} s")
+        if answer.length:
+            raise http.client.IncompleteRead(b"", answer.length)
+        return b"".join(pieces)
+
     def _read(self, request: urllib.request.Request) -> bytes:
         """Return the body of an answer; one that broke off is none."""
         url = request.full_url
         try:
             try:
                 with urllib.request.urlopen(request, timeout=self.timeout_s) as answer:
-                    return bytes(answer.read())
+                    return self._whole(answer)
             except urllib.error.HTTPError as error:
                 if error.code in (401, 403, 404):
                     raise SlurmError(f"{url}: {error.code} {error.reason}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from planner.placement import Code
-from service.access.token import user_fault
+from service.access.token import name_fault, user_fault
 from service.access.user import Role, User
 from service.api.call import Call
 from service.api.fields import Field, choice, identifier, instant, schema_of, text
@@ -83,6 +83,9 @@ SCHEMAS: Final[dict[str, Any]] = {
 
 def _create(runtime: Runtime, call: Call) -> Response:
     body = call.body
+    fault = name_fault(body["name"])
+    if fault is not None:
+        raise malformed_problem([ApiError(fault, pointer="/name")])
     role = Role[body["role"].upper()]
     fault = user_fault(role, body["tenants"])
     if fault is not None:

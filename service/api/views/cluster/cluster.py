@@ -13,7 +13,7 @@ from service.api.fields import flag
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.cluster.cluster import present_cluster, reconfigure, rehearse_reconfiguration
 from service.commits.screening.ownership import shown_cluster
-from service.problems import ApiError, malformed_problem
+from service.problems import problem_of_file
 from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response
 
@@ -32,12 +32,7 @@ def _put(runtime: Runtime, call: Call) -> Response:
     try:
         wanted = cluster_from_json(call.body, "the body", level=present.promise, present=present)
     except FileError as error:
-        raise malformed_problem(
-            [
-                ApiError(one.message, pointer=(one.pointer or "").rstrip("/"), fix=one.fix)
-                for one in error.problems
-            ]
-        ) from error
+        raise problem_of_file(error) from error
     if "promises" not in call.body:  # it stays as it is
         wanted = replace(wanted, promise_choices=present.promise_choices)
     if call.query["dry_run"]:

@@ -12,7 +12,7 @@ from service.access.user import Role
 from service.api.call import Call
 from service.api.route import Body, Documented, Header, Route, json_of
 from service.calls.cluster.dispatch_policy import dispatch_table, present_policy, replace_policy
-from service.problems import ApiError, malformed_problem
+from service.problems import problem_of_file
 from service.replication.cluster_trial import UNPLANNABLE
 from service.response import Response
 
@@ -28,12 +28,7 @@ def _put(runtime: Runtime, call: Call) -> Response:
     try:
         wanted = dispatch_from_json(call.body, "the body")
     except FileError as error:
-        raise malformed_problem(
-            [
-                ApiError(one.message, pointer=(one.pointer or "").rstrip("/"), fix=one.fix)
-                for one in error.problems
-            ]
-        ) from error
+        raise problem_of_file(error) from error
     return _response_of(*replace_policy(runtime, wanted, call.if_match()))
 
 

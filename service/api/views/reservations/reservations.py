@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from planner.agents import AGENT_NAMES
 from planner.placement import Code
 from planner.promise import PromiseLevel
+from rdl.limits import MOST_PROBLEMS
 from service.api.call import NDJSON, Call
 from service.api.fields import (
     Field,
@@ -141,7 +142,13 @@ def _admit_and_tell(runtime: Runtime, call: Call) -> Response:
 def _admit_batch(runtime: Runtime, call: Call, key: Key | None) -> Response:
     query = call.query
     entries = _entries(runtime, call)
-    asks = [_read_one(runtime, value, pointer, query["offers"]) for value, pointer in entries]
+    asks, left = [], MOST_PROBLEMS
+    for value, pointer in entries:
+        ask = _read_one(runtime, value, pointer, query["offers"])
+        if isinstance(ask, ProblemDocument):  # the whole answer lists no more than one problem does
+            ask = ask.listing(left)
+            left -= len(ask.errors)
+        asks.append(ask)
     options = reservations.Options(dry_run=query["dry_run"], atomic=query["atomic"], key=key)
     return reservations.admit_batch(runtime, asks, options)
 
