@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from planner.cluster.cluster import (
+    BY_MACHINES,
     DAY_MS,
     DEFAULT_QUEUE,
+    NO_MEMORY,
     OUTAGE_KINDS,
     Calendar,
     Cluster,
@@ -34,6 +36,7 @@ from planner.promise import PromiseLevel
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
 from rdl.operators import ArgumentError, check_name, dates_of
+from rdl.resources import MEMORY, AmountError, Resources
 
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
@@ -185,6 +188,7 @@ class _ClusterReader:
         reader, names = PolicyReader(values, step), {queue.name for queue in queues}
         policies = reader.policies(document.get("policies", ()), names)
         promise = self._promises(level)
+        memory_per_cpu = self._memory_per_cpu()
         dispatch = self._dispatch()
         calendars = self._calendars()
         optimizations = tuple(self._each("optimizations", self._optimization))
@@ -209,6 +213,7 @@ class _ClusterReader:
                 calendars,
                 optimizations,
                 zone,
+                memory_per_cpu,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -272,6 +277,21 @@ class _ClusterReader:
                 self._values.note(at, f"{word} is given twice", "keep it once")
         choices = tuple(PromiseLevel(word) for word in words)
         return PromiseLevel(entry.get("level", level)), choices
+
+    def _memory_per_cpu(self) -> int | None:
+        """Return the MiB that bundles without memory get for each core; None: as machines have."""
+        word = self._document.get("promises", {}).get("memory_per_cpu", BY_MACHINES)
+        if word in (BY_MACHINES, NO_MEMORY):
+            return None if word == BY_MACHINES else 0
+        at = "/promises/memory_per_cpu"
+        try:
+            found = Resources.from_json({MEMORY: word}).get(MEMORY, 0)
+        except AmountError:
+            found = 0
+        if not found:
+            fix = f'write "{BY_MACHINES}", "{NO_MEMORY}", or an amount such as "2 GiB"'
+            self._values.note(at, f"{word!r} is no memory for a core", fix)
+        return found
 
     def _outage(
         self, at: str, entry: Mapping[str, Any], machines: tuple[MachineGroup, ...]
