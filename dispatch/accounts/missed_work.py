@@ -80,6 +80,7 @@ class MissedWork:
     _ended: dict[str, set[str | None]] = field(default_factory=dict)
     _asked_ms: dict[str, int] = field(default_factory=dict)
     _reported_ms: dict[str, int] = field(default_factory=dict)
+    _next: dict[str, tuple[int, int]] = field(default_factory=dict)
     _over: dict[str, deque[tuple[str | None, _RunSpan]]] = field(default_factory=dict)
     _leases: LeaseBook = field(default_factory=LeaseBook)
     _since_ms: int = _NEVER
@@ -168,7 +169,7 @@ class MissedWork:
         names = {one.application.reservation or "" for one in table if not one.is_over} - {""}
         for name in sorted(names - self._asked_ms.keys()):
             number = plan.table.number_of(name)
-            if number is None:
+            if number is None or not self._is_next(plan, number):
                 continue
             fellows = [one for one in table.of_reservation(name) if not one.is_over]
             last = self._unused_stretch(plan, number, fellows)
@@ -181,6 +182,17 @@ class MissedWork:
             why = self._why_unused(plan, number, stretch, execution, table.pool)
             found.append(Note(name, UNUSED, f"{reason}: {why}" if why else reason))
         return found
+
+    def _is_next(self, plan: Plan, number: int) -> bool:
+        """Return whether some row of a reservation has ended since it was looked at."""
+        name, revision = plan.table.id_of(number), int(plan.table.meta[number]["revision"])
+        known, end = self._next.get(name, (-1, 0))
+        if known == revision and end > plan.now:
+            return False
+        ends = [atom.all_rows()[:, 1] for atom in plan.table.holding(number).atoms]
+        later = [int(one[one > plan.now].min(initial=_NEVER)) for one in ends]
+        self._next[name] = revision, min(later, default=_NEVER)
+        return True
 
     def _unused_stretch(
         self, plan: Plan, number: int, fellows: list[Execution]
