@@ -108,6 +108,8 @@ class Request:
         Whether work run above its entitlement makes leases held later unnecessary.
     promise
         The level it asks for; None takes the cluster's.
+    written
+        The text of the request as it was written, where a server added to it.
     """
 
     id: str
@@ -119,3 +121,4 @@ class Request:
     graph: WorkGraph
     creditable: bool = False
     promise: PromiseLevel | None = None
+    written: str = ""

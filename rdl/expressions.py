@@ -7,7 +7,8 @@ what people call it there; neither takes part in equality.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TypeAlias
 
@@ -243,6 +244,29 @@ def children_of(expression: Expression) -> tuple[Expression, ...]:
             return (of,)
         case _:
             return ()
+
+
+def atoms_of(expression: Expression) -> Iterator[Atom]:
+    """Yield the atoms in the order that paths count them."""
+    if isinstance(expression, Atom):
+        yield expression
+    for child in children_of(expression):
+        yield from atoms_of(child)
+
+
+def map_atoms(expression: Expression, change: Callable[[Atom], Atom]) -> Expression:
+    """Return the expression with `change` made to each atom; all else stays."""
+    match expression:
+        case Atom():
+            return change(expression)
+        case Window(of=of) | Every(of=of):
+            return replace(expression, of=map_atoms(of, change))
+        case AnyOf(options=options):
+            return replace(expression, options=tuple(map_atoms(one, change) for one in options))
+        case AllOf(children=children) | Order(children=children) | Graph(children=children):
+            return replace(expression, children=tuple(map_atoms(one, change) for one in children))
+        case Void():
+            return expression
 
 
 def atom_at(expression: Expression, path: str) -> Atom | None:

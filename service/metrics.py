@@ -138,6 +138,11 @@ class Telemetry:
             buckets=(*_SECONDS, 60, 600, 3600),
             registry=registry,
         )
+        self.unused = Counter(
+            "agenda_entitlements_unused",
+            "Times of reservations that passed while an application waited and none ran.",
+            registry=registry,
+        )
         self._slots = Counter(
             "agenda_slots",
             "Slots of machines that are over: kept, broken, or lost with their machine.",

@@ -36,6 +36,7 @@ CODES: Final[dict[str, tuple[int, str]]] = {
     Code.DUPLICATE_ID: (409, "The id is taken"),
     Code.TIME_LIMIT: (409, "The agent found no place in its time"),
     "wrong_state": (409, "The reservation is in a state that does not allow this"),
+    "not_covered": (409, "The reservation does not cover this application"),
     "gone": (410, "It has stopped, and does not come back"),
     "stale_revision": (412, "It has changed since that revision"),
     "too_large": (413, "The body is larger than this server reads"),

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
+from planner.cluster.memory_share import MemoryShares
 from planner.plan.plan import Plan
 from rdl.compile.compiler import compile_expression
 from rdl.durations import rfc3339_text
@@ -309,6 +310,11 @@ class Runtime:
     def reading(self) -> AbstractContextManager[Plan]:
         """Hold the Plan with everything in it that was answered by any process."""
         return self._replica.newest()
+
+    def memory_shares(self) -> MemoryShares:
+        """Return how much memory bundles that name none are given, as this process knows it."""
+        with self._replica.locked() as plan:
+            return plan.cluster.memory_shares
 
     def allows_start(self) -> bool:
         """Return whether requests are to be longer by what work of their size waits to start.

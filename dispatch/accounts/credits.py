@@ -89,7 +89,8 @@ class CreditBook:
                 account.shared = True
             if not known:
                 alone = atom is not None or len(atoms) == 1
-                accounts.append(_Account(one.path, one.bundle, execution, shared=not alone))
+                bundle = _asked_bundle(one, plan.table.details.get(number).written)
+                accounts.append(_Account(one.path, bundle, execution, shared=not alone))
 
     def observe(self, now_ms: int) -> None:
         """Count what ran since the last call: the lesser of what ran then and what runs now.
@@ -137,6 +138,12 @@ class CreditBook:
             if rows:
                 found.append(Release(name, revision, rows, _WHY))
         return found
+
+
+def _asked_bundle(atom: AtomAllocation, written: str) -> Resources:
+    """Return the bundle as its owner wrote it: memory that a server added is no work."""
+    asked = atom_at(parse(written), atom.path) if written else None
+    return atom.bundle if asked is None else asked.bundle
 
 
 def _is_ready(account: _Account) -> bool:

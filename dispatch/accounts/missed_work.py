@@ -13,24 +13,32 @@ of stops; a core that has its machine and is starting does not run. It is judged
 One that goes on is judged while its work has no machines and its window has time for another lease:
 what has begun in a slot keeps it. Recurrences are left alone: a run has a time of its own. What
 came too late is not owed: where an application is submitted after its stretch began, or asks for
-more than the reservation holds.
+what the reservation does not cover.
+
+A stretch that is not owed, and in which an application waited and none ran, passed *unused*: its
+owner is informed (`Note` with the word `UNUSED`), for occurrences of recurrences too.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from dispatch.accounts.missed_change import LeaseBook, may_miss, missed_change
-from dispatch.accounts.stretches import HeldStretch, stretches_of
+from dispatch.accounts.stretches import HeldStretch, past_stretches, stretches_of
 from dispatch.cycle.cover.cover import names_atom
+from dispatch.cycle.cover.coverage import cover_faults, is_coverable
+from dispatch.entitlements.follower import PlanFollower
 from dispatch.executions.execution import MOST_RUNS, Execution
 from dispatch.executions.states import ExecutionState
 from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool
+from planner.explain import time_text
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Degrade
-from planner.reservations.reservation import Holding
+from planner.plan.records.changes import Degrade, Note
+from planner.plan.records.reservation_records import UNUSED
 
 #: How long a change that the Plan did not take is not asked for again.
 _PAUSE_MS: Final = 10_000
@@ -71,6 +79,9 @@ class MissedWork:
     _spans: dict[str, list[_RunSpan]] = field(default_factory=dict)
     _ended: dict[str, set[str | None]] = field(default_factory=dict)
     _asked_ms: dict[str, int] = field(default_factory=dict)
+    _reported_ms: dict[str, int] = field(default_factory=dict)
+    _next: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _over: dict[str, deque[tuple[str | None, _RunSpan]]] = field(default_factory=dict)
     _leases: LeaseBook = field(default_factory=LeaseBook)
     _since_ms: int = _NEVER
 
@@ -82,8 +93,10 @@ class MissedWork:
             if name is None:
                 continue
             if execution.is_over:
-                self.note_ended(name, execution.application.atom)
-                self._spans.pop(execution.id, None)
+                atom = execution.application.atom
+                self.note_ended(name, atom)
+                over = self._over.setdefault(name, deque(maxlen=MOST_RUNS))
+                over.extend((atom, span) for span in self._spans.pop(execution.id, ()))
                 continue
             self._cut_runs(execution)
             if execution.state is ExecutionState.RUNNING and execution.started_ms is not None:
@@ -142,7 +155,7 @@ class MissedWork:
             runs_ms = [self._runs_since(one) for one in fellows]
             if all(one is not None and one < begin_ms for one in runs_ms):
                 continue  # they run since it began: they have missed nothing
-            change = self._change_of(plan, number, fellows)
+            change = self._change_of(plan, number, fellows, table.pool)
             if change is not None:
                 self._asked_ms[name] = now_ms
                 found.append(change)
@@ -150,7 +163,86 @@ class MissedWork:
                 self._asked_ms.pop(name, None)
         return found
 
-    def _change_of(self, plan: Plan, number: int, fellows: list[Execution]) -> Degrade | None:
+    def unused(self, plan: Plan, table: ExecutionTable) -> list[Note]:
+        """Return what passed unused and was not reported, once what is `due` is made."""
+        found: list[Note] = []
+        names = {one.application.reservation or "" for one in table if not one.is_over} - {""}
+        for name in sorted(names - self._asked_ms.keys()):
+            number = plan.table.number_of(name)
+            if number is None or not self._is_next(plan, number):
+                continue
+            fellows = [one for one in table.of_reservation(name) if not one.is_over]
+            last = self._unused_stretch(plan, number, fellows)
+            if last is None:
+                continue
+            stretch, execution = last
+            self._reported_ms[name] = stretch.end_ms
+            start, end = (time_text(one, plan.grid) for one in (stretch.start, stretch.end))
+            reason = f"capacity was reserved from {start} to {end}, and {execution.id!r} waited"
+            why = self._why_unused(plan, number, stretch, execution, table.pool)
+            found.append(Note(name, UNUSED, f"{reason}: {why}" if why else reason))
+        return found
+
+    def _is_next(self, plan: Plan, number: int) -> bool:
+        """Return whether some row of a reservation has ended since it was looked at."""
+        name, revision = plan.table.id_of(number), int(plan.table.meta[number]["revision"])
+        known, end = self._next.get(name, (-1, 0))
+        if known == revision and end > plan.now:
+            return False
+        ends = [atom.all_rows()[:, 1] for atom in plan.table.holding(number).atoms]
+        later = [int(one[one > plan.now].min(initial=_NEVER)) for one in ends]
+        self._next[name] = revision, min(later, default=_NEVER)
+        return True
+
+    def _unused_stretch(
+        self, plan: Plan, number: int, fellows: list[Execution]
+    ) -> tuple[HeldStretch, Execution] | None:
+        """Return the last unused stretch that was not reported, and an execution that waited."""
+        name = plan.table.id_of(number)
+        after_ms = self._reported_ms.get(name)
+        if after_ms is None:
+            history = plan.table.read(number).history
+            after_ms = max((one.at_ms for one in history if one.what == UNUSED), default=-1)
+            self._reported_ms[name] = after_ms
+        found: tuple[HeldStretch, Execution] | None = None
+        for atom in plan.table.holding(number).atoms:
+            users = [one for one in fellows if _draws_on(one, atom.path)]
+            if not users:
+                continue
+            since_ms = max(after_ms, min(one.submitted_ms for one in users))
+            for stretch in past_stretches(atom, plan.grid, plan.now, since_ms):
+                waited_ms = stretch.end_ms - max(stretch.start_ms, since_ms)
+                if waited_ms < stretch.tolerance_ms or self._is_used(name, stretch, users):
+                    continue
+                if found is None or stretch.end > found[0].end:
+                    found = stretch, users[0]
+        return found
+
+    def _is_used(self, name: str, stretch: HeldStretch, users: Iterable[Execution]) -> bool:
+        """Return whether any execution of a reservation ran in a stretch of it."""
+        if stretch.start_ms < self._since_ms and self._has_ended(name, stretch.path):
+            return True
+        runs = [span for atom, span in self._over.get(name, ()) if _names(stretch.path, atom)]
+        for execution in users:
+            started_ms = execution.started_ms
+            if started_ms is not None and started_ms < stretch.end_ms:
+                return True
+            runs += self._spans.get(execution.id, ())
+        return any(
+            one.start_ms < stretch.end_ms and one.until_ms > stretch.start_ms for one in runs
+        )
+
+    @staticmethod
+    def _why_unused(
+        plan: Plan, number: int, stretch: HeldStretch, execution: Execution, pool: MachinePool
+    ) -> str:
+        held = PlanFollower(plan).during(number, stretch.start, stretch.end)
+        faults = cover_faults(held, execution.application, pool)
+        return faults[0].detail if faults else ""
+
+    def _change_of(
+        self, plan: Plan, number: int, fellows: list[Execution], pool: MachinePool
+    ) -> Degrade | None:
         """Return what takes all that was missed out of the past of a reservation, or None."""
         holding = plan.table.holding(number)
         if any("@" in atom.path for atom in holding.atoms):
@@ -160,7 +252,7 @@ class MissedWork:
             users = [one for one in fellows if _draws_on(one, atom.path)]
             for stretch in stretches_of(atom, plan.grid, plan.now) if users else ():
                 until_ms = self._missed_until(stretch, users, plan, number)
-                if until_ms is not None and _would_fit(users[0], holding, stretch):
+                if until_ms is not None and _was_covered(users[0], plan, number, stretch, pool):
                     missed.append((stretch, until_ms))
         name = plan.table.id_of(number)
         missed = [one for one in missed if not self._has_ended(name, one[0].path)]
@@ -173,7 +265,7 @@ class MissedWork:
             for name, atom in before():
                 self.note_ended(name, atom)
         atoms = self._ended.get(reservation, ())
-        return any(atom is None or names_atom(path, atom) for atom in atoms)
+        return any(_names(path, atom) for atom in atoms)
 
     def _missed_until(
         self, stretch: HeldStretch, users: Iterable[Execution], plan: Plan, number: int
@@ -215,24 +307,18 @@ def _cores_up_ms(execution: Execution, unknown_ms: int) -> int:
 
 
 def _draws_on(execution: Execution, path: str) -> bool:
-    atom = execution.application.atom
+    return _names(path, execution.application.atom)
+
+
+def _names(path: str, atom: str | None) -> bool:
     return atom is None or names_atom(path, atom)
 
 
-def _would_fit(execution: Execution, holding: Holding, stretch: HeldStretch) -> bool:
-    """Return whether an execution's cores ask for no more than is held at once in a stretch."""
-    asked: dict[str, int] = {}
-    for part in execution.parts:
-        if part.uncovered or part.limit:
-            return False
-        if part.component.core:
-            for name, amount in part.component.resources.items():
-                asked[name] = asked.get(name, 0) + amount * part.component.count
-    there: dict[str, int] = {}
-    for atom in holding.atoms:
-        if _draws_on(execution, atom.path):
-            here = atom.rows[(atom.rows[:, 0] < stretch.end) & (atom.rows[:, 1] > stretch.start)]
-            bundles = int(here[:, 2].max()) if len(here) else 0
-            for name, amount in atom.bundle.items():
-                there[name] = there.get(name, 0) + amount * bundles
-    return bool(asked) and all(amount <= there.get(name, 0) for name, amount in asked.items())
+def _was_covered(
+    execution: Execution, plan: Plan, number: int, stretch: HeldStretch, pool: MachinePool
+) -> bool:
+    """Return whether a reservation could cover the cores of an execution in a stretch."""
+    if any(part.limit for part in execution.parts):
+        return False
+    held = PlanFollower(plan).during(number, stretch.start, stretch.end)
+    return any(is_coverable(one, execution.application, pool) for one in held)

@@ -1,8 +1,10 @@
 """Whether promises are kept: how long each reservation is below its entitlement (Rayon, figure 17).
 
 A reservation is below its entitlement while it has demand that fits in what the Plan holds for it
-and does not run. That is the one definition: service and simulations measure by it. `Cycle.below`
-is narrower: it names the reservations of which a covered component has no machine.
+and does not run, or while it covers nothing and an application waits that it cannot cover: a
+promise that passes unused is a broken one. That is the one definition: service and simulations
+measure by it. `Cycle.below` is narrower: it names the reservations of which a covered component has
+no machine.
 
 Where bundles have machines, what fits is asked slot by slot. A slot is a right to a machine: it
 waits while a component that has room in it has no machine; one that is starting has. `SlotAccount`
@@ -14,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dispatch.cycle.cover.cover import covered_counts
-from dispatch.cycle.cover.slot_cover import Places, counts_of, slot_places
+from dispatch.cycle.cover.coverage import cover_of
+from dispatch.cycle.cover.slot_cover import Places
 from dispatch.entitlements.directive import Directive
+from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
 
 
@@ -30,10 +33,13 @@ class Shortfall:
         Their ids.
     slots
         (reservation, machine) of the slots whose work has no machine.
+    unused
+        Ids of those that cover nothing while an application waits that they cannot cover.
     """
 
     reservations: frozenset[str]
     slots: frozenset[tuple[str, str]]
+    unused: frozenset[str] = frozenset()
 
 
 def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[str]:
@@ -47,24 +53,31 @@ def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
     Measured by what the Plan holds, without anticipation; components that are starting do not run
     yet.
     """
-    found: set[str] = set()
+    found, unused = set[str](), set[str]()
     slots: set[tuple[str, str]] = set()
     for entitlement in directive.planned:
         name = entitlement.reservation
         fellows = table.of_reservation(name)
         if all(part.running >= part.wanted for one in fellows for part in one.parts):
             continue
-        if entitlement.is_placed:
-            places, _ = slot_places(entitlement, fellows, table.pool)
-            slots.update((name, machine) for machine in _waiting_on(places))
-            counted = counts_of(places)
-        else:
-            counted = covered_counts(entitlement, fellows, table.pool)
-        for execution, counts in counted.items():
+        cover = cover_of(entitlement, fellows, table.pool)
+        if not cover.counts and any(_waits_uncovered(one) for one in fellows):
+            unused.add(name)
+            slots.update((name, machine) for machine in cover.idle)
+            continue
+        slots.update((name, machine) for machine in _waiting_on(cover.places or {}))
+        for execution, counts in cover.counts.items():
             pairs = zip(execution.parts, counts, strict=True)
             if any(part.running < count for part, count in pairs):
                 found.add(name)
-    return Shortfall(frozenset(found), frozenset(slots))
+    return Shortfall(frozenset(found | unused), frozenset(slots), frozenset(unused))
+
+
+def _waits_uncovered(execution: Execution) -> bool:
+    """Return whether an execution has no machine and a core component that cannot be covered."""
+    return not execution.holds and any(
+        part.uncovered for part in execution.parts if part.component.core
+    )
 
 
 def _waiting_on(places: Places) -> set[str]:

@@ -56,6 +56,24 @@ def stretches_of(atom: AtomAllocation, grid: TimeGrid, now: int) -> Iterator[Hel
         yield HeldStretch(atom.path, start, end, grid.ms(start), grid.ms(end))
 
 
+def past_stretches(
+    atom: AtomAllocation, grid: TimeGrid, now: int, since_ms: int
+) -> Iterator[HeldStretch]:
+    """Yield the stretches of an atom, of all its occurrences, that are over at step `now`.
+
+    Those that ended at `since_ms` or before are left out.
+    """
+    rows = atom.all_rows()
+    rows = rows[(rows[:, 1] > max(since_ms, 0) // grid.step_ms) & (rows[:, 0] < now)]
+    start = end = -1
+    for first, last, _ in [*rows[np.argsort(rows[:, 0], kind="stable")].tolist(), (now + 1, 0, 0)]:
+        if first > end:
+            if start < end <= now and grid.ms(end) > since_ms:
+                yield HeldStretch(atom.path, start, end, grid.ms(start), grid.ms(end))
+            start = first
+        end = max(end, last)
+
+
 def missed_part(stretch: HeldStretch, now: int, lease: int, window_end: int) -> Cut | None:
     """Return what is taken out of a stretch that was missed until `now`; None: not yet.
 

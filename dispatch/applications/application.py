@@ -81,6 +81,8 @@ class Application:
         Class for the dispatch table, or None.
     restart
         Whether the failure of a core component restarts it instead of failing it.
+    covered
+        Whether its reservation is to cover it; without, it names one and runs as best effort.
     """
 
     name: str
@@ -92,6 +94,12 @@ class Application:
     atom: str | None = None
     job_class: str | None = None
     restart: bool = False
+    covered: bool = True
+
+    @property
+    def entitled_by(self) -> str | None:
+        """The reservation that covers it; None: it is best effort."""
+        return self.reservation if self.covered else None
 
     @property
     def core(self) -> tuple[Component, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from typing import Final
 
 from dispatch.applications.application import Application, Component, Kind, implausible
 from dispatch.applications.document_reader import Fields
@@ -19,6 +20,7 @@ _KEYS = (
     "atom",
     "class",
     "restart",
+    "cover",
     "components",
 )
 _COMPONENT_KEYS = (
@@ -33,6 +35,9 @@ _COMPONENT_KEYS = (
     "start_order",
     "grow",
 )
+#: Whether the reservation that an application names is to cover it.
+COVERS: Final = ("reservation", "none")
+
 _NAME = r"[A-Za-z0-9@][A-Za-z0-9@_.\-]*"
 _MOST_COMPONENTS = 1_000_000
 _MOST_PRIORITY = 1_000_000
@@ -80,6 +85,7 @@ def application_from_json(value: object, path: str = "application") -> Applicati
         atom=fields.optional_text("atom"),
         job_class=fields.optional_text("class"),
         restart=fields.flag("restart"),
+        covered=fields.choice("cover", COVERS, COVERS[0]) == COVERS[0],
     )
     if application.atom is not None and application.reservation is None:
         fields.note("an atom is named but no reservation", "atom", "name its reservation too")
@@ -163,6 +169,7 @@ def application_to_json(application: Application) -> dict[str, object]:
         "atom": application.atom,
         "class": application.job_class,
         "restart": application.restart or None,
+        "cover": None if application.covered else COVERS[1],
     }
     document.update({key: value for key, value in optional.items() if value is not None})
     document["components"] = [_component_to_json(one) for one in application.components]

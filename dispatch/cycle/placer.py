@@ -130,7 +130,7 @@ class Placer:
     def _lendable(
         self, execution: Execution, part: ComponentGroup, ahead: SlotsAhead
     ) -> NDArray[np.bool_] | None:
-        """Return the machines to choose from: those of its own next slots, or needed last."""
+        """Return the machines to choose from: of its own next slots, or needed last by slots."""
         fits = self._machines_with_room(part)
         reservation = execution.application.reservation
         if reservation is not None:
@@ -138,7 +138,8 @@ class Placer:
             own[ahead.own(reservation)] = True
             if (own & fits).any():
                 return own & fits
-        return needed_last(fits, self._until)
+        last, allowed = needed_last(fits, self._until), self.pool.label_mask(part.component.labels)
+        return last if allowed is None else last & allowed
 
     def reserve_on(self, machine: str) -> NDArray[np.int64]:
         """Return what is kept for slots on a machine, int64[resources]."""

@@ -6,9 +6,9 @@ between calls only saves work: a missed tick or a restart does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,11 @@ from lp.lotes.dispatch_table import DispatchTable
 from planner.cluster.cluster import SPARE
 from planner.plan.plan import Plan
 from planner.reservations.reservation import Holding
+from planner.reservations.state import State
 from rdl.resources import Resources
+
+#: Most instants of a reservation that are read ahead.
+MOST_AHEAD: Final = 1_000
 
 #: How long before an entitlement grows stops begin (dispatch.md, step 3).
 STOP_GRACE_MS = 5_000
@@ -115,6 +119,41 @@ class PlanFollower:
             table_version=table_version,
             ahead=None if self._ahead is None else self._ahead.at(step),
         )
+
+    def ahead(self, reservation: str) -> Iterator[tuple[int, Entitlement]]:
+        """Yield the different entitlements of a reservation from now on, each with its first step.
+
+        Of one that has lost machines, and that the Plan may move, amounts count and not machines.
+        Of a reservation that changes very often the first thousand instants are read.
+        """
+        number = self.plan.table.number_of(reservation)
+        if number is not None:
+            placed = self.plan.table.state(number) is not State.DEGRADED
+            yield from self._different(number, self.plan.now, None, placed=placed)
+
+    def during(self, number: int, start: int, end: int) -> Iterator[Entitlement]:
+        """Yield the different entitlements of a reservation in steps [start, end)."""
+        for _, found in self._different(number, start, end, placed=True):
+            yield found
+
+    def _different(
+        self, number: int, start: int, end: int | None, *, placed: bool
+    ) -> Iterator[tuple[int, Entitlement]]:
+        followed = self._follow_rows(number)
+        marks = followed.rows[:, :2].reshape(-1)
+        if followed.slots is not None:
+            marks = np.concatenate([marks, followed.slots.marks()])
+        within = marks > start if end is None else (marks > start) & (marks < end)
+        steps = np.unique(np.concatenate([[start], marks[within]]))
+        known: set[tuple[AtomShare, ...]] = set()
+        for step in steps[:MOST_AHEAD].tolist():
+            found = self._entitlement(number, step)
+            if found is None:
+                continue
+            atoms = tuple(_timeless(share, placed=placed) for share in found.atoms)
+            if atoms not in known:
+                known.add(atoms)
+                yield step, replace(found, atoms=atoms)
 
     def _read_version(self, step: int) -> None:
         """Read what a new version may have changed everywhere."""
@@ -244,6 +283,13 @@ class PlanFollower:
         self._followed[number] = followed
         self._present.pop(number, None)
         return followed
+
+
+def _timeless(share: AtomShare, *, placed: bool) -> AtomShare:
+    """Return a share without the times of its slots; without its slots where it is not placed."""
+    if share.slots is None or not placed:
+        return replace(share, slots=None)
+    return replace(share, slots=tuple(one._replace(start=0, end=1) for one in share.slots))
 
 
 def _rows_of(key: tuple[int, int, int], holding: Holding, machines: Sequence[str]) -> _Followed:

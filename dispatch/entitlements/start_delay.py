@@ -23,17 +23,7 @@ from typing import Final
 import numpy as np
 
 from planner.reservations.reservation import Rows
-from rdl.expressions import (
-    AllOf,
-    AnyOf,
-    Atom,
-    Every,
-    Expression,
-    Graph,
-    Order,
-    Void,
-    Window,
-)
+from rdl.expressions import Atom, Expression, map_atoms
 from rdl.resources import Resources
 
 #: The resource whose amount is the size of a component, and the one taken where it asks for none.
@@ -140,22 +130,16 @@ def enlarge(expression: Expression, table: StartDelayTable) -> Expression:
     table
         Delays by size.
     """
-    match expression:
-        case Atom():
-            delay = table.delay_ms(expression.bundle)
-            if not delay:
-                return expression
-            lease = max(1, expression.lease_ms)
-            work = expression.work_ms + -(-expression.work_ms * delay // lease)
-            return replace(expression, lease_ms=lease + delay, work_ms=work, span=None)
-        case Window(of=of) | Every(of=of):
-            return replace(expression, of=enlarge(of, table))
-        case AnyOf(options=options):
-            return replace(expression, options=tuple(enlarge(one, table) for one in options))
-        case AllOf(children=children) | Order(children=children) | Graph(children=children):
-            return replace(expression, children=tuple(enlarge(one, table) for one in children))
-        case Void():
-            return expression
+
+    def longer(atom: Atom) -> Atom:
+        delay = table.delay_ms(atom.bundle)
+        if not delay:
+            return atom
+        lease = max(1, atom.lease_ms)
+        work = atom.work_ms + -(-atom.work_ms * delay // lease)
+        return replace(atom, lease_ms=lease + delay, work_ms=work, span=None)
+
+    return map_atoms(expression, longer)
 
 
 def anticipate(rows: Rows, delay: int, earliest: int) -> Rows:

@@ -70,7 +70,7 @@ class ComponentGroup:
     growth
         How many elastic ones run above what was asked for; the dispatcher writes it.
     uncovered
-        Why slots of its reservation cannot cover any of them; empty where they could.
+        Why its reservation cannot cover any of them now; empty where it could.
     places
         On which machines how many are covered; None where they are covered wherever they run.
     failures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,11 @@ class MachinePool:
         self._away: frozenset[str] = frozenset()
         self._lost: set[str] = set()
         self._allowed: dict[frozenset[str], NDArray[np.bool_] | None] = {}
+
+    @cached_property
+    def intact(self) -> MachinePool:
+        """The same machines, all of them up."""
+        return MachinePool(self.cluster)
 
     def number_of(self, name: str) -> int | None:
         """Return the number of a machine, or None."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster.dispatch_policy import DispatchPolicy
+from planner.cluster.memory_share import MemoryShares
 from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.cluster.policy import AgentLimit, DisplacementRule, Policy, Quota
 from planner.promise import PromiseLevel
@@ -35,6 +36,9 @@ MOST_AMOUNT_STEPS = 2**62
 #: Kinds of outages that a server keeps by itself: what others have reserved in its Slurm, and
 #: machines on which nothing is promised, so that promises of lost ones have a place. Those work.
 RESERVED, SPARE = "reserved", "spare"
+
+#: Words for `Cluster.memory_per_cpu` in files: as much as the machines have for a core, and none.
+BY_MACHINES, NO_MEMORY = "machines", "none"
 
 #: What takes machines away; the first is that of outages that do not say.
 OUTAGE_KINDS = ("maintenance", "loss", "drain", RESERVED, SPARE)
@@ -142,6 +146,9 @@ class Cluster:
     absent
         Of machines that their group does not have now: they apply when the machines come back. The
         part of an outage that is here has the id of the part that is in `outages`.
+    memory_per_cpu
+        MiB that a server adds for each core to a bundle that names no memory; None: as much as the
+        machines have for a core (`planner.cluster.memory_share`).
     """
 
     step_ms: int
@@ -160,6 +167,7 @@ class Cluster:
     optimizations: tuple[OptimizationSchedule, ...] = ()
     zone: str | None = None
     absent: tuple[Outage, ...] = ()
+    memory_per_cpu: int | None = None
 
     def __post_init__(self) -> None:
         """Give ids to outages, and check that names are unique and known.
@@ -339,6 +347,12 @@ class Cluster:
     def queue(self, name: str) -> Queue | None:
         """Return a queue by name, or None."""
         return next((queue for queue in self.queues if queue.name == name), None)
+
+    @cached_property
+    def memory_shares(self) -> MemoryShares:
+        """How much memory bundles that name none are given."""
+        kinds = ((group.resources, group.labels) for group in self.machines if group.count)
+        return MemoryShares(kinds, self.memory_per_cpu)
 
     def price_factors(self, grid: TimeGrid) -> NDArray[np.float64]:
         """Return float64[horizon]: the cost factor of every step; later prices win."""

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from planner.cluster.cluster import (
+    BY_MACHINES,
     DAY_MS,
     DEFAULT_QUEUE,
+    NO_MEMORY,
     OUTAGE_KINDS,
     RESERVED,
     SPARE,
@@ -40,6 +42,7 @@ from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
 from rdl.operators import ArgumentError, check_name, dates_of
+from rdl.resources import MEMORY, AmountError, Resources
 
 _MACHINE_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
@@ -225,6 +228,7 @@ class _ClusterReader:
         reader, names = PolicyReader(values, step), {queue.name for queue in queues}
         policies = reader.policies(document.get("policies", ()), names)
         promise = self._promises(level)
+        memory_per_cpu = self._memory_per_cpu()
         dispatch = self._dispatch()
         calendars = self._calendars()
         optimizations = tuple(self._each("optimizations", self._optimization))
@@ -250,6 +254,7 @@ class _ClusterReader:
                 optimizations,
                 zone,
                 absent,
+                memory_per_cpu,
             )
         except ClusterError as error:
             values.note("/", str(error))
@@ -315,6 +320,21 @@ class _ClusterReader:
             seen.add(word)
         choices = tuple(PromiseLevel(word) for word in words)
         return PromiseLevel(entry.get("level", level)), choices
+
+    def _memory_per_cpu(self) -> int | None:
+        """Return the MiB that bundles without memory get for each core; None: as machines have."""
+        word = self._document.get("promises", {}).get("memory_per_cpu", BY_MACHINES)
+        if word in (BY_MACHINES, NO_MEMORY):
+            return None if word == BY_MACHINES else 0
+        at = "/promises/memory_per_cpu"
+        try:
+            found = Resources.from_json({MEMORY: word}).get(MEMORY, 0)
+        except AmountError:
+            found = 0
+        if not found:
+            fix = f'write "{BY_MACHINES}", "{NO_MEMORY}", or an amount such as "2 GiB"'
+            self._values.note(at, f"{word!r} is no memory for a core", fix)
+        return found
 
     def _outages(self, sizes: Mapping[str, int]) -> tuple[tuple[Outage, ...], tuple[Outage, ...]]:
         """Return the outages, and their parts whose machines are absent."""

@@ -10,6 +10,7 @@ from typing import Any
 from planner.cluster.cluster import (
     DAY_MS,
     DEFAULT_QUEUE,
+    NO_MEMORY,
     OUTAGE_KINDS,
     Cluster,
     MachineGroup,
@@ -30,7 +31,7 @@ from planner.cluster.policy import (
 )
 from rdl.durations import rfc3339_text
 from rdl.operators import date_words
-from rdl.resources import Resources
+from rdl.resources import MEMORY, Resources
 from rdl.time_grid import duration_text, seconds_of
 
 
@@ -65,6 +66,10 @@ def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
     if cluster.promise_choices:
         choices = [str(level) for level in cluster.promise_choices]
         document["promises"]["requests_may_choose"] = choices
+    if cluster.memory_per_cpu is not None:
+        share = cluster.memory_per_cpu
+        amount = Resources.of({MEMORY: share}).to_json()[MEMORY] if share else NO_MEMORY
+        document["promises"]["memory_per_cpu"] = amount
     if cluster.calendars:
         document["calendars"] = {name: date_words(dates) for name, dates in cluster.calendars}
     if cluster.optimizations:

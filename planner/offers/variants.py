@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from rdl.compile.calendar.civil_time import ORIGIN, window_ms
@@ -22,6 +21,7 @@ from rdl.expressions import (
     TimeOfDay,
     Void,
     Window,
+    atoms_of,
 )
 from rdl.meaning.shift import with_instants
 from rdl.resources import Resources
@@ -146,26 +146,12 @@ def part_left(smaller: Expression, asked: Expression, nominal: Resources) -> flo
     leases stay whole, so it is mostly less than the part that was tried.
     """
     kept = whole = 0.0
-    for less, atom in zip(_atoms(smaller), _atoms(asked), strict=True):
+    for less, atom in zip(atoms_of(smaller), atoms_of(asked), strict=True):
         if all(name in nominal for name, _ in atom.bundle.items()):
             share = atom.bundle.dominant_share(nominal)
             kept += less.work_ms * share
             whole += atom.work_ms * share
     return kept / whole if whole else 0.0
-
-
-def _atoms(expression: Expression) -> Iterator[Atom]:
-    match expression:
-        case Atom():
-            yield expression
-        case Window() | Every():
-            yield from _atoms(expression.of)
-        case AnyOf():
-            for option in expression.options:
-                yield from _atoms(option)
-        case AllOf() | Order() | Graph():
-            for child in expression.children:
-                yield from _atoms(child)
 
 
 def single_options(expression: Expression) -> list[tuple[int, float, Expression]]:

@@ -44,7 +44,8 @@ def refused_request(plan: Plan, refusal: Refusal) -> Request | None:
 
 def _request_of(plan: Plan, refusal: Refusal) -> Request:
     context = plan.cluster.context(plan.grid, refusal.submitted_ms)
-    return Request(**header_of(refusal), graph=compile_source(refusal.expression, context))
+    graph = compile_source(refusal.expression, context)
+    return Request(**header_of(refusal), graph=graph, written=refusal.written)
 
 
 def refused_commitment(plan: Plan, number: int, refusal: Refusal) -> Commitment | None:

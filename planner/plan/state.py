@@ -31,6 +31,7 @@ from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
+    Noted,
     Refused,
     Released,
     Relocated,
@@ -226,6 +227,9 @@ class PlanState:
                 self._degrade(change, record)
             case Released():
                 self._release(change, record)
+            case Noted(what=what, reason=reason):
+                entry = HistoryEntry(record.at_ms, record.version, what, reason)
+                self.table.note(self._number(change.id), entry)
             case Relocated():
                 self._relocate(change, record)
             case Ended():

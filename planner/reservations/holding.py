@@ -41,11 +41,26 @@ _ONCE = (0,)
 _STAYS = MachineRule(handover=False)
 
 
-def details_of(request: Request, result: PlacementResult) -> RequestDetails:
-    """Return expression, choices by path, and notes."""
+def details_of(
+    request: Request, result: PlacementResult, kept: RequestDetails | None = None
+) -> RequestDetails:
+    """Return expression, choices by path, and notes.
+
+    Parameters
+    ----------
+    kept
+        Of a reservation that is moved and was not asked for again: its notes, and how its request
+        was written, stay.
+    """
     graph = request.graph
     choices = tuple(choices_of(graph, result.vertices.tolist()).items())
-    return RequestDetails(graph.expression, choices, graph.notes, creditable=request.creditable)
+    return RequestDetails(
+        graph.expression,
+        choices,
+        graph.notes if kept is None else kept.notes,
+        creditable=request.creditable,
+        written=request.written if kept is None else kept.written,
+    )
 
 
 def holding_of(request: Request, result: PlacementResult) -> Holding:

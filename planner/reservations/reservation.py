@@ -176,6 +176,8 @@ class Reservation:
         What it is good for.
     machines
         Names of the cluster's machines by number, as of the version it was read at.
+    written
+        The formatter's text of the request as it was written, where a server added to it.
     """
 
     id: str
@@ -196,6 +198,7 @@ class Reservation:
     creditable: bool = False
     promise: PromiseLevel = PromiseLevel.POOLED
     machines: Sequence[str] = ()
+    written: str = ""
 
     def to_json(self, grid: TimeGrid, *, history: bool = False) -> dict[str, Any]:
         """Return the form of plan files: times in seconds, one atom entry an occurrence."""
@@ -212,6 +215,7 @@ class Reservation:
             "revision": self.revision,
             "agent": self.agent,
             "expression": self.expression,
+            **_written_entry(self.written),
             "choices": dict(self.choices),
             "notes": list(self.notes),
             "promise": self.promise.value,
@@ -247,6 +251,7 @@ class Refusal:
     offers: tuple[dict[str, Any], ...] = ()
     creditable: bool = False
     promise: PromiseLevel | None = None
+    written: str = ""
 
     def to_json(self, grid: TimeGrid) -> dict[str, Any]:
         """Return the form of plan files."""
@@ -260,6 +265,7 @@ class Refusal:
             "weight": float(self.weight),
             "priority": self.priority,
             "expression": self.expression,
+            **_written_entry(self.written),
             "code": self.code.value,
             "detail": self.detail,
             "binding": None if self.binding is None else binding_to_json(self.binding, grid),
@@ -268,6 +274,10 @@ class Refusal:
         if self.promise is not None:
             entry["promise"] = self.promise.value
         return entry | {"creditable": True} if self.creditable else entry
+
+
+def _written_entry(written: str) -> dict[str, str]:
+    return {"written": written} if written else {}
 
 
 def _with_name(entry: dict[str, Any], expression: str) -> dict[str, Any]:
@@ -370,9 +380,12 @@ NEVER = 2**31 - 1
 
 
 class RequestDetails:
-    """Expression text, choices, notes and flags of a request; the text is written when needed."""
+    """Expression text, choices, notes and flags of a request; the text is written when needed.
 
-    __slots__ = ("_text", "choices", "creditable", "expression", "notes")
+    `written` is the text of the request as it was written, where a server added to it.
+    """
+
+    __slots__ = ("_text", "choices", "creditable", "expression", "notes", "written")
 
     def __init__(
         self,
@@ -381,12 +394,14 @@ class RequestDetails:
         notes: tuple[str, ...] = (),
         *,
         creditable: bool = False,
+        written: str = "",
     ) -> None:
         self.expression = None if isinstance(expression, str) else expression
         self._text = expression if isinstance(expression, str) else None
         self.choices = choices
         self.notes = notes
         self.creditable = creditable
+        self.written = written
 
     @property
     def text(self) -> str:
@@ -406,8 +421,8 @@ class RequestDetails:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RequestDetails):
             return NotImplemented
-        mine = (self.text, self.choices, self.notes, self.creditable)
-        return mine == (other.text, other.choices, other.notes, other.creditable)
+        mine = (self.text, self.choices, self.notes, self.creditable, self.written)
+        return mine == (other.text, other.choices, other.notes, other.creditable, other.written)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -420,14 +435,15 @@ class RequestDetails:
             entry["notes"] = list(self.notes)
         if self.creditable:
             entry["creditable"] = True
-        return entry
+        return entry | _written_entry(self.written)
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> RequestDetails:
         """Read what :meth:`to_json` wrote."""
         choices = tuple(entry.get("choices", {}).items())
         notes, creditable = tuple(entry.get("notes", ())), entry.get("creditable", False)
-        return cls(entry["expression"], choices, notes, creditable=creditable)
+        written = entry.get("written", "")
+        return cls(entry["expression"], choices, notes, creditable=creditable, written=written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ def _admission_of(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) ->
         tuple(entry["choices"].items()),
         tuple(entry.get("notes", ())),
         creditable=entry.get("creditable", False),
+        written=entry.get("written", ""),
     )
     return Admitted(
         entry["id"],
@@ -200,6 +201,7 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
         tuple(entry["offers"]),
         entry.get("creditable", False),
         asked_level(entry),
+        entry.get("written", ""),
     )
 
 

@@ -90,6 +90,11 @@ _ASKED: Final = {
     "expression": {"type": "string", "description": "Canonical RDL of the request."},
 }
 
+_WRITTEN: Final = {
+    "type": "string",
+    "description": "The request as it was written, where the server added to it: `notes` say what.",
+}
+
 _ZONE: Final = {
     "type": "string",
     "description": "Zone in which its times are read: the request's, else the cluster's; absent: "
@@ -146,6 +151,7 @@ _RESERVATION: Final = _object(
         "zone": _ZONE,
         "version": {**_COUNT, "description": "Version of the Plan that shows this."},
         "creditable": _CREDITABLE,
+        "written": _WRITTEN,
         "promise": {
             "type": "string",
             "enum": _LEVELS,
@@ -203,6 +209,7 @@ _REFUSAL: Final = _object(
         "submitted_at": _INSTANT,
         "zone": _ZONE,
         "creditable": _CREDITABLE,
+        "written": _WRITTEN,
         "promise": {
             "type": "string",
             "enum": _LEVELS,

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import Advanced, Archived, Reconfigured, RecordedChange
-from planner.plan.records.reservation_records import Admitted, Degraded, Ended, Refused, Updated
+from planner.plan.records.reservation_records import (
+    Admitted,
+    Degraded,
+    Ended,
+    Noted,
+    Refused,
+    Updated,
+)
 from service.access.actor import Actor
 from service.store import AuditRow
 
@@ -56,5 +63,7 @@ def _detail_of(change: RecordedChange) -> str:
             return state.value
         case Updated(cause=cause) | Degraded(cause=cause):
             return cause
+        case Noted(what=what):
+            return what
         case _:
             return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dispatch.applications.application import Application
-from dispatch.applications.document import application_from_json, application_to_json
+from dispatch.applications.document import COVERS, application_from_json, application_to_json
 from planner.cluster.cluster import DEFAULT_QUEUE
 from planner.files import dispatch_to_json
 
@@ -53,9 +53,10 @@ def read_document(raw: bytes) -> Document:
 
 
 class _UnderReservation(msgspec.Struct):
-    """What of an application says under which reservation it runs."""
+    """What of an application says which reservation covers it."""
 
     reservation: str | None = None
+    cover: str = COVERS[0]
 
 
 class _Submission(msgspec.Struct):
@@ -69,9 +70,10 @@ _DECODER = msgspec.json.Decoder(_Submission)
 
 
 def counted_in(raw: bytes) -> tuple[str | None, str]:
-    """Return the reservation and the queue of what :func:`encode_document` wrote."""
+    """Return the reservation that covers what :func:`encode_document` wrote, and its queue."""
     found = _DECODER.decode(raw)
-    return found.application.reservation, found.queue
+    is_covered = found.application.cover == COVERS[0]
+    return found.application.reservation if is_covered else None, found.queue
 
 
 def encode_document(document: Document) -> bytes:

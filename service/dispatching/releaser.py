@@ -5,8 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from planner.plan.records.changes import Degrade, Release
-from service.commits.changes.commands import Closure, Command, MissedTime, RowRelease
+from planner.plan.records.changes import Degrade, Note, Release
+from service.commits.changes.commands import (
+    Closure,
+    Command,
+    MissedTime,
+    RowRelease,
+    UnusedTime,
+)
 from service.planning.planner import Planner
 from service.problems import ApiProblemError
 
@@ -75,6 +81,16 @@ class Releaser:
             If another tenure has begun; nothing was changed.
         """
         self._change(MissedTime(change, tenure), f"what {change.id} missed", "owed again")
+
+    def report(self, change: Note, tenure: int) -> None:
+        """Report that an entitlement passed unused.
+
+        Raises
+        ------
+        LeadershipLostError
+            If another tenure has begun; nothing was changed.
+        """
+        self._change(UnusedTime(change, tenure), f"the unused time of {change.id}", "reported")
 
     def _change(self, command: Command, what: str, done: str = "given back") -> bool:
         """Make a change; return False where the planner had no time for it."""

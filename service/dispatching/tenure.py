@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
 from dispatch.accounts.missed_jobs import JobWait, MissedJobs
 from dispatch.accounts.missed_work import MissedWork
-from dispatch.accounts.promises import PromiseBook, shortfall
+from dispatch.accounts.promises import PromiseBook, Shortfall, shortfall
 from dispatch.accounts.slot_account import SlotAccount
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
@@ -154,11 +155,14 @@ class Tenure:
         if table.get(row.id) is not None:
             return
         document = read_document(row.document)
+        application = document.application
+        if application.entitled_by is None:
+            application = replace(application, reservation=None, atom=None)
         if document.close_on_end:
             self._close_on_end.add(row.id)
         execution = table.submit(
             row.id,
-            document.application,
+            application,
             row.submitted_ms,
             tenant=row.tenant,
             queue=document.queue,
@@ -166,10 +170,10 @@ class Tenure:
         )
         if not isinstance(self._backend, InMemoryBackend):
             self._backend.resume(table, execution)
-        if document.application.reservation is not None:
+        if application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credits.watch(execution, plan)
-        self._tables.tables.count_arrival(document.application, row.submitted_ms)
+        self._tables.tables.count_arrival(application, row.submitted_ms)
 
     def end(self, id_: str, now_ms: int) -> None:
         """Stop an application that its owner wants ended."""
@@ -202,9 +206,10 @@ class Tenure:
         self._tables.settle()
         self._keep_table(now_ms)
         self._keep_delays()
-        below = self._count_time_below(directive)
+        short = self._count_time_below(directive)
+        cycle = replace(cycle, below=cycle.below | short.unused)
         self._write(cycle)
-        self._time_below.observe(directive.at_ms, below)
+        self._time_below.observe(directive.at_ms, short.reservations)
         self._release_credits(now_ms)
         self._releaser.close_left(self.number)
         self._plan_missed(now_ms)
@@ -273,8 +278,8 @@ class Tenure:
         """Return a follower, with dispatch tables where the policy has them made."""
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
-    def _count_time_below(self, directive: Directive) -> frozenset[str]:
-        """Add up times below entitlements, and the slots that are over; return who is below."""
+    def _count_time_below(self, directive: Directive) -> Shortfall:
+        """Add up times below entitlements, and the slots that are over; return what is below."""
         short = shortfall(directive, self._loop.table)
         self._promises.observe(directive, short.reservations)
         for time_ms in self._promises.take_ended(directive):
@@ -282,7 +287,7 @@ class Tenure:
         before = self._slots.counts
         self._slots.observe(directive, short, self._pool.down)
         self._telemetry.count_slots(before, self._slots.counts)
-        return short.reservations
+        return short
 
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""
@@ -298,6 +303,11 @@ class Tenure:
         with self._replica.newest() as plan:
             due = self._missed.due(plan, self._loop.table, now_ms)
             due += self._missed_jobs.due(plan, self._job_waits(), now_ms)
+            unused = self._missed.unused(plan, self._loop.table)
+        for note in unused:
+            logger.warning("%s: unused: %s", note.id, note.reason)
+            self._telemetry.unused.inc()
+            self._releaser.report(note, self.number)
         for change in due:
             logger.info("%s: %s", change.id, change.reason)
             self._releaser.miss(change, self.number)
@@ -356,6 +366,7 @@ class Tenure:
         return (
             last is None
             or bool(cycle.deltas)
+            or last.below != cycle.below
             or (last.plan_version, last.table_version) != (cycle.plan_version, cycle.table_version)
         )
 

@@ -25,6 +25,7 @@ from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
+    Noted,
     Refused,
     Released,
     Relocated,
@@ -89,6 +90,8 @@ class RecordEvents:
                     self._add("begun", change.id)
             case Degraded():
                 self._add(change.cause, change.id, reason=change.reason)
+            case Noted(what=what):
+                self._add(what, change.id, reason=change.reason)
             case Released():
                 self._add("released", change.id, reason=change.reason)
             case Relocated():

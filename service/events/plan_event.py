@@ -18,6 +18,7 @@ RESERVATION_KINDS: Final = (
     "failed",
     "degraded",
     "missed",
+    "unused",
     "restored",
     "regained",
     "moved",

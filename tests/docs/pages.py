@@ -93,3 +93,9 @@ def spans_of(page: Path) -> Iterator[tuple[int, str]]:
         elif not fenced:
             for text in re.findall(r"`([^`]+)`", line):
                 yield number, text
+
+
+def printed_application() -> str:
+    """Return the first application that docs/dispatch.md prints."""
+    blocks = blocks_of(ROOT / "docs" / "dispatch.md")
+    return "\n".join(next(block.lines for block in blocks if block.language == "toml")) + "\n"

@@ -15,7 +15,17 @@ from click.testing import CliRunner, Result
 
 from service.cli.main import main
 from service.example_day import write_example_day
-from tests.docs.pages import PAGES, ROOT, Block, Command, blocks_of, commands_of, name_of, spans_of
+from tests.docs.pages import (
+    PAGES,
+    ROOT,
+    Block,
+    Command,
+    blocks_of,
+    commands_of,
+    name_of,
+    printed_application,
+    spans_of,
+)
 from tests.end_to_end.server_process import serving
 
 #: How a command begins that is not run here -> why.
@@ -63,9 +73,9 @@ IDS = {
     "ID": re.compile(r"\b[a-z]-[0-9a-f]{4,}\b|\b[0-9a-f]{8,}\b"),
 }
 
-REQUEST = "window(atom(<1 cpu, 2 GiB memory>, min=1, max=10, lease=10m, work=2h), +0, +6h)\n"
+REQUEST = "window(atom(<1 cpu>, min=1, max=10, lease=10m, work=2h), +0, +6h)\n"
 APPLICATION = """\
-name = "flight-delays"
+name = "app"
 [[components]]
 name = "worker"
 count = 4
@@ -111,8 +121,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_example_day(tmp_path)
     for name in ("job.rdl", "request.rdl"):
         (tmp_path / name).write_text(REQUEST)
-    for name in ("app.toml", "flight-delays.toml"):
-        (tmp_path / name).write_text(APPLICATION)
+    (tmp_path / "app.toml").write_text(APPLICATION)
+    (tmp_path / "flight-delays.toml").write_text(printed_application())
     (tmp_path / "classes.toml").write_text(CLASSES)
     (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
     (tmp_path / "docs" / "pictures").mkdir(parents=True)

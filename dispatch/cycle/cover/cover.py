@@ -26,7 +26,7 @@ def covered_counts(
     of the whole. It is covered when all its cores fit; elastic components that do not fit are
     skipped.
     """
-    left = _Left(entitlement, pool)
+    left = TotalRoom(entitlement, pool)
     covered: dict[Execution, list[int]] = {}
     for execution in executions:
         atom = execution.application.atom
@@ -64,7 +64,7 @@ def without_occurrences(path: str) -> str:
     return ".".join(step.partition("@")[0] for step in path.split("."))
 
 
-class _Left:
+class TotalRoom:
     """What is left of an entitlement, whole and atom by atom."""
 
     def __init__(self, entitlement: Entitlement, pool: MachinePool) -> None:
@@ -82,6 +82,10 @@ class _Left:
                         mine[kind] += amount
             self._by_atom[atom] = mine
         return self._by_atom[atom]
+
+    def count(self, part: ComponentGroup, wanted: int, atom: str | None) -> int:
+        """Return how many of `wanted` components of a group fit."""
+        return self.count_room(part.amounts, wanted, atom)
 
     def count_room(self, amounts: Sequence[int], wanted: int, atom: str | None) -> int:
         """Return how many of `wanted` equal components fit."""

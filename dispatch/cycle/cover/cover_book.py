@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dispatch.cycle.cover.cover import Counts, covered_counts, demand_of
-from dispatch.cycle.cover.slot_cover import Places, counts_of, slot_places, why_uncovered
+from dispatch.cycle.cover.cover import Counts, demand_of
+from dispatch.cycle.cover.coverage import CoverReasons, cover_of
 from dispatch.cycle.cover.slot_needs import SlotNeeds
 from dispatch.entitlements.directive import Directive, Entitlement
 from dispatch.executions.execution import Execution
@@ -113,17 +113,19 @@ class CoverBook:
     ) -> list[Execution]:
         fellows = self._table.of_reservation(reservation)
         before = self.counts.pop(reservation, {})
-        counts, places, idle = self._cover_of(now, fellows)
+        counts, places, idle = cover_of(now, fellows, self._pool)
         later, later_places = counts, places
         if soon is not now and soon != now:
-            later, later_places, _ = self._cover_of(soon, fellows, self._away_soon)
+            later, later_places, _ = cover_of(soon, fellows, self._pool, self._away_soon)
         changed: list[Execution] = []
+        is_short = now is not None and any(not all(counts.get(one, (0,))) for one in fellows)
+        reasons = CoverReasons(now, self._pool) if now is not None and is_short else None
         for execution in fellows:
             given = counts.get(execution)
             machines = None if places is None else places.get(execution)
             if given != before.get(execution) or _moves(execution, machines):
                 changed.append(execution)
-            uncovered = self._why_uncovered(now, execution, given)
+            uncovered = self._why_uncovered(reasons, execution, given)
             for place, part in enumerate(execution.parts):
                 part.uncovered = uncovered[place] if uncovered else ""
                 part.covered = 0 if given is None else given[place]
@@ -140,27 +142,20 @@ class CoverBook:
             self._soon[reservation] = (self._sum_of(later), later)
         return changed
 
-    def _cover_of(
-        self,
-        entitlement: Entitlement | None,
-        fellows: list[Execution],
-        away: frozenset[str] = frozenset(),
-    ) -> tuple[Counts, Places | None, frozenset[str]]:
-        """Return what an entitlement covers; with slots also where, and those not all used."""
-        if entitlement is None:
-            return {}, None, frozenset()
-        if not entitlement.is_placed:
-            return covered_counts(entitlement, fellows, self._pool), None, frozenset()
-        places, idle = slot_places(entitlement, fellows, self._pool, away)
-        return counts_of(places), places, idle
-
     def _why_uncovered(
-        self, entitlement: Entitlement | None, execution: Execution, given: tuple[int, ...] | None
+        self,
+        reasons: CoverReasons | None,
+        execution: Execution,
+        given: tuple[int, ...] | None,
     ) -> list[str]:
-        """Return why groups of an execution find no slot; nothing where all of them do."""
-        if entitlement is None or not entitlement.is_placed or (given is not None and all(given)):
+        """Return why no component of each group can be covered; nothing where all groups are."""
+        if reasons is None or (given is not None and all(given)):
             return []
-        return why_uncovered(entitlement, execution, self._pool)
+        atom = execution.application.atom
+        return [
+            "" if given is not None and given[place] else reasons.reason(atom, part.component)
+            for place, part in enumerate(execution.parts)
+        ]
 
     def _sum_of(self, counts: Counts) -> list[int]:
         total = [0] * len(self._pool.resources)

@@ -35,40 +35,12 @@ def slot_places(
     places, idle
         What is covered where, and the machines on which slots have room left.
     """
-    room = _SlotRoom(entitlement, pool, away)
+    room = SlotRoom(entitlement, pool, away)
     places = _Matching(room, executions).run() if executions else {}
     return places, room.idle()
 
 
-def why_uncovered(entitlement: Entitlement, execution: Execution, pool: MachinePool) -> list[str]:
-    """Return why no slot can cover any component of each group of an execution, or empty texts.
-
-    One that takes more than the reservation holds on any one machine is never covered, however
-    much it holds on all of them.
-    """
-    held: dict[str, list[int]] = {}
-    for share in entitlement.atoms:
-        if execution.application.atom is None or names_atom(share.path, execution.application.atom):
-            bundle = pool.vector(dict(share.bundle))
-            for slot in share.slots or ():
-                if slot.machine is not None:
-                    here = held.setdefault(slot.machine, [0] * len(bundle))
-                    for kind, amount in enumerate(bundle):
-                        here[kind] += slot.bundles * amount
-    return [
-        ""
-        if not held or any(_holds(here, part.amounts) for here in held.values())
-        else f"no slot covers {part.component.name!r}: its reservation holds less than "
-        f"{part.component.resources} on each of its machines"
-        for part in execution.parts
-    ]
-
-
-def _holds(there: Sequence[int], amounts: Sequence[int]) -> bool:
-    return all(amount <= room for amount, room in zip(amounts, there, strict=True))
-
-
-class _SlotRoom:
+class SlotRoom:
     """What the slots of an entitlement have left on each machine, whole and atom by atom."""
 
     def __init__(self, entitlement: Entitlement, pool: MachinePool, away: frozenset[str]) -> None:
@@ -113,6 +85,15 @@ class _SlotRoom:
                     found = min(found, there // amount)
         return max(found, 0)
 
+    def count(self, part: ComponentGroup, wanted: int, atom: str | None) -> int:
+        """Return how many of `wanted` components have room in all slots."""
+        found = 0
+        for machine in self.machines:
+            if found >= wanted:
+                break
+            found += self.count_room(machine, part, wanted - found, atom)
+        return found
+
     def idle(self) -> frozenset[str]:
         """Return the machines on which anything is left."""
         return frozenset(name for name, left in self._of(None).items() if any(left))
@@ -128,7 +109,7 @@ class _SlotRoom:
 class _Matching:
     """Components matched to slots, in the making."""
 
-    def __init__(self, room: _SlotRoom, executions: Sequence[Execution]) -> None:
+    def __init__(self, room: SlotRoom, executions: Sequence[Execution]) -> None:
         self._room = room
         self._executions = executions
         self._found: Places = {one: tuple({} for _ in one.parts) for one in executions}

@@ -38,6 +38,7 @@ from planner.plan.records.changes import (
     Conflict,
     Degrade,
     Fail,
+    Note,
     Outcome,
     Prepared,
     Reconfigure,
@@ -54,6 +55,7 @@ from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
+    Noted,
     Refused,
     Released,
     Relocated,
@@ -179,6 +181,8 @@ class _Batch:
                 return self._degrade(index, change)
             case Relocate():
                 return self._relocate(index, change)
+            case Note():
+                return self._note(index, change)
             case Release():
                 return self._release(index, change)
             case Fail():
@@ -313,6 +317,7 @@ class _Batch:
             detail=change.detail,
             binding=change.binding,
             offers=change.offers,
+            written="" if isinstance(asked, UncompiledRequest) else asked.written,
         )
         return Refused(refusal)
 
@@ -352,7 +357,7 @@ class _Batch:
             return Conflict(index, change.id, Code.CONFLICT, placed)
         result, holding = placed
         self.agents.add(change.agent, holding, number)
-        request = change.request
+        request, is_moved = change.request, change.cause != RENEGOTIATED
         if result is not change.result:
             self.results[index] = result
             takings = takings_of(before, plan.ledger, *plan.table.scope(number), -1)
@@ -365,7 +370,7 @@ class _Batch:
             change.agent,
             request.weight,
             request.priority,
-            details_of(request, result),
+            details_of(request, result, plan.table.details.get(number) if is_moved else None),
             holding,
             change.cause,
             level,
@@ -419,6 +424,13 @@ class _Batch:
             return Conflict(index, change.id, Code.CONFLICT, fault)
         self.touched.add(change.id)
         return Relocated(change.id, change.slots, change.reason)
+
+    def _note(self, index: int, change: Note) -> _Answer:
+        if self.plan.table.number_of(change.id) is None:
+            return Conflict(
+                index, change.id, Code.CONFLICT, f"there is no reservation {change.id!r}"
+            )
+        return Noted(change.id, change.what, change.reason)
 
     def _release(self, index: int, change: Release) -> _Answer:
         blocked = self._blocked(index, change.id, change.revision, Transition.RELEASE)

@@ -151,6 +151,15 @@ class Relocate:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """Write what happened to a reservation into its history; what it holds stays as it is."""
+
+    id: str
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fail:
     """Give a degraded reservation up: its window can no longer hold it."""
 
@@ -224,6 +233,7 @@ Change: TypeAlias = (
     | Update
     | Degrade
     | Relocate
+    | Note
     | Release
     | Fail
     | Cancel

@@ -14,6 +14,7 @@ from planner.plan.records.reservation_records import (
     Admitted,
     Degraded,
     Ended,
+    Noted,
     Refused,
     Released,
     Relocated,
@@ -105,6 +106,7 @@ RecordedChange: TypeAlias = (
     | Degraded
     | Released
     | Relocated
+    | Noted
     | Ended
     | Advanced
     | Archived
@@ -120,6 +122,7 @@ _KINDS: dict[str, Any] = {
         Degraded,
         Released,
         Relocated,
+        Noted,
         Ended,
         Advanced,
         Archived,

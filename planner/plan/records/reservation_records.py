@@ -22,6 +22,9 @@ DEGRADED = "degraded"
 #: Cause of one that takes away time that passed without the work it was for: it is owed again.
 MISSED = "missed"
 
+#: Word of a note: the entitlement passed, covered nothing, and an application waited for it.
+UNUSED = "unused"
+
 
 def promise_entry(level: PromiseLevel) -> dict[str, Any]:
     """Return the key of a record that says the level; totals only say nothing."""
@@ -133,6 +136,8 @@ class Refused:
             entry["creditable"] = True
         if one.promise is not None:
             entry["promise"] = one.promise.value
+        if one.written:
+            entry["written"] = one.written
         return entry | {"offers": list(one.offers)} if one.offers else entry
 
     @classmethod
@@ -153,6 +158,7 @@ class Refused:
             tuple(entry.get("offers", ())),
             entry.get("creditable", False),
             asked_level(entry),
+            entry.get("written", ""),
         )
         return cls(refusal)
 
@@ -259,6 +265,31 @@ class Relocated:
         """Read what :meth:`to_json` wrote."""
         slots = tuple(slots_of(held) for held in entry["slots"])
         return cls(entry["id"], slots, entry.get("reason", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Something happened to a reservation that changes nothing it holds.
+
+    Attributes
+    ----------
+    what
+        The word of the history and of the event.
+    """
+
+    id: str
+    what: str
+    reason: str = ""
+    op: ClassVar[str] = "note"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {"op": self.op, "id": self.id, "what": self.what, "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Noted:
+        """Read what :meth:`to_json` wrote."""
+        return cls(entry["id"], entry["what"], entry["reason"])
 
 
 @dataclass(frozen=True, slots=True)

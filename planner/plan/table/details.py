@@ -55,7 +55,7 @@ def _object(entry: RequestDetails | Expression) -> RequestDetails:
 
 def _is_plain(details: RequestDetails) -> bool:
     """Return whether the expression is all there is."""
-    return not (details.choices or details.notes or details.creditable)
+    return not (details.choices or details.notes or details.creditable or details.written)
 
 
 def pack(entry: Kept) -> bytes:
@@ -66,8 +66,8 @@ def pack(entry: Kept) -> bytes:
     if _is_plain(details):
         return details.text.encode()
     kept: list[object] = [dict(details.choices), list(details.notes)]
-    if details.creditable:
-        kept.append(True)
+    if details.creditable or details.written:
+        kept += [details.creditable, details.written]
     rest = json.dumps(kept, separators=(",", ":"))
     return f"{details.text}\0{rest}".encode()
 
@@ -77,5 +77,8 @@ def unpack(entry: bytes) -> RequestDetails:
     text, _, rest = entry.decode().partition("\0")
     if not rest:
         return RequestDetails(text)
-    choices, notes, *flags = json.loads(rest)
-    return RequestDetails(text, tuple(choices.items()), tuple(notes), creditable=any(flags))
+    choices, notes, *more = json.loads(rest)
+    creditable, written = more or (False, "")
+    return RequestDetails(
+        text, tuple(choices.items()), tuple(notes), creditable=creditable, written=written
+    )

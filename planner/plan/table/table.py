@@ -562,6 +562,7 @@ class ReservationTable:
             degradation=self.degradations.get(number),
             promise=LEVELS[meta["promise"]],
             machines=self.machines,
+            written=details.written,
         )
 
     def agent_number(self, name: str) -> int:

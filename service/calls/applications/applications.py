@@ -5,21 +5,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dispatch.applications.application import Application
-from dispatch.applications.document import application_from_json, application_to_json
+from dispatch.applications.document import COVERS, application_from_json, application_to_json
 from dispatch.applications.zapp_format3 import application_from_zapp
 from dispatch.cycle.cover.cover import names_atom
+from dispatch.cycle.cover.coverage import cover_faults
 from dispatch.cycle.uncovered import WAITS_FOR_ROOM
+from dispatch.entitlements.directive import Entitlement
+from dispatch.entitlements.follower import MOST_AHEAD, PlanFollower
 from dispatch.executions.predecessors import predecessors_of
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import DEFAULT_QUEUE
 from planner.files import FileError
 from planner.placement import Code
-from planner.reservations.state import LIVE
+from planner.reservations.state import LIVE, State
 from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
 from service.access.actor import present_actor
@@ -50,7 +54,8 @@ def submit(runtime: Runtime, values: Mapping[str, Any], key: Key | None = None) 
     ------
     ApiProblemError
         ``malformed`` with every problem, ``not_found`` for its reservation, ``wrong_state`` for
-        one that holds nothing any more, ``unsatisfiable`` where no machine could ever run it,
+        one that holds nothing any more, ``not_covered`` where its cores cannot run under it,
+        ``unsatisfiable`` where no machine could ever run it,
         ``forbidden`` for a tenant that the caller does not act for,
         ``quota`` and ``count_limit`` where a quota on applications leaves it no room,
         ``duplicate_id``, ``idempotency_mismatch``.
@@ -85,7 +90,9 @@ def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> tuple[ApplicationRow
             require_own(plan, user, application.reservation)
         after = _check_reservation(plan, application, tenant, f"{at}/atom")
         queue = _queue_of(plan, application, values["queue"])
-    _check_machines(application, MachinePool(cluster))
+    pool = MachinePool(cluster)
+    _check_machines(application, pool)
+    _check_cover(runtime, application, pool)
     check_alone(cluster, application, tenant, queue)
     row = ApplicationRow(
         id=values["id"] or runtime.new_id().replace("r-", "a-", 1),
@@ -184,8 +191,15 @@ def application_json(runtime: Runtime, row: ApplicationRow) -> dict[str, Any]:
         "submitted_at": runtime.calendar(row.submitted_ms),
         "state": "ending" if row.unwanted and not row.over else row.state,
         **status,
+        "notes": _notes_of(document.application),
         "application": application_to_json(document.application),
     }
+
+
+def _notes_of(application: Application) -> list[str]:
+    if application.covered:
+        return []
+    return ['cover is "none": it runs as best effort, and its reservation does not cover it']
 
 
 def _read(values: Mapping[str, Any]) -> Application:
@@ -198,6 +212,11 @@ def _read(values: Mapping[str, Any]) -> Application:
         raise problem_of_file(error, "/application", "the application cannot be read") from error
     reservation = values["reservation"] or application.reservation
     atom = values["atom"] or application.atom
+    covered = application.covered and values["cover"] != COVERS[1]
+    if values["close_on_end"] and not covered:
+        detail = "an application that its reservation does not cover cannot close it"
+        api_error = ApiError(detail, pointer="/close_on_end", fix="leave out one of the two")
+        raise problem(Code.MALFORMED, detail, [api_error])
     for asked, pointer in ((atom is not None, "/atom"), (values["close_on_end"], "/close_on_end")):
         if asked and reservation is None:
             fix = "name the reservation that it runs under"
@@ -205,7 +224,7 @@ def _read(values: Mapping[str, Any]) -> Application:
                 f"{pointer[1:]} is asked for but no reservation", pointer=pointer, fix=fix
             )
             raise problem(Code.MALFORMED, api_error.message, [api_error])
-    return replace(application, reservation=reservation, atom=atom)
+    return replace(application, reservation=reservation, atom=atom, covered=covered)
 
 
 def _check_reservation(
@@ -239,6 +258,45 @@ def _check_reservation(
         api_error = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
         raise problem("not_found", str(error), [api_error]) from error
     return after
+
+
+def _check_cover(runtime: Runtime, application: Application, pool: MachinePool) -> None:
+    """Refuse an application whose cores its reservation cannot cover at any time from now on.
+
+    A degraded reservation without capacity and a best-effort session are not checked. Most
+    applications are covered by the first entitlement. The Plan is not locked during the check.
+    """
+    name = application.entitled_by
+    if name is None:
+        return
+    first = _ahead_of(runtime, name, 1)
+    if first and not cover_faults(first, application, pool):
+        return
+    ahead = _ahead_of(runtime, name, MOST_AHEAD)
+    with runtime.reading() as plan:
+        found = plan.reservation(name)
+    is_unjudged = found is None or found.state is State.DEGRADED or not found.atoms
+    if not ahead and is_unjudged:
+        return
+    errors = [
+        ApiError(
+            fault.detail,
+            "not_covered",
+            pointer="/application/components"
+            + ("" if fault.component is None else f"/{fault.component}"),
+            fix=fault.fix,
+        )
+        for fault in cover_faults(ahead, application, pool)
+    ]
+    if errors:
+        detail = f"reservation {name!r} cannot cover the core components of this application"
+        raise problem("not_covered", detail, errors)
+
+
+def _ahead_of(runtime: Runtime, reservation: str, most: int) -> list[Entitlement]:
+    with runtime.reading() as plan:
+        ahead = PlanFollower(plan).ahead(reservation)
+        return [entitlement for _, entitlement in islice(ahead, most)]
 
 
 def _check_machines(application: Application, pool: MachinePool) -> None:

@@ -117,8 +117,9 @@ def remove(runtime: Runtime, id_: str) -> None:
 
 
 def list_executors(runtime: Runtime) -> dict[str, Any]:
-    """Return all executors by name."""
-    return {"executors": [_json_of(runtime, row) for row in runtime.dispatcher.runs.executors()]}
+    """Return all executors by name, and the lease on which they must report."""
+    found = [_json_of(runtime, row) for row in runtime.dispatcher.runs.executors()]
+    return {"executors": found, "lease": runtime.config.lease_s}
 
 
 def runs_of(runtime: Runtime, application: str) -> dict[str, Any]:

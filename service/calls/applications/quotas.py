@@ -28,7 +28,7 @@ def check_alone(cluster: Cluster, application: Application, tenant: str, queue: 
     ApiProblemError
         ``quota``, with an entry for each quota and resource.
     """
-    if application.reservation is not None:
+    if application.entitled_by is not None:
         return
     errors: list[ApiError] = []
     for quota in _quotas_of(cluster, tenant, queue):
@@ -51,7 +51,7 @@ def count_judge(
     What it returns raises ApiProblemError with ``count_limit``.
     """
     counted = [quota for quota in _quotas_of(cluster, tenant, queue) if quota.max_count is not None]
-    if application.reservation is not None or not counted:
+    if application.entitled_by is not None or not counted:
         return None
 
     def judge(present: Sequence[Submitted]) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from planner.plan.plan import Plan
+from planner.plan.records.reservation_records import UNUSED
 from planner.plan.table.column_reading import changed_between, histories_of, ids_of, scope_column
 from planner.reservations.state import NUMBERED_STATES, State
 from rdl.time_grid import seconds_of
@@ -43,11 +44,13 @@ class PromiseCounts:
     promised
         All of them that were not given up by their owners.
     kept
-        Those that never held less than was promised, and whose work was not late.
+        Those that never held less than was promised, were used, and whose work was not late.
     degraded, failed
         Those that held less for a while (some still do), and those that were given up for it.
     moved
         Those that stand elsewhere, in time or on other machines, than at first; they may be kept.
+    unused
+        Those of which time passed and covered nothing while an application waited.
     late
         Those with an application that ended after them, or runs on though they are over.
     below
@@ -63,6 +66,7 @@ class PromiseCounts:
     degraded: int = 0
     failed: int = 0
     moved: int = 0
+    unused: int = 0
     late: int = 0
     below: int = 0
     cancelled: int = 0
@@ -252,12 +256,14 @@ def _count(count: PromiseCounts, one: _Outcome, facts: _WorkFacts) -> None:
         return
     less = one.state is State.DEGRADED or bool(one.words & _LESS)
     late = _is_late(one.id, one.finish_ms, facts)
+    unused = UNUSED in one.words
     count.promised += 1
     count.failed += one.state is State.FAILED
     count.degraded += less
     count.moved += bool(one.words & _ELSEWHERE)
+    count.unused += unused
     count.late += late
-    count.kept += not (less or late or one.state is State.FAILED)
+    count.kept += not (less or unused or late or one.state is State.FAILED)
     count.below += one.id in facts.below
     count.below_s += facts.below_ms.get(one.id, 0) / 1000
 

@@ -15,8 +15,8 @@ from planner.reservations.state import Transition
 from rdl.compile.source import read_source
 from rdl.errors import RdlError, did_you_mean
 from service.access.actor import present_actor
+from service.calls.reservations.additions import complete_change, complete_request
 from service.calls.reservations.rdl import text_of
-from service.calls.reservations.start_allowance import with_allowance
 from service.commits.answers.responses import (
     atomic_render,
     batch_render,
@@ -90,8 +90,8 @@ def read_ask(
     rdl = values["rdl"]
     source = text_of(rdl)
     try:
-        expression, notes, allow_start = with_allowance(runtime, read_source(rdl))
-        graph = runtime.compile(expression, submitted_ms, source)
+        completed = complete_request(runtime, read_source(rdl))
+        graph = runtime.compile(completed.expression, submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, f"{pointer}/rdl") from error
     request = Request(
@@ -101,13 +101,14 @@ def read_ask(
         submitted_ms=submitted_ms,
         weight=values["weight"],
         priority=values["priority"],
-        graph=replace(graph, notes=(*notes, *graph.notes)) if notes else graph,
+        graph=replace(graph, notes=(*completed.notes, *graph.notes)),
         creditable=values["creditable"],
         promise=asked_level(values),
+        written=completed.written,
     )
     return Ask(
-        expression, source, request, agent, pointer, offers, notes, allow_start,
-        has_made_id=not values["id"],
+        completed.expression, source, request, agent, pointer, offers, completed.notes,
+        completed.allow_start, has_made_id=not values["id"],
     )  # fmt: skip
 
 
@@ -130,8 +131,8 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
     rdl = values["rdl"]
     source = text_of(rdl)
     try:
-        expression = read_source(rdl)
-        graph = runtime.compile(expression, present.submitted_ms, source)
+        completed = complete_change(runtime, read_source(rdl), present)
+        graph = runtime.compile(completed.expression, present.submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error
     request = Request(
@@ -141,15 +142,16 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         submitted_ms=present.submitted_ms,
         weight=present.weight if values["weight"] is None else values["weight"],
         priority=present.priority if values["priority"] is None else values["priority"],
-        graph=graph,
+        graph=replace(graph, notes=(*completed.notes, *graph.notes)),
         creditable=present.creditable if values["creditable"] is None else values["creditable"],
         promise=asked_level(values) or present.promise,
+        written=completed.written,
     )
     if request.promise is not present.promise:
         refused = level_refusal(cluster, request)
         if refused is not None:
             raise malformed_problem([ApiError(refused.detail, pointer="/promise")])
-    return Ask(expression, source, request, agent, "")
+    return Ask(completed.expression, source, request, agent, "", notes=completed.notes)
 
 
 def _check_kept(present: Reservation, values: Mapping[str, Any]) -> None:

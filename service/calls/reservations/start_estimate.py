@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -10,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.applications.application import Application
+from dispatch.cycle.cover.coverage import cover_faults, is_coverable
+from dispatch.entitlements.follower import PlanFollower
+from dispatch.machines.machine_pool import MachinePool
 from planner.plan.plan import Plan
 from rdl.time_grid import seconds_of
 from service.access.user import User
@@ -21,8 +25,11 @@ from service.store import ApplicationRow
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
-#: Most applications before this one that are laid out one by one.
+#: Most applications before this one that are laid out one by one, and of its reservation; most
+#: entitlements of its reservation that are looked at.
 _MOST_BEFORE: Final = 2_000
+_MOST_AHEAD: Final = 200
+_MOST_FELLOWS: Final = 50
 
 
 class BestEffortRoom:
@@ -90,16 +97,22 @@ def estimate(runtime: Runtime, id_: str, user: User) -> dict[str, Any]:
     body: dict[str, Any] = {"id": id_, "state": row.state, "before": 0, "without_size": 0}
     if started_ms is not None or row.over:
         return body | _json_of(runtime, started_ms, "started", "it has started")
-    if application.reservation is not None:
-        return body | _reservation_start(runtime, application)
     earlier = [
         (one, read_document(one.document).application)
         for one in rows.open()
         if (one.submitted_ms, one.id) < (row.submitted_ms, row.id)
     ]
-    return body | _estimate_of(
-        runtime, application, [e for e in earlier if e[1].reservation is None]
-    )
+    if application.entitled_by is None:
+        why = ""
+    else:
+        fellows = [one for _, one in earlier if one.entitled_by == application.entitled_by]
+        at_ms, why = _covered_from(runtime, application, fellows[-_MOST_FELLOWS:])
+        if at_ms is not None:
+            return body | _json_of(runtime, at_ms, "reservation", why)
+    found = _estimate_of(runtime, application, [e for e in earlier if e[1].entitled_by is None])
+    if why:
+        found["detail"] = f"{why}; as best effort: {found['detail']}"
+    return body | found
 
 
 def _estimate_of(
@@ -133,23 +146,26 @@ def _estimate_of(
     return counts | _json_of(runtime, max(at_ms, now_ms), "queue", told)
 
 
-def _reservation_start(runtime: Runtime, application: Application) -> dict[str, Any]:
-    """Return when the reservation of an application first holds something from now on."""
-    assert application.reservation is not None
+def _covered_from(
+    runtime: Runtime, application: Application, before: Sequence[Application]
+) -> tuple[int | None, str]:
+    """Return when its reservation covers the cores of an application, in ms from the origin.
+
+    None where it covers them at no time from now on; with why.
+    """
+    assert application.entitled_by is not None
     with runtime.reading() as plan:
-        found = plan.reservation(application.reservation)
-        grid, now = plan.grid, plan.now
-    atoms = () if found is None else found.atoms
-    begins = [
-        max(int(start), now)
-        for atom in atoms
-        for start, end, _ in atom.all_rows().tolist()
-        if end > now and application.atom in (None, atom.path)
-    ]
-    if not begins:
-        return _json_of(runtime, None, "none", "its reservation holds nothing any more")
-    at_ms = max(grid.ms(min(begins)), runtime.now_ms())
-    return _json_of(runtime, at_ms, "reservation", "its reservation holds room from then on")
+        pool, grid = MachinePool(plan.cluster), plan.grid
+        ahead = list(islice(PlanFollower(plan).ahead(application.entitled_by), _MOST_AHEAD))
+    if not ahead:
+        return None, "its reservation has no capacity now"
+    for step, entitlement in ahead:
+        if is_coverable(entitlement, application, pool, before):
+            return max(grid.ms(step), runtime.now_ms()), "its reservation covers its cores then"
+    faults = cover_faults((one for _, one in ahead), application, pool)
+    if faults:
+        return None, f"its reservation does not cover it: {faults[0].detail}"
+    return None, "earlier applications use the capacity of its reservation"
 
 
 def _json_of(runtime: Runtime, at_ms: int | None, basis: str, detail: str) -> dict[str, Any]:

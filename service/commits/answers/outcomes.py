@@ -133,6 +133,7 @@ def _reservation_after(change: Updated, plan: Plan, entry: HistoryEntry) -> Rese
         choices=details.choices,
         notes=details.notes,
         creditable=details.creditable,
+        written=details.written,
         atoms=change.holding.atoms,
         history=(*present.history, entry),
         degradation=None,
@@ -161,6 +162,7 @@ def _reservation_of(change: Admitted, plan: Plan, admitted: HistoryEntry) -> Res
         change.holding.atoms,
         (admitted, *note),
         creditable=details.creditable,
+        written=details.written,
         promise=change.promise,
         machines=plan.cluster.machine_names,
     )

@@ -10,7 +10,7 @@ from planner.adaptation.result import Affected
 from planner.agents import QUICK_AGENTS
 from planner.cluster.cluster import Cluster
 from planner.placement import Code
-from planner.plan.records.changes import Change, Conflict, Degrade, Release
+from planner.plan.records.changes import Change, Conflict, Degrade, Note, Release
 from planner.plan.records.holds import Hold
 from planner.request import Request
 from planner.reservations.reservation import Reservation
@@ -159,6 +159,19 @@ class MissedTime:
 
 
 @dataclass(frozen=True, slots=True)
+class UnusedTime:
+    """Report that an entitlement passed while its application waited, by the leader of a tenure."""
+
+    change: Note
+    tenure: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the reservation."""
+        return self.change.id
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfiguration:
     """Change the cluster: policies, queues, prices, outages, machines.
 
@@ -223,6 +236,7 @@ Command: TypeAlias = (
     | Closure
     | RowRelease
     | MissedTime
+    | UnusedTime
     | Reconfiguration
     | AdaptationCommand
     | OptimizationCommand
@@ -409,7 +423,7 @@ class QueuedChange:
     def tenure(self) -> int | None:
         """The tenure in which it may be committed; None: at any time."""
         match self.command:
-            case Closure() | RowRelease() | MissedTime() as by_leader:
+            case Closure() | RowRelease() | MissedTime() | UnusedTime() as by_leader:
                 return by_leader.tenure
             case _:
                 return None

@@ -16,7 +16,8 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     """Return the reservation that was made of the same request before, or None.
 
     Same are tenant, queue, weight, priority, flags, and what the expression means, whatever its
-    parts are called. What is only held is no reservation yet: it ends unless somebody accepts it.
+    parts are called; or how it was written, where the server added to it. What is only held is no
+    reservation yet: it ends unless somebody accepts it.
     """
     request = ask.request
     found = plan.reservation(request.id)
@@ -28,8 +29,10 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     if asked != known or level is not found.promise:
         return None
     expression = request.graph.expression
+    is_written_so = bool(request.written) and request.written == found.written
     if (
-        found.expression != format_expression(expression)
+        not is_written_so
+        and found.expression != format_expression(expression)
         and read_source(found.expression) != expression
     ):
         return None
@@ -48,7 +51,7 @@ def note_of_retry(plan: Plan, ask: Ask) -> str:
     if refusal is None or (refusal.tenant, refusal.queue) != (request.tenant, request.queue):
         return ""
     text = format_expression(request.graph.expression)
-    if text == refusal.expression:
+    if text == refusal.expression or (request.written and request.written == refusal.written):
         return f"it was refused before ({refusal.code})"
     for offer in refusal.offers:
         kind = offer["change"]["kind"]

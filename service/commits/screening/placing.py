@@ -42,12 +42,14 @@ from service.commits.changes.commands import (
     Reconfiguration,
     Renegotiation,
     RowRelease,
+    UnusedTime,
 )
 from service.commits.changes.pending import PendingChange, context_of, refused_problem
 from service.commits.screening.known_request import note_of_retry, same_reservation
 from service.commits.screening.revision_check import (
     blocked_problem,
     crowded_problem,
+    no_reservation,
     not_held_problem,
     stale_cluster_problem,
 )
@@ -124,6 +126,11 @@ def screen_changes(drafts: Sequence[PendingChange], plan: Plan) -> list[ScreenRe
                 draft.change = change
             case MissedTime(change=change):
                 draft.answer = blocked_problem(plan, change.id, change.revision, Transition.MISS)
+                draft.change = change
+            case UnusedTime(change=change):
+                number = plan.table.number_of(change.id)
+                if number is None:
+                    draft.answer = no_reservation(plan, change.id, Transition.MISS)
                 draft.change = change
             case Reconfiguration(cluster=cluster, tag=tag, version=version):
                 draft.answer = stale_cluster_problem(plan, tag, version)

@@ -26,8 +26,8 @@ def ended_work(rows: ApplicationRows) -> Iterator[tuple[str, str | None]]:
         for row in page:
             if row.over:
                 application = read_document(row.document).application
-                if application.reservation is not None:
-                    yield application.reservation, application.atom
+                if application.entitled_by is not None:
+                    yield application.entitled_by, application.atom
         if len(page) < _PAGE:
             return
         after = page[-1].submitted_ms, page[-1].id

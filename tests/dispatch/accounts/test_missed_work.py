@@ -74,6 +74,19 @@ class _Observation:
         assert validate(plan_json(self.world.plan), cluster=self.world.cluster) == []
         return due
 
+    def unused(self, at_s: int) -> list[str]:
+        """Tick at an instant, commit what passed unused by then, and return why it did."""
+        self.at(at_s)
+        found = self.missed.unused(self.world.plan, self.world.table)
+        for note in found:
+            assert not commit(self.world.plan, note, at_ms=at_s * 1000).conflicts
+        return [note.reason for note in found]
+
+    def fill(self) -> None:
+        """Let best effort take all machines."""
+        self.world.submit(an_application("fill", 4))
+        self.at(0)
+
     def _move_to(self, at_s: int) -> None:
         if at_s > self.world.plan.now:
             commit(self.world.plan, Advance(at_s))
@@ -364,3 +377,49 @@ def test_what_started_under_a_new_leader_did_not_run_before() -> None:
     for at_s in (9, 12, 19):
         assert seen.at(at_s) == []
     assert seen.at(20) != []
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_what_passes_unused_while_its_application_waits_is_reported_once(placed: bool) -> None:
+    """Three cores are not covered by two bundles: told when the stretch is over, and why."""
+    seen = _Observation(placed=placed)
+    seen.fill()
+    seen.join(core=3)
+    assert seen.unused(19) == []
+    (why,) = seen.unused(21)
+    assert "'a' waited" in why
+    assert "2 of 3" in why
+    assert seen.words == ["admitted", "unused"]
+    seen.missed = MissedWork()  # of another leader, which reads the history
+    assert seen.unused(40) == []
+
+
+def _ran(seen: _Observation) -> None:
+    seen.join()
+    seen.at(1)
+
+
+def _ended_in_it(seen: _Observation) -> None:
+    seen.join("early")
+    seen.at(1)
+    seen.at(5)
+    seen.world.table.finish("early", 6000)
+    seen.join("a", core=3, at_s=6)
+
+
+@pytest.mark.parametrize("given", [_nothing_asked, _ran, _too_late, _ended_in_it])
+def test_what_was_used_or_nobody_waited_for_is_not_unused(given: Any) -> None:
+    """Work that is not there, ran in it, came at its very end, or ran before another came."""
+    seen = _Observation()
+    seen.fill()
+    given(seen)
+    assert seen.unused(30) == []
+
+
+def test_each_occurrence_that_passes_unused_is_reported() -> None:
+    """An application that waits for a recurrence learns of every run that it misses."""
+    seen = _Observation("every(50s, window(atom(<1 cpu>, 2, 2, 20, 40), 0, 50), times=3)")
+    seen.fill()
+    seen.join(core=3)
+    found = [len(seen.unused(at_s)) for at_s in (10, 25, 30, 60, 75, 80)]
+    assert found == [0, 1, 0, 0, 1, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dispatch.accounts.promises import below_entitlement
 from planner.cluster.cluster import Outage
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Reconfigure
@@ -162,7 +163,7 @@ def test_a_component_larger_than_the_slots_of_a_machine_is_told_so() -> None:
     small = world.submit(an_application("small", 1, cpu=4, reservation="r0"))
     world.tick(0)
     assert (large.parts[0].covered, small.parts[0].covered) == (0, 1)
-    assert "holds less than 6 cpu on each of its machines" in large.parts[0].uncovered
+    assert "has less on each of its machines" in large.parts[0].uncovered
     assert status_of(large)["components"][0]["reason"] == large.parts[0].uncovered
     assert small.parts[0].uncovered == ""
     world.tick(61)
@@ -190,3 +191,27 @@ def test_a_lost_machine_covers_nothing_until_the_slot_has_another() -> None:
     for second in range(15, 62):
         world.tick(second)
     assert (world.slots.counts.broken, world.slots.counts.lost) == (0, 1)
+
+
+def test_a_component_that_the_slots_cannot_cover_leaves_them_broken() -> None:
+    """Two cores are no slot of one: the reservation is below its entitlement while they wait."""
+    cluster = a_cluster().machines("m", 1, cpu=4).build()
+    world = a_slot_world(cluster, ["window(atom(<1 cpu>, 1, 1, 10, 10), 2, 12)"])
+    world.submit(an_application("fill", 4))
+    world.submit(an_application("large", 1, cpu=2, reservation="r0"))
+    below = set()
+    for second in range(14):
+        world.tick(second)
+        if below_entitlement(world.directive, world.table):
+            below.add(second)
+    assert below == set(range(2, 12))
+    assert (world.slots.counts.kept, world.slots.counts.broken) == (0, 1)
+
+
+def test_labels_count_where_machines_are_lent() -> None:
+    """Slots begin on some machine, and best effort that needs a label stays off the others."""
+    cluster = a_cluster().machines("a", 2, cpu=4).machines("b", 1, ("gpu",), cpu=4).build()
+    world = a_slot_world(cluster, ["window(atom(<4 cpu>, 1, 1, 20, 20), 30, 50)"])
+    world.submit(an_application("first", 1, 3, cpu=4, labels=("gpu",)))
+    world.tick(0)
+    assert {row.machine for row in world.table.assignment().rows} == {"b-0"}

@@ -203,6 +203,7 @@ def test_of_two_submissions_under_a_key_the_later_is_told_the_earlier(still: Ser
         "queue": None,
         "reservation": None,
         "atom": None,
+        "cover": None,
         "close_on_end": False,
         "application": an_application(1),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ class ServiceBehindUrl(Server):
 def reach(server: Server, service: Service) -> None:
     """Let a server's calls go to another service from now on."""
     object.__setattr__(server, "service", service)
+
+
+def registered(service: Service) -> list[object]:
+    """Return the executors that a service knows."""
+    found: list[object] = service.client.get("/v1/executors").get_json()["executors"]
+    return found
 
 
 def test_an_installation_keeps_its_name(service: Service) -> None:
@@ -73,7 +80,7 @@ def test_an_executor_of_another_installation_is_refused(service: Service) -> Non
 
     assert answer.status_code == 409
     assert "the executor works for elsewhere" in answer.get_json()["detail"]
-    assert service.client.get("/v1/executors").get_json() == {"executors": []}
+    assert registered(service) == []
 
 
 def test_a_report_that_comes_late_is_refused(service: Service) -> None:
@@ -95,7 +102,9 @@ def test_an_executor_waits_for_its_own_server(
     own = open_service(tick_s=0, executors=True)
     stranger = open_service(database=f"sqlite:///{tmp_path / 'b.db'}", tick_s=0, executors=True)
     server = ServiceBehindUrl()
-    agent = ExecutorAgent(server, "e", ["plain-0"], tmp_path / "state", RunLimits(stop_grace_s=1))
+    agent = ExecutorAgent(
+        server, "e", ["plain-0"], tmp_path / "state", RunLimits(stop_grace_s=1), 1
+    )
     for reached in (own, stranger, own):
         reach(server, reached)
         agent.turn()
@@ -104,7 +113,48 @@ def test_an_executor_waits_for_its_own_server(
 
     assert said.count("this server is of installation") == 1
     assert "the server answers again" in said
-    assert stranger.client.get("/v1/executors").get_json() == {"executors": []}
+    assert registered(stranger) == []
+
+
+@pytest.mark.parametrize(
+    ("stop_grace_s", "every_s", "fixes"),
+    [
+        (5, 1, ["--stop-grace 1.8"]),
+        (1, 3, ["--every 1.8"]),
+        (1.9, 1.9, ["--stop-grace 1.8", "--every 1.8"]),
+        (1.8, 1.8, []),
+    ],
+)
+def test_settings_are_refused_before_anything_is_registered(
+    open_service: Open, tmp_path: Path, stop_grace_s: float, every_s: float, fixes: list[str]
+) -> None:
+    """A lease of 5 s has room for 1.8 s of stopping, and of waiting for the next report."""
+    service, server = open_service(tick_s=0, executors=True, lease_s=5.0), ServiceBehindUrl()
+    reach(server, service)
+    limits = RunLimits(stop_grace_s=stop_grace_s)
+    agent = ExecutorAgent(server, "e", ["plain-0"], tmp_path / "state", limits, every_s)
+
+    if not fixes:
+        agent.turn()
+        assert len(registered(service)) == 1
+        return
+    with pytest.raises(CliError) as refused:
+        agent.turn()
+    assert all(fix in str(refused.value) for fix in fixes)
+    assert registered(service) == []
+
+
+def test_a_state_directory_without_hard_links_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs are claimed with them; the directory is named before a server is asked anything."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    with pytest.raises(CliError, match="hard links"):
+        ExecutorAgent(ServiceBehindUrl(), "e", ["plain-0"], tmp_path, RunLimits(), 1)
 
 
 def test_an_executor_with_runs_starts_for_its_own_server_alone(
@@ -117,7 +167,7 @@ def test_an_executor_with_runs_starts_for_its_own_server_alone(
 
     def begin(reached: Service) -> ExecutorAgent:
         reach(server, reached)
-        return ExecutorAgent(server, "e", ["plain-0"], state, RunLimits(stop_grace_s=1))
+        return ExecutorAgent(server, "e", ["plain-0"], state, RunLimits(stop_grace_s=1), 1)
 
     begin(own).turn()
     begin(stranger).turn()

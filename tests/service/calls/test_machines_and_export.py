@@ -45,7 +45,7 @@ class TestMachines:
         taken = [one for one in told if one["slots"]]
         assert len(taken) == 2
         assert taken[0]["slots"][0]["reservation"] == "a"
-        assert taken[0]["promised"] == {"cpu": 1}
+        assert taken[0]["promised"] == {"cpu": 1, "memory": "4 GiB"}
         assert not any(one["slots"] for one in _get(service, "/v1/machines")["machines"])
         other = User("bob", Role.USER, frozenset({"ml"}))
         at = MachineSpan(at_ms=35 * 60_000)

@@ -11,8 +11,8 @@ from rdl.resources import Resources
 from service.dispatching.records.delay_record import in_seconds, keep_delays, read_delays
 from tests.service.conftest import Open, Service
 
-_ASKED = "window(atom(<1 cpu>, 2, 2, 10m, 20m), +0, +2h)"
-_SMALL, _LARGE = (Resources.of({"cpu": 1000 * cpus}) for cpus in (1, 4))
+_ASKED = "window(atom(<1 cpu, 1 GiB memory>, 2, 2, 10m, 20m), +0, +2h)"
+_SMALL, _LARGE = (Resources.of({"cpu": 1000 * cpus, "memory": 1024 * cpus}) for cpus in (1, 4))
 
 
 def _learn(service: Service, seconds: int, size: Resources = _SMALL) -> None:
@@ -37,7 +37,8 @@ def test_a_request_is_longer_by_the_delay_and_says_so(still: Service) -> None:
     body = still.reserve("r", _ASKED)
     assert _lease_s(body) == 720
     assert body["notes"] == [
-        "each lease of <1 cpu> is 2m longer than asked for: work of that size starts so late here"
+        "each lease of <1 cpu, 1 GiB memory> is 2m longer than asked for: work of that size starts "
+        "so late here"
     ]
     assert "12m" in body["expression"] or "720" in body["expression"]
 

@@ -67,7 +67,7 @@ def test_seconds_of_a_reservation_have_dates_beside(service: Service) -> None:
         assert [(atom["name"], atom["allocation_at"]) for atom in shown["atoms"]] == [
             ("fetch", [["2026-01-05T00:00:00Z", "2026-01-05T01:00:00Z"]]),
             (
-                "2 x <1 cpu> for 1h (second of order)",
+                "2 x <1 cpu, 4 GiB memory> for 1h (second of order)",
                 [["2026-01-05T01:00:00Z", "2026-01-05T02:00:00Z"]],
             ),
         ]

@@ -20,7 +20,7 @@ class TestAdmission:
         slots = atom["slots"]
         assert atom == {
             "path": "0",
-            "bundle": {"cpu": 1},
+            "bundle": {"cpu": 1, "memory": "4 GiB"},
             "handover": False,
             "allocation": [[0, 3600, 10]],
             "allocation_at": [["2026-01-05T00:00:00Z", "2026-01-05T01:00:00Z"]],

@@ -104,7 +104,7 @@ class TestFigures:
             assert allocated == shown[resource]["allocated"][0] * unit
             assert free == shown[resource]["free"][0] * unit
         assert value(samples, "agenda_allocated", resource="cpu") == 13
-        assert value(samples, "agenda_allocated", resource="memory") == 5 * GIB
+        assert value(samples, "agenda_allocated", resource="memory") == 21 * GIB
 
     def test_promised_are_the_slots_of_a_group(self, busy: Service) -> None:
         """Eight cores of the big machines; what is pooled holds no machine."""

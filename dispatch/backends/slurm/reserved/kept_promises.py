@@ -15,7 +15,8 @@ class Verdict(StrEnum):
     """What became of a promise.
 
     ``kept``: every job ended well before the deadline. ``short``: the jobs had the node time that
-    was promised and needed more. ``late``: neither. ``failed``: a job ended badly of itself or was
+    was promised and needed more. ``late``: neither. ``unused``: late, and time of the reservation
+    passed while its application waited and none ran. ``failed``: a job ended badly of itself or was
     cancelled before the deadline. ``open``: the deadline is ahead. ``unknown``: nobody says when
     it was.
     """
@@ -23,6 +24,7 @@ class Verdict(StrEnum):
     KEPT = "kept"
     SHORT = "short"
     LATE = "late"
+    UNUSED = "unused"
     FAILED = "failed"
     OPEN = "open"
     UNKNOWN = "unknown"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from dispatch.applications.document import COVERS
 from dispatch.executions.states import ExecutionState
 from planner.placement import Code
 from service.api.call import Call
@@ -47,6 +48,13 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
     flag(
         "close_on_end",
         "Close its reservation once it has completed and no other application names it.",
+    ),
+    choice(
+        "cover",
+        "Whether its reservation is to cover it; with `none` it runs as best effort. As the "
+        "application says when absent.",
+        COVERS,
+        default=None,
     ),
     any_value(
         "application",
@@ -121,11 +129,16 @@ SCHEMAS: Final[dict[str, Any]] = {
                     "required": ["name", "core", "wanted", "assigned", "running", "covered"],
                 },
             },
+            "notes": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "What its owner should know of how it runs.",
+            },
             "application": {"type": "object", "description": "As submitted, in Agenda's form."},
         },
         "required": [
             "id", "tenant", "queue", "submitted", "submitted_at", "state", "reason", "started",
-            "ended", "components", "application",
+            "ended", "components", "notes", "application",
         ],
     },
     "ApplicationPage": {
@@ -164,6 +177,7 @@ ROUTES: Final = (
             "not_found",
             Code.DUPLICATE_ID,
             "wrong_state",
+            "not_covered",
             Code.UNSATISFIABLE,
             Code.QUOTA,
             Code.COUNT_LIMIT,

@@ -174,9 +174,13 @@ _EXECUTORS: Final = {
                     "lost_at": {"type": ["string", "null"]},
                 },
             },
-        }
+        },
+        "lease": {
+            "type": "number",
+            "description": "Seconds without a report after which one of them is lost.",
+        },
     },
-    "required": ["executors"],
+    "required": ["executors", "lease"],
     "additionalProperties": False,
 }
 _RUNS: Final = {

@@ -34,7 +34,11 @@ def _put(runtime: Runtime, call: Call) -> Response:
     except FileError as error:
         raise problem_of_file(error) from error
     if "promises" not in call.body:  # it stays as it is
-        wanted = replace(wanted, promise_choices=present.promise_choices)
+        wanted = replace(
+            wanted,
+            promise_choices=present.promise_choices,
+            memory_per_cpu=present.memory_per_cpu,
+        )
     if call.query["dry_run"]:
         return Response(200, rehearse_reconfiguration(runtime, wanted, call.if_match()))
     return reconfigure(runtime, wanted, call.if_match())

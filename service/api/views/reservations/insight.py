@@ -56,10 +56,14 @@ _HOLDER: Final = _object(
 
 _OUTCOMES: Final = {
     "promised": {**_COUNT, "description": "Not given up by their owners."},
-    "kept": {**_COUNT, "description": "Never less than promised, not late."},
+    "kept": {**_COUNT, "description": "Never less than promised, not unused, not late."},
     "degraded": {**_COUNT, "description": "Held less for a while."},
     "failed": _COUNT,
     "moved": {**_COUNT, "description": "Stand elsewhere than at first."},
+    "unused": {
+        **_COUNT,
+        "description": "Covered nothing for a time in which an application waited.",
+    },
     "late": {**_COUNT, "description": "Work ended after the reservation."},
     "below": {**_COUNT, "description": "Are owed machines now and lack some."},
     "cancelled": {**_COUNT, "description": "Given up by their owners."},

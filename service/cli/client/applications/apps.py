@@ -29,6 +29,8 @@ from service.cli.terminal.output import (
 )
 
 _PATH: Final = "/v1/applications"
+#: Values of `cover` of an application; `dispatch.applications.document` has the same (tested).
+COVERS: Final = ("reservation", "none")
 _COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
 _LISTED: Final = tuple(
     ListColumn(name, is_wide=name in ("submitted", "ended")) for name in (*_COLUMNS, "reason")
@@ -50,6 +52,11 @@ def apps() -> None:
 @click.option("--reservation", help="Reservation under which the application runs.")
 @click.option("--atom", help="Path of the atom of that reservation.")
 @click.option(
+    "--cover",
+    type=click.Choice(COVERS),
+    help="With none it runs as best effort, and its reservation does not cover it.",
+)
+@click.option(
     "--close-on-end",
     is_flag=True,
     help="When the application ends, give the rest of its reservation back.",
@@ -64,6 +71,7 @@ def submit(
     queue: str | None,
     reservation: str | None,
     atom: str | None,
+    cover: str | None,
     close_on_end: bool,
     form: str,
 ) -> int:
@@ -73,7 +81,7 @@ def submit(
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     options = {
         "id": id_, "tenant": tenant, "queue": queue, "reservation": reservation, "atom": atom,
-        "close_on_end": close_on_end,
+        "cover": cover, "close_on_end": close_on_end,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value}
     body = {**given, "application": parse_document(raw, file)}
@@ -128,6 +136,8 @@ def _print_application(server: Server, reply: ServerReply, form: str) -> int:
     print_table(_COLUMNS, [_row(body, zone)])
     if body["reason"]:
         click.echo(f"\n{body['reason']}")
+    for note in body["notes"]:
+        click.echo(f"\nnote: {note}")
     if body["components"]:
         click.echo()
         parts = [

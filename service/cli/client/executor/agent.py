@@ -26,8 +26,11 @@ from service.cli.terminal.errors import CliError
 #: Directories of runs that are over and stay for people to look at.
 _KEPT: Final = 200
 
-#: By how much earlier than the server a run counts as lost here, seconds.
-_MARGIN_S: Final = 0.5
+#: By how much earlier than the server a run counts as lost here, and what its supervisor may take
+#: to look, seconds.
+_PAUSE_S: Final = 0.5 + 2 * supervisor.LOOK_S
+
+_EXECUTORS: Final = "/v1/executors"
 
 
 class ExecutorAgent:
@@ -45,11 +48,13 @@ class ExecutorAgent:
         Directory that it keeps everything in.
     limits
         How runs are held to what they asked for.
+    every_s
+        Pause between two reports, seconds.
 
     Raises
     ------
     CliError
-        If another executor uses the directory.
+        If another executor uses the directory, or its file system has no hard links.
     """
 
     def __init__(
@@ -59,11 +64,13 @@ class ExecutorAgent:
         machines: Sequence[str],
         state: Path,
         limits: RunLimits,
+        every_s: float,
     ) -> None:
         self._server = server
-        self._path = entry_path("/v1/executors", name)
+        self._path = entry_path(_EXECUTORS, name)
         self._machines = list(machines)
         self._limits = limits
+        self._every_s = every_s
         self._runs_at = state / "runs"
         self._lease = state / "lease"
         self._over = state / "over"
@@ -74,6 +81,7 @@ class ExecutorAgent:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise CliError(f"another executor uses {state}; give each one its own") from error
+        _require_hard_links(state)
         self._instance = _kept_instance(state / "instance")
         found = sorted(one for one in self._runs_at.iterdir() if (one / "run.json").exists())
         self._runs = {one.name: RunDirectory(one) for one in found}
@@ -83,7 +91,10 @@ class ExecutorAgent:
         self._silent = ""
 
     def register(self) -> bool:
-        """Say which machines there are; return whether the server took it.
+        """Register the machines; return whether the server accepted them.
+
+        Settings that do not fit the server's lease are refused first, so that a wrong one changes
+        nothing at the server.
 
         A server of another installation that comes to answer at the same address, such as one that
         was started in place of the right one, is one that is away.
@@ -91,10 +102,16 @@ class ExecutorAgent:
         Raises
         ------
         CliError
-            If the server does not take it: it says why.
+            If the settings leave no time between two reports, or the server refuses: it says why.
         """
-        body = {"instance": self._instance, "machines": self._machines}
-        reply = self._server.call("PUT", self._path, {**body, **self._installation.named})
+        reply = self._server.call("GET", _EXECUTORS)
+        if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._require_time(reply.good()["lease"])
+            body = {"instance": self._instance, "machines": self._machines}
+            reply = self._server.call("PUT", self._path, {**body, **self._installation.named})
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._tell(reply.problem())
+            return False
         if reply.status == HTTPStatus.CONFLICT and self._number is not None:
             self._tell(reply.problem())
             return False
@@ -151,22 +168,32 @@ class ExecutorAgent:
             self._runs[id_].start()
 
     def _renew(self, begun: float, lease_s: float) -> None:
-        """Let runs go on until the server may count them as lost, less what stopping them takes.
+        """Let runs continue until the server may count them as lost, less what stopping takes.
 
         Raises
         ------
         CliError
             If a lease leaves no time between two reports.
         """
-        pause = _MARGIN_S + 2 * supervisor.LOOK_S
-        longest = lease_s / 2 - pause
-        if self._limits.stop_grace_s > longest:
-            raise CliError(
-                f"the server's lease is {lease_s:g} s; "
-                f"give --stop-grace {max(longest, 0):g} or less"
-            )
-        until = begun + lease_s - self._limits.stop_grace_s - pause
+        self._require_time(lease_s)
+        until = begun + lease_s - self._limits.stop_grace_s - _PAUSE_S
         supervisor.write_json(str(self._lease), {"until": until})
+
+    def _require_time(self, lease_s: float) -> None:
+        """Refuse settings with which runs could not be reported, or stopped, within a lease.
+
+        Half of the lease is for stopping runs, and half for the next report to be answered.
+
+        Raises
+        ------
+        CliError
+            Naming each setting that does not fit, and its largest value.
+        """
+        longest_s = max(lease_s / 2 - _PAUSE_S, 0)
+        settings = (("--stop-grace", self._limits.stop_grace_s), ("--every", self._every_s))
+        wrong = [f"{name} {longest_s:g} or less" for name, value in settings if value > longest_s]
+        if wrong:
+            raise CliError(f"the server's lease is {lease_s:g} s; give {' and '.join(wrong)}")
 
     def _put_away(self, run: RunDirectory) -> None:
         """Keep what a run wrote for a while, out of the way of those that are not over."""
@@ -214,3 +241,20 @@ def _kept_instance(path: Path) -> str:
         supervisor.write_json(str(path), {"instance": uuid4().hex})
 
     return str(json.loads(path.read_text())["instance"])
+
+
+def _require_hard_links(state: Path) -> None:
+    """Refuse a directory whose file system has no hard links: runs are claimed with them.
+
+    Raises
+    ------
+    CliError
+        Naming the directory.
+    """
+    probe = state / "lock.link"
+    probe.unlink(missing_ok=True)
+    try:
+        probe.hardlink_to(state / "lock")
+    except OSError as error:
+        raise CliError(f"{state} has no hard links; give a --state that has") from error
+    probe.unlink()

@@ -50,7 +50,9 @@ def executor(
     if sys.platform != "linux":
         raise CliError("the executor needs Linux")
     limits = RunLimits(limit_memory, stop_grace)
-    agent = ExecutorAgent(server, name or socket.gethostname(), machines, state.resolve(), limits)
+    agent = ExecutorAgent(
+        server, name or socket.gethostname(), machines, state.resolve(), limits, every
+    )
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -325,7 +325,7 @@ def show(id_: str, server: Server, form: str) -> int:
         print_json(body)
         return DONE
     print_reservations([body])
-    click.echo(f"\n{body['expression']}")
+    click.echo(f"\n{body.get('written', body['expression'])}")
     if "code" in body:
         why = server.call("GET", f"{entry_path(PATH, id_)}/explanation").good()
         now = f"; now {why['held_by']}" if why.get("held_by") else ""

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import click
+
 from rdl.errors import Problem, render
 from rdl.local_time import UTC_ZONE
 from service.cli.client.server import ServerReply
@@ -25,6 +27,9 @@ LISTED: Final = tuple(
     ListColumn(name, is_wide=name in ("queue", "promise", "revision", "priority"))
     for name in COLUMNS
 )
+#: Most different notes of an answer that are printed.
+_MOST_NOTES: Final = 5
+
 #: What the part is called that has no name of its own (`rdl.names.PartNames`).
 THE_REQUEST: Final = "the request"
 
@@ -83,6 +88,9 @@ def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
     print_table(
         [COLUMNS[place] for place in places], [[row[place] for place in places] for row in rows]
     )
+    notes = dict.fromkeys(note for entry in entries for note in entry.get("notes", ()))
+    for note in list(notes)[:_MOST_NOTES]:
+        click.echo(f"note: {note}")
 
 
 def displaced_lines(entry: Mapping[str, Any], *, dry_run: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ _COLUMNS: Final = (
     "reservation", "user", "promise", "deadline", "begun", "ended", "jobs", "runs", "promised_s",
     "had_s",
 )  # fmt: skip
+#: Verdicts; `dispatch.backends.slurm.reserved.kept_promises` has the same.
+_WORDS: Final = "kept, short, late, unused, failed, open or unknown"
 _LABELS: Final = {"promised_s": "promised, s", "had_s": "had, s"}
 _LISTED: Final = tuple(
     ListColumn(name, _LABELS.get(name, ""), is_wide=name in ("user", "runs")) for name in _COLUMNS
@@ -32,14 +35,15 @@ _LISTED: Final = tuple(
 @click.option("--since", default="1d", show_default=True, metavar="DURATION",
               help="How far back.")  # fmt: skip
 @click.option("--promise", "wanted", metavar="VERDICT",
-              help="Only those that were: kept, short, late, failed, open or unknown.")  # fmt: skip
+              help=f"Only those that were one of: {_WORDS}.")  # fmt: skip
 @listing_options()
 @reports_errors
 def sacct(server: Server, since: str, wanted: str | None, form: str) -> int:
     """List what became of promises: the begin, end and node time that Slurm's accounting has.
 
     kept: all jobs ended well before the deadline. short: they had the node time that was promised
-    and needed more. late: neither. failed: a job failed or was cancelled.
+    and needed more. late: neither. unused: late, and its reservation passed while it waited.
+    failed: a job failed or was cancelled.
     The server is asked for deadlines that no job says: those of components.
     """
     from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
@@ -59,10 +63,12 @@ def sacct(server: Server, since: str, wanted: str | None, form: str) -> int:
         found = reservations_of(SlurmCommands(timeout_s=60).accounted_runs(begin))
     except SlurmError as error:
         raise CliError(f"{error}; promises are read from slurmdbd") from error
-    records = [
-        promise_record(id_, runs, deadline_of(runs) or _planned_s(server, id_), now_s)
-        for id_, runs in found.items()
-    ]
+    records = []
+    for id_, runs in found.items():
+        record = promise_record(id_, runs, deadline_of(runs) or _planned_s(server, id_), now_s)
+        if record.verdict is Verdict.LATE and _passed_unused(server, id_):
+            record = replace(record, verdict=Verdict.UNUSED)
+        records.append(record)
     records.sort(key=lambda one: (one.deadline_s or 0, one.reservation))
     entries: list[dict[str, Any]] = [
         {
@@ -97,6 +103,14 @@ def _planned_s(server: Server, id_: str) -> int | None:
     """Return the end of the window that the server knows of a reservation, as Unix time."""
     reply = server.call("GET", entry_path("/v1/reservations", id_))
     return window_end_s(reply.body) if reply.ok and isinstance(reply.body, dict) else None
+
+
+def _passed_unused(server: Server, id_: str) -> bool:
+    """Return whether the server reported that time of a reservation passed unused."""
+    reply = server.call("GET", entry_path("/v1/reservations", id_))
+    if not reply.ok or not isinstance(reply.body, dict):
+        return False
+    return any(entry["what"] == "unused" for entry in reply.body.get("history", ()))
 
 
 def _instant(unix_s: int | None) -> str | None:

@@ -30,7 +30,7 @@ let slots = new Map();
 const number = (/** @type {string} */ title, /** @type {string} */ name) => ({
   title, number: true, of: (/** @type {any} */ one) => count(one[name]), sort: (/** @type {any} */ one) => one[name],
 });
-const COUNTS = [number("Promised", "promised"), number("Kept", "kept"), number("Late", "late"), number("Degraded", "degraded"),
+const COUNTS = [number("Promised", "promised"), number("Kept", "kept"), number("Unused", "unused"), number("Late", "late"), number("Degraded", "degraded"),
   number("Failed", "failed"), number("Moved", "moved")];
 
 const tenantTable = new PagedTable({

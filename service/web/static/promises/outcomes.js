@@ -7,6 +7,7 @@ export const OUTCOMES = /** @type {const} */ (["kept", "late", "degraded", "fail
  * @typedef {object} Counts
  * @property {number} promised
  * @property {number} kept
+ * @property {number} unused
  * @property {number} late
  * @property {number} degraded
  * @property {number} failed
@@ -18,6 +19,7 @@ export const OUTCOMES = /** @type {const} */ (["kept", "late", "degraded", "fail
 
 /**
  * Parts that add up to what was promised: what was broken in several ways stands in its worst.
+ * What passed unused counts as late: its work did not run in its time.
  * @param {Counts} one
  * @returns {Record<"kept"|"late"|"degraded"|"failed", number>}
  */
@@ -30,7 +32,7 @@ export function partsOf(one) {
 
 /** @param {Counts[]} all @returns {Counts} */
 export function sumOf(all) {
-  const sum = { promised: 0, kept: 0, late: 0, degraded: 0, failed: 0, below: 0, below_s: 0, moved: 0, cancelled: 0 };
+  const sum = { promised: 0, kept: 0, unused: 0, late: 0, degraded: 0, failed: 0, below: 0, below_s: 0, moved: 0, cancelled: 0 };
   for (const one of all) for (const name of /** @type {(keyof Counts)[]} */ (Object.keys(sum))) sum[name] += one[name];
   return sum;
 }

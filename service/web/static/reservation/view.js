@@ -93,7 +93,7 @@ export class ReservationView {
     const main = [
       strip ? make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Held, and its window" }), strip.host,
         make("details", { open: !this.isShort }, make("summary", { text: "As a table" }), strip.table.element)) : null,
-      make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Request" }), make("pre", { tabindex: "0", "aria-label": "Request in RDL", text: layOut(body.expression) })),
+      make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Request" }), make("pre", { tabindex: "0", "aria-label": "Request in RDL", text: layOut(body.written ?? body.expression) })),
     ];
     const side = [
       make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Facts" }), this.#facts()),

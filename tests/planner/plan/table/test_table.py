@@ -129,8 +129,14 @@ def test_rows_that_take_the_same_are_read_together() -> None:
 
 
 def test_details_are_packed_and_unpacked() -> None:
-    """Text alone, and text with choices and notes."""
-    for details in (RequestDetails("x"), RequestDetails("x", (("0", 1),), ("a note",))):
+    """Text alone, and text with choices, notes and how it was written."""
+    for details in (
+        RequestDetails("x"),
+        RequestDetails("x", (("0", 1),), ("a note",)),
+        RequestDetails("x", creditable=True),
+        RequestDetails("x", written="y"),
+        RequestDetails("x", (), ("a note",), creditable=True, written="y"),
+    ):
         assert unpack(pack(details)) == details
 
 
