@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from planner.adaptation.recurring import holds_more, regain, runs_told, salvage, ways_back
 from planner.adaptation.relocation import (
     Relocator,
@@ -25,10 +27,11 @@ from planner.adaptation.relocation import (
     slots_on,
     work_relocated,
 )
-from planner.adaptation.repair import ROUNDS, Repair
+from planner.adaptation.repair import ROUNDS, Repair, present_holders
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
+from planner.capacity.overlay import takings_of
 from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
@@ -36,6 +39,7 @@ from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Degrade, Fail, Update
+from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment, commitment_of
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
@@ -70,8 +74,26 @@ def needs_adaptation(plan: Plan) -> bool:
 
 
 def lacks_machines(plan: Plan) -> bool:
-    """Return whether machines are short, or a slot has lost its own."""
-    return bool(shortage_of(plan.ledger).counts) or has_lost_slots(plan)
+    """Return whether machines are short, or a reservation holds what they cannot hold any more."""
+    return bool(shortage_of(plan.ledger).counts) or has_lost_slots(plan) or _fits_no_more(plan)
+
+
+def _fits_no_more(plan: Plan) -> bool:
+    """Return whether a promise of totals has more bundles at once than fit on the machines.
+
+    Totals may suffice where machines, one by one, do not.
+    """
+    table, ledger = plan.table, plan.ledger
+    pooled = np.intersect1d(present_holders(plan), table.numbers_of(PromiseLevel.POOLED))
+    if all(
+        not (fit := ledger.demand(bundle, label, "", "").fit) or most <= min(fit)
+        for bundle, label, most in table.tallest_rows(pooled)
+    ):
+        return False
+    return any(
+        exceeds_machines(ledger, takings_of(table.holding(number), ledger, *table.scope(number)))
+        for number in pooled.tolist()
+    )
 
 
 def adapt(

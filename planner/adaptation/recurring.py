@@ -36,7 +36,7 @@ def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
     known = {atom.path for atom in held.atoms}
     for atom, path, rows in commitment.occurrences():
         if "@" in path and path not in known:
-            one = AtomAllocation(path, atom.bundle, atom.label, rows)
+            one = AtomAllocation(path, atom.bundle, atom.label, rows, rule=atom.rule)
             groups.setdefault(occurrence_of(path), []).append(one)
     for atoms in groups.values():
         more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
@@ -62,7 +62,7 @@ def regain(draft: DraftPlan, commitment: Commitment) -> Holding | None:
     groups: dict[str, list[AtomAllocation]] = {}
     for path, atom, rows in _pattern(commitment):
         if path not in there and int(rows[0, 0]) >= draft.plan.now:
-            one = AtomAllocation(path, atom.bundle, atom.label, rows)
+            one = AtomAllocation(path, atom.bundle, atom.label, rows, rule=atom.rule)
             groups.setdefault(occurrence_of(path), []).append(one)
     more = held
     for atoms in groups.values():
