@@ -1,17 +1,20 @@
 """The adapter: what a change of capacity makes of the commitments of a Plan (Rayon 5.2).
 
 Slots that lost their machine first get others at the same times (`planner.adaptation.relocation`);
-only what finds none is hit, as is what the pool is short for. A loss drops the least value and then
-moves the least work: greedy first, rounds of improvement after it. Started work stays while
-machines for it exist; only the remainder moves. What finds no place is `degraded`, with a reason
-and offers, keeps its past and the leases in force, and comes back by itself when there is room
-again; it is `failed` once its window can hold it no more.
-Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` re-checks.
+only what finds none is hit, as is what the pool is short for. A loss drops what matters least
+(`Commitment.importance`) and then moves the least work: greedy first, rounds of improvement after
+it. Started work stays while machines for it exist; only the remainder moves. What finds no place is
+`degraded`, with a reason and offers, keeps its past and the leases in force, and comes back by
+itself when there is free capacity again, the most important first; one that may displace others
+does. It is `failed` once its window can hold it no more.
+Nothing is changed here: the answer is changes for one joint commit. `Plan.prepare` takes them on
+the version that they were found on; what it does not take is degraded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +30,7 @@ from planner.adaptation.relocation import (
     slots_on,
     work_relocated,
 )
-from planner.adaptation.repair import ROUNDS, Repair, present_holders
+from planner.adaptation.repair import ROUNDS, Cost, Repair, by_importance, present_holders
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
@@ -38,9 +41,11 @@ from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Change, Degrade, Fail, Update
+from planner.plan.records.changes import Change, Conflict, Degrade, Fail, Relocate, Update
 from planner.promise import PromiseLevel
+from planner.replanning.candidates import candidates_of, displaced_reason
 from planner.replanning.commitment import Commitment, commitment_of
+from planner.replanning.displacement_search import DisplacementSearch
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, broken_atoms, move_of
@@ -62,6 +67,19 @@ RELOCATED: Final = "its machines were lost, or make room for others that lost th
 #: Offers of one degraded reservation, and the most reservations that get any.
 _OFFERS: Final = 3
 _MOST_HELPED: Final = 20
+
+#: Changes with a conflict that are degraded one by one; beyond, all are at once.
+_MOST_REFUSED: Final = 16
+
+#: In which order those affected are listed.
+_FATES: Final = (
+    Effect.DEGRADED,
+    Effect.FAILED,
+    Effect.MOVED,
+    Effect.REGAINED,
+    Effect.RESTORED,
+    Effect.RELOCATED,
+)
 
 #: Refusals of the remainder that more room would not change.
 _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CHANGED})
@@ -116,8 +134,9 @@ def adapt(
     _find_machines(plan, base)
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
-    waiting = [one for one in _degraded_by_value(plan) if one.number not in done.moved]
-    return _Answer(repair, done, used).adaptation(waiting)
+    waiting = [one for one in _degraded(plan) if one.number not in done.moved]
+    found = _Answer(repair, done, used).adaptation(waiting)
+    return found if draft is not None else _accepted(plan, found)
 
 
 def _find_machines(plan: Plan, draft: DraftPlan) -> None:
@@ -137,11 +156,77 @@ def _find_machines(plan: Plan, draft: DraftPlan) -> None:
     draft.machines.shared.shown.update(found.held)
 
 
-def _degraded_by_value(plan: Plan) -> Iterator[Commitment]:
-    """Yield what is degraded, most valuable first."""
+def _degraded(plan: Plan) -> list[Commitment]:
+    """Return what is degraded, the most important first."""
     numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
-    commitments = [commitment_of(plan, number) for number in numbers.tolist()]
-    yield from sorted(commitments, key=lambda one: (-one.value, one.number))
+    return by_importance(commitment_of(plan, number) for number in numbers.tolist())
+
+
+def _accepted(plan: Plan, found: Adaptation) -> Adaptation:
+    """Return an answer without what the Plan does not take of it on the same version.
+
+    What has a conflict is degraded to its past instead, or stays degraded as it is; where that is
+    not enough, so is all the rest.
+    """
+    changes = {getattr(one, "id", ""): one for one in found.changes}
+    refused: dict[str, Conflict] = {}
+    while changes:
+        prepared = plan.prepare(list(changes.values()), plan.version, joint=True)
+        if prepared.record is not None:
+            break
+        left = changes.keys() - refused.keys()
+        if not left:
+            failed = prepared.conflicts[0].detail
+            return Adaptation(
+                based_on=found.based_on, refused=tuple(refused.values()), failed=failed
+            )
+        at_fault = {one.id: one for one in prepared.conflicts if one.id in left}
+        if not at_fault or len(refused) > _MOST_REFUSED:
+            at_fault = dict.fromkeys(sorted(left), prepared.conflicts[0])
+        for id_, conflict in at_fault.items():
+            assert id_ is not None
+            refused[id_] = conflict
+            less = _degraded_instead(plan, changes.pop(id_), conflict)
+            if less is not None:
+                changes[id_] = less
+    return found if not refused else _with_refused(plan, found, changes, refused)
+
+
+def _degraded_instead(plan: Plan, change: Change, conflict: Conflict) -> Degrade | None:
+    """Return the change that leaves a reservation its past alone; None where it stays degraded."""
+    assert isinstance(change, Update | Degrade | Relocate | Fail)
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    commitment = commitment_of(plan, number)
+    gains = isinstance(change, Update | Fail)
+    gains |= isinstance(change, Degrade) and change.cause == REGAINED
+    if commitment.state is State.DEGRADED and gains:
+        return None
+    reason = f"machines were lost, and it could not have another place: {conflict.detail}"
+    return Degrade(change.id, commitment.revision, commitment.past(plan.now), reason, ())
+
+
+def _with_refused(
+    plan: Plan, found: Adaptation, changes: Mapping[str, Change], refused: Mapping[str, Conflict]
+) -> Adaptation:
+    """Return an answer in which what was refused is degraded, or not affected at all."""
+    affected = [one for one in found.affected if one.id not in refused]
+    dropped = 0.0
+    known = {one.id for one in found.of(Effect.DEGRADED)}
+    for id_ in refused.keys() & changes.keys():
+        change, number = changes[id_], plan.table.number_of(id_)
+        assert isinstance(change, Degrade)
+        assert number is not None
+        one = commitment_of(plan, number)
+        affected.append(Affected(id_, one.tenant, Effect.DEGRADED, one.value, 0.0, change.reason))
+        dropped += one.value if id_ not in known and one.state is not State.DEGRADED else 0.0
+    return replace(
+        found,
+        changes=tuple(changes.values()),
+        affected=tuple(sorted(affected, key=lambda one: (_FATES.index(one.fate), one.id))),
+        cost=replace(found.cost, lost=(*found.cost.lost, dropped)),
+        refused=tuple(refused.values()),
+    )
 
 
 class _Answer:
@@ -152,14 +237,19 @@ class _Answer:
         self.is_over = Deadline(limits, ROUNDS).is_over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
+        #: Number of a commitment -> the one that was degraded and displaced it.
+        self.displaced_by: dict[int, Commitment] = {}
 
     def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
         """Return the whole answer; `waiting` are degraded and may come back."""
-        cost = self.repair.cost(self.draft)
-        lost = [(one, self._with_slots(one, salvage(self.draft, one))) for one in self._losers()]
+        moved = self.repair.cost(self.draft).moved
+        lost = self._cut(self._losers())
         cut = {commitment.number for commitment, _ in lost}
-        for commitment in self._restore([one for one in waiting if one.number not in cut]):
+        left = self._restore([one for one in waiting if one.number not in cut])
+        lost += self._cut(one for one in self._losers() if one.number not in cut)
+        for commitment in left:
             self._settle(commitment)
+        cost = Cost(self.repair.cost(self.draft).lost, moved)
         self._note_moves()
         search = self._search()
         for helped, (commitment, kept) in enumerate(lost):
@@ -168,27 +258,22 @@ class _Answer:
             change = Degrade(commitment.id, commitment.revision, kept, reason, offers)
             self._note(change, commitment, Effect.DEGRADED, 0.0, reason)
         relocated = self._note_relocations()
-        order = (
-            Effect.DEGRADED,
-            Effect.FAILED,
-            Effect.MOVED,
-            Effect.REGAINED,
-            Effect.RESTORED,
-            Effect.RELOCATED,
-        )
-        self.affected.sort(key=lambda one: (order.index(one.fate), -one.value, one.id))
+        self.affected.sort(key=lambda one: (_FATES.index(one.fate), -one.value, one.id))
         short = self._short() if self.repair.hit else ""
         changes, affected = tuple(self.changes), tuple(self.affected)
         return Adaptation(changes, affected, cost, self.plan.version, short, relocated)
 
     def _losers(self) -> list[Commitment]:
-        """Return what found no place and holds something it must lose, most valuable first."""
-        found = [
+        """Return what found no place and holds something it must lose, the most important first."""
+        return by_importance(
             one
             for one in self.draft.lifted.values()
             if one.state is not State.DEGRADED or one.number in self.draft.stripped
-        ]
-        return sorted(found, key=lambda one: (-one.value, one.number))
+        )
+
+    def _cut(self, losers: Iterable[Commitment]) -> list[tuple[Commitment, Holding]]:
+        """Return what commitments that found no place still hold, with its slots."""
+        return [(one, self._with_slots(one, salvage(self.draft, one))) for one in losers]
 
     def _note_moves(self) -> None:
         """Note what found a place, those that were degraded before included."""
@@ -203,9 +288,16 @@ class _Answer:
                 self.repair.early_agent(commitment) or self.repair.agent.name,
                 RESTORED if back else MOVED,
                 self._slots(commitment),
+                reason=self._displaced_reason(commitment),
             )
             moved = work_moved(commitment.before, holding, self.plan.now, self.repair.nominal)
-            self._note(change, commitment, Effect.RESTORED if back else Effect.MOVED, moved)
+            effect = Effect.RESTORED if back else Effect.MOVED
+            self._note(change, commitment, effect, moved, change.reason)
+
+    def _displaced_reason(self, commitment: Commitment) -> str:
+        """Return whom a commitment made way for, as its tenant may read it; empty for none."""
+        by = self.displaced_by.get(commitment.number)
+        return "" if by is None else displaced_reason([(by.id, by.tenant)], commitment.tenant)
 
     def _slots(self, commitment: Commitment) -> tuple[Slots | None, ...] | None:
         """Return the slots of a commitment where it stands now; None if it has none."""
@@ -256,7 +348,33 @@ class _Answer:
         )
         if roomier is not None:
             self.draft = roomier
-        return roomier is not None
+            return True
+        return bool(ways) and self._displace(commitment, ways)
+
+    def _displace(self, commitment: Commitment, ways: Sequence[Move]) -> bool:
+        """Let a degraded commitment displace what its own submission could; return whether it did.
+
+        What is displaced is placed elsewhere, the most important first, or loses its place.
+        """
+        assert commitment.request is not None
+        draft, agents = self.draft, self.repair.agents_for(commitment)
+        lower = [
+            one
+            for one in candidates_of(self.plan, [commitment.request])
+            if one.number not in draft.lifted
+        ]
+
+        def place(other: DraftPlan) -> bool:
+            return any(other.place(way, agent) for way in ways for agent in agents)
+
+        found = DisplacementSearch(draft, place, self.is_over).run(lower) if lower else None
+        if found is None:
+            return False
+        self.draft, displaced = found
+        for one in displaced:
+            self.displaced_by[one.number] = commitment
+        self.repair.place_each(self.draft, displaced)
+        return True
 
     def _settle(self, commitment: Commitment) -> None:
         """Give a commitment that stays degraded more of its runs, or give it up, or let it wait."""
@@ -303,6 +421,9 @@ class _Answer:
 
     def _reason(self, commitment: Commitment) -> str:
         """Return what a commitment lost its place to."""
+        displaced = self._displaced_reason(commitment)
+        if displaced:
+            return displaced
         if commitment.why:
             return commitment.why
         ledger = self.repair.base.ledger
@@ -326,7 +447,7 @@ class _Answer:
                 "machines were lost: no other machines have room for its bundles, neither at its "
                 "times nor at others"
             )
-        return "machines were lost, and its place went to commitments that are worth more"
+        return "machines were lost, and its place went to commitments that are more important"
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the answer leaves of the pool and of machines."""

@@ -55,6 +55,8 @@ class Commitment:
         Option taken by path of each `any`.
     started
         Whether any of it has begun.
+    priority
+        Of two commitments the one with the lower priority gives way.
     """
 
     number: int
@@ -68,6 +70,16 @@ class Commitment:
     source: LazyRequest
     choices: Mapping[str, int] = field(default_factory=dict)
     started: bool = False
+    priority: int = 0
+
+    @property
+    def importance(self) -> tuple[int, float, int]:
+        """The one order of commitments, least important first: priority, then value, then age.
+
+        Where capacity is lost the least important gives way; where it comes back, where a drain
+        or a displacement chooses, and where several are to be placed, the most important is first.
+        """
+        return self.priority, self.value, -self.number
 
     @property
     def request(self) -> Request | None:
@@ -130,6 +142,7 @@ def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Co
         source,
         choices,
         started,
+        int(meta["priority"]),
     )
 
 

@@ -17,7 +17,6 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, Outage, Queue
 from planner.cluster.policy import DisplacementRule, Scope
-from planner.displacement.candidates import FOR_ROOM, may_displace
 from planner.displacement.displacement import displace
 from planner.displacement.wanted_place import DisplacementAsk
 from planner.offers.search import OfferSearch
@@ -35,6 +34,7 @@ from planner.plan.records.changes import (
 )
 from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import renegotiation_of
+from planner.replanning.candidates import FOR_ROOM, may_displace
 from planner.request import Request
 from planner.reservations.state import LIVE, State
 from planner.validation.validate import validate
@@ -115,6 +115,7 @@ class MixedHistory:
         if not needs_adaptation(self.plan):
             return
         found = adapt(self.plan.copy(), EFFORT)
+        assert not found.refused, found.refused
         self._propose(found.changes, found.based_on, "adapt")
         assert not found.short, found.short
 

@@ -172,7 +172,7 @@ def test_who_moved_makes_room_again_for_who_was_dropped() -> None:
     degraded = plan.reservation("cheap")
     assert degraded is not None
     assert degraded.degradation is not None
-    assert "worth more" in degraded.degradation.reason
+    assert "more important" in degraded.degradation.reason
     found = lose(plan)
     assert {(one.id, one.fate) for one in found.affected} == {
         ("cheap", Effect.RESTORED),
