@@ -2,8 +2,9 @@
 
 Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
 snapshot without the lock, and commits them together (`service.commits.group_commit`). Solvers have
-a lane of their own (`service.planning.solver_lane`), and so has the search of whom a change
-displaces (`service.planning.displacement_lane`), so no change waits for them.
+a lane of their own (`service.planning.solver_lane`), and so have the search of whom a change
+displaces (`service.planning.displacement_lane`) and the adapter (`service.planning.adaptation`), so
+no change waits for them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from service.access.actor import present_actor
 from service.clock import Clock
 from service.commits.answers.idempotency import recall
 from service.commits.changes.commands import (
+    AdaptationCommand,
     Admission,
     Answer,
     Cancellation,
@@ -33,6 +35,7 @@ from service.commits.group_commit import GroupCommit
 from service.commits.screening.ownership import require_own
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.adaptation import PlanAdapter
 from service.planning.admission_log import log_admissions
 from service.planning.archivist import Archivist
 from service.planning.change_queue import ChangeQueue
@@ -72,6 +75,8 @@ class Planner:
     ----------
     solvers
         The lane of commands that ask slow agents.
+    adapter
+        The thread that repairs the Plan when machines come and go.
     precedence
         Held by the planner's thread in its turn to append.
     """
@@ -97,6 +102,7 @@ class Planner:
         self._queue = ChangeQueue(config.group)
         self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
         self._archivist = Archivist(config, replica, clock)
+        self.adapter = PlanAdapter(replica, clock, telemetry)
         self.solvers = SolverLane(config, replica, clock, telemetry, places)
 
     def bring_up_to_date(self) -> None:
@@ -108,13 +114,14 @@ class Planner:
         """Carry out changes until the planner is closed; the planner thread's whole life."""
         self.solvers.start()
         self._displacements.start()
+        self.adapter.start()
         while (group := self._queue.next_group(_NAP_S)) is not None:
             if group:
                 self._runner.run(group)
             else:
                 self._runner.tick()
             self._runner.expire_holds()
-            self._runner.adapt()
+            self.adapter.wake()
             self._archive()
 
     def _archive(self) -> None:
@@ -128,6 +135,7 @@ class Planner:
         self._queue.close()
         self.solvers.close()
         self._displacements.close()
+        self.adapter.close()
 
     def recall(self, key: Key) -> Response | None:
         """Return what was answered under a key before, or that another request used it."""
@@ -178,6 +186,8 @@ class Planner:
     def _carry_out(self, job: QueuedChange) -> QueuedChange:
         self._require_own(job.command)
         with self._waiting.holding(job.command):
+            if isinstance(job.command, AdaptationCommand):
+                return self._await(job, self.adapter.put)
             if is_quick(job.command):
                 return self._await(job, self._queue.put)
             with self.solvers.place():
