@@ -30,7 +30,7 @@ from planner.adaptation.relocation import (
     slots_on,
     work_relocated,
 )
-from planner.adaptation.repair import ROUNDS, Cost, Repair, by_importance, present_holders
+from planner.adaptation.repair import ROUNDS, Cost, Repair, present_holders
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
@@ -44,7 +44,7 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Conflict, Degrade, Fail, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.replanning.candidates import candidates_of, displaced_reason
-from planner.replanning.commitment import Commitment, commitment_of
+from planner.replanning.commitment import Commitment, by_importance, commitment_of
 from planner.replanning.displacement_search import DisplacementSearch
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved

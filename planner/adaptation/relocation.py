@@ -1,6 +1,7 @@
 """Other machines for slots that lost theirs, at the same times: no row changes.
 
-What was lost is laid anew, largest first, each where it fits best. For what then finds no machine,
+What was lost gets new machines, that of the highest priority first and of that the largest, each
+where it fits best. For what then finds no machine,
 slots that have not begun make way (`planner.repacking`). What has begun stays on its machine until
 that is lost; its rest may go on elsewhere, since its work is lost anyway.
 """
@@ -193,16 +194,16 @@ class Relocator:
                 pieces[key] = pieces.get(key, 0) + bundles
         return [Piece(*key, bundles) for key, bundles in pieces.items()]
 
-    def _order(self, piece: Piece) -> tuple[bool, float, int, int, int]:
-        """Return the key of a piece: the largest first, what is degraded last."""
+    def _order(self, piece: Piece) -> tuple[int, bool, float, int, int, int]:
+        """Return the key of a piece: priority, what is degraded after the others, the largest."""
         share = self._shares.get(piece.kind)
         if share is None:
             bundle = self.held.kinds[piece.kind][0]
             share = self._shares[piece.kind] = bundle.dominant_share(self.cluster.nominal)
-        state = int(self.plan.table.meta["state"][piece.number])
+        meta = self.plan.table.meta[piece.number]
         size = share * (piece.end - piece.start)
-        waits = state == STATE_NUMBERS[State.DEGRADED]
-        return waits, -size, piece.number, piece.atom, piece.start
+        waits = bool(meta["state"] == STATE_NUMBERS[State.DEGRADED])
+        return -int(meta["priority"]), waits, -size, piece.number, piece.atom, piece.start
 
     def _indices(self, number: int, atom: int) -> range:
         """Return the places of an atom's slots; they stand together."""

@@ -24,7 +24,7 @@ from planner.capacity.overlay import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
 from planner.replanning.candidates import MOST_LOOKED_AT
-from planner.replanning.commitment import Commitment, commitment_of
+from planner.replanning.commitment import Commitment, by_importance, commitment_of
 from planner.replanning.displacement_search import DisplacementSearch
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move
@@ -324,11 +324,6 @@ class Repair:
         count = int(draw.integers(1, min(_MOST_LIFTED, len(near)) + 1))
         chosen = draw.choice(len(near), size=count, replace=False).tolist()
         return [self.commitment(near[i]) for i in chosen]
-
-
-def by_importance(commitments: Iterable[Commitment]) -> list[Commitment]:
-    """Return commitments, the most important first."""
-    return sorted(commitments, key=lambda one: one.importance, reverse=True)
 
 
 def _priority(commitment: Commitment) -> int:

@@ -28,7 +28,7 @@ from planner.offers.trial_machines import TrialMachines
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Degrade, Update
 from planner.replanning.candidates import candidates_of, displaced_reason
-from planner.replanning.commitment import Commitment
+from planner.replanning.commitment import Commitment, by_importance
 from planner.replanning.displacement_search import DisplacementSearch
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
 from planner.replanning.moves import CommitmentMoves
@@ -98,7 +98,7 @@ def _wanted(plan: Plan, asks: Sequence[DisplacementAsk]) -> list[WantedPlace]:
     whole = [one for one in found if one is not None]
     if len(whole) < len(found):
         return []
-    return sorted(whole, key=lambda one: -one.ask.request.priority)
+    return sorted(whole, key=lambda one: one.move.commitment.importance, reverse=True)
 
 
 class _DisplacementChanges:
@@ -114,7 +114,7 @@ class _DisplacementChanges:
         self._plan = plan
         self._wanted = wanted
         self._draft = draft
-        self._commitments = sorted(displaced, key=lambda one: one.importance, reverse=True)
+        self._commitments = by_importance(displaced)
         self._moves = CommitmentMoves(plan, shortage_of(draft.ledger))
 
     def displacement(self) -> Displacement:

@@ -16,7 +16,7 @@ from planner.agent import Agent
 from planner.agents import agent_named
 from planner.optimization.objective import CostModel, CostScale, Objective, PlanCost
 from planner.placement import PlacementResult
-from planner.replanning.commitment import Commitment
+from planner.replanning.commitment import Commitment, by_importance
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.state import State
@@ -204,12 +204,12 @@ class NeighbourhoodSearch:
         return [seed, *(near[index] for index in picked)]
 
     def _order(self, chosen: Sequence[Commitment]) -> list[Commitment]:
-        """Return an order to place them in: as chosen, the most valuable first, or any."""
+        """Return an order to place them in: as chosen, the most important first, or any."""
         kind = int(self.draw.integers(3))
         if kind == 0:
             return list(chosen)
         if kind == 1:
-            return sorted(chosen, key=lambda one: -one.value)
+            return by_importance(chosen)
         return [chosen[index] for index in self.draw.permutation(len(chosen)).tolist()]
 
     def _place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:
