@@ -22,6 +22,7 @@ import numpy as np
 from planner.adaptation.recurring import holds_more, regain, runs_told, salvage, ways_back
 from planner.adaptation.relocation import (
     Relocator,
+    has_cut_slots,
     has_lost_slots,
     holding_on,
     promises_machines,
@@ -86,9 +87,9 @@ _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CH
 
 
 def needs_adaptation(plan: Plan) -> bool:
-    """Return whether machines are short, a slot has lost its own, or something degraded waits."""
+    """Return whether machines are short, a reservation lost some, or one could have better ones."""
     degraded = plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]
-    return bool(degraded.any()) or lacks_machines(plan)
+    return bool(degraded.any()) or lacks_machines(plan) or has_cut_slots(plan)
 
 
 def lacks_machines(plan: Plan) -> bool:

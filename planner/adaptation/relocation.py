@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -72,6 +73,70 @@ def has_lost_slots(plan: Plan) -> bool:
     """Return whether some slot stands on no machine, or on one that has no room for it."""
     held = slots_on(plan, plan.cluster)
     return bool(len(held.slots)) and bool(len(lost_slots(held, plan.cluster, plan.grid, plan.now)))
+
+
+def has_cut_slots(plan: Plan) -> bool:
+    """Return whether a bundle is to leave a machine on which it could stay."""
+    held = slots_on(plan, plan.cluster)
+    return any(
+        may_rejoin(plan.cluster, held, plan.room, before, after)
+        for before, after in cut_slots(plan, held)
+    )
+
+
+def cut_slots(plan: Plan, held: StandingSlots) -> Iterator[tuple[int, int]]:
+    """Yield the places of two slots of equally many bundles of an atom that follow each other.
+
+    The bundles go on, inside a row of the allocation, on another machine.
+    """
+    slots = held.slots
+    named = np.flatnonzero((slots[:, 3] != NOWHERE) & (slots[:, 1] > plan.now))
+    # Slots of an atom follow each other in `held`.
+    new = (np.diff(held.number, prepend=-1) != 0) | (np.diff(held.atom, prepend=-1) != 0)
+    owner = np.cumsum(new)[named] << 32
+    ends, starts = owner + slots[named, 1], owner + slots[named, 0]
+    by_end, by_start = np.argsort(ends, kind="stable"), np.argsort(starts, kind="stable")
+    keys = np.intersect1d(ends, starts)
+    first = np.searchsorted(ends[by_end], keys), np.searchsorted(starts[by_start], keys)
+    last = (
+        np.searchsorted(ends[by_end], keys, side="right"),
+        np.searchsorted(starts[by_start], keys, side="right"),
+    )
+    for index in range(len(keys)):
+        leaving = named[by_end[first[0][index] : last[0][index]]].tolist()
+        coming = named[by_start[first[1][index] : last[1][index]]].tolist()
+        for before, after in product(leaving, coming):
+            same = slots[before, 2] == slots[after, 2] and slots[before, 3] != slots[after, 3]
+            if same and _is_inside_row(plan, held, after):
+                yield before, after
+
+
+def _is_inside_row(plan: Plan, held: StandingSlots, after: int) -> bool:
+    step = int(held.slots[after, 0])
+    atom = plan.table.holding(int(held.number[after])).atoms[int(held.atom[after])]
+    return any(
+        bool(((rows[:, 0] < step) & (step < rows[:, 1])).any()) for _, rows in atom.occurrences()
+    )
+
+
+def may_rejoin(
+    cluster: Cluster, held: StandingSlots, room: MachineRoom, before: int, after: int
+) -> bool:
+    """Return whether the bundles of a slot could stay on the machine of the one before it."""
+    bundle, _, rule = held.kinds[int(held.kind[after])]
+    start, end, bundles, _ = held.slots[after].tolist()
+    machine = int(held.slots[before, 3])
+    if not room.fits(slots_of([start, end, bundles, machine]), bundle):
+        return False
+    if not rule.spread:
+        return True
+    domains = _domains(cluster, rule)
+    mine = (held.number == held.number[after]) & (held.atom == held.atom[after])
+    mine &= (held.slots[:, 0] < end) & (held.slots[:, 1] > start) & (held.slots[:, 3] != NOWHERE)
+    mine[after] = False
+    near = held.slots[mine]
+    there = near[domains[near[:, 3]] == domains[machine], 2].sum()
+    return bool(there + bundles <= rule.spread)
 
 
 def slots_on(plan: Plan, cluster: Cluster) -> StandingSlots:
@@ -148,10 +213,33 @@ class Relocator:
     def run(self, budget: int = EJECTIONS) -> Relocation:
         """Return the new slots; `budget` is how many others may be moved for them."""
         lost = lost_slots(self.held, self.cluster, self.plan.grid, self.plan.now)
-        if not len(lost):
-            return Relocation()
-        self._place(self._lift(lost), budget)
-        return self._relocation()
+        if len(lost):
+            self._place(self._lift(lost), budget)
+        joined = self._rejoin()
+        return self._relocation() if len(lost) or joined else Relocation()
+
+    def _rejoin(self) -> bool:
+        """Let bundles stay where they are that were to leave for a loss that is not to come.
+
+        Returns
+        -------
+        bool
+            Whether there are any.
+        """
+        joined = False
+        for before, after in cut_slots(self.plan, self.held):
+            if self._gone[before] or self._gone[after]:
+                continue
+            if not np.array_equal(self._slots[[before, after]], self.held.slots[[before, after]]):
+                continue
+            bundle, slot = self.held.kinds[int(self.held.kind[after])][0], self._slots[after].copy()
+            machine = int(self._slots[before, 3])
+            if may_rejoin(self.cluster, self.held, self.room, before, after):
+                self.room.take(slot.reshape(1, 4), bundle, -1)
+                self._slots[after, 3] = machine
+                self.room.take(self._slots[after].reshape(1, 4), bundle, 1)
+                joined = True
+        return joined
 
     def _place(self, pieces: Iterable[Piece], budget: int) -> None:
         """Find slots for pieces, the largest first; then with others making way."""

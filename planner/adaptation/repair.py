@@ -187,8 +187,9 @@ class Repair:
         )
         for commitment in order:
             short = shortage_of(draft.ledger)
-            taken = short.counts and short.hits(draft.takings(commitment, draft.anchor(commitment)))
-            if taken or draft.lacks_machines(commitment):
+            takings = draft.takings(commitment, draft.anchor(commitment))
+            taken = short.counts and short.hits(takings)
+            if taken or exceeds_machines(draft.ledger, takings) or draft.lacks_machines(commitment):
                 draft.strip(commitment)
 
     def place_lifted(self, draft: DraftPlan) -> None:

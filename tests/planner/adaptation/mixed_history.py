@@ -223,12 +223,17 @@ class MixedHistory:
             new = replace(cluster, machines=groups, outages=kept)
         elif kind <= 2 and cluster.outages:
             gone = self.choose(0, len(cluster.outages) - 1)
-            kept = cluster.outages[:gone] + cluster.outages[gone + 1 :]
-            new = replace(cluster, outages=kept)
+            new = replace(cluster, outages=self._taken_back(cluster.outages, gone))
         else:
             new = replace(cluster, outages=(*cluster.outages, self._outage(cluster)))
         self._commit([Reconfigure(new)])
         self._remember_machines(new)
+
+    def _taken_back(self, outages: Sequence[Outage], gone: int) -> tuple[Outage, ...]:
+        """Return outages without one; as the server does, one of this step lasts to its end."""
+        one, now_ms = outages[gone], 1000 * self.plan.now
+        others = (*outages[:gone], *outages[gone + 1 :])
+        return (*others, replace(one, end_ms=now_ms + 1000)) if one.start_ms == now_ms else others
 
     def _remember_machines(self, cluster: Cluster) -> None:
         """Write down which machines are away from now on; what was away before stays so."""
