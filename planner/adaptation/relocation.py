@@ -91,9 +91,8 @@ def cut_slots(plan: Plan, held: StandingSlots) -> Iterator[tuple[int, int]]:
     """
     slots = held.slots
     named = np.flatnonzero((slots[:, 3] != NOWHERE) & (slots[:, 1] > plan.now))
-    # Slots of an atom follow each other in `held`.
-    new = (np.diff(held.number, prepend=-1) != 0) | (np.diff(held.atom, prepend=-1) != 0)
-    owner = np.cumsum(new)[named] << 32
+    atoms = held.number[named] * (held.atom.max(initial=0) + 1) + held.atom[named]
+    owner = np.unique(atoms, return_inverse=True)[1].reshape(-1).astype(np.int64) << 32
     ends, starts = owner + slots[named, 1], owner + slots[named, 0]
     by_end, by_start = np.argsort(ends, kind="stable"), np.argsort(starts, kind="stable")
     keys = np.intersect1d(ends, starts)
@@ -109,6 +108,10 @@ def cut_slots(plan: Plan, held: StandingSlots) -> Iterator[tuple[int, int]]:
             same = slots[before, 2] == slots[after, 2] and slots[before, 3] != slots[after, 3]
             if same and _is_inside_row(plan, held, after):
                 yield before, after
+
+
+def _column(values: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(values, dtype=np.int64)
 
 
 def _is_inside_row(plan: Plan, held: StandingSlots, after: int) -> bool:
@@ -219,26 +222,34 @@ class Relocator:
         return self._relocation() if len(lost) or joined else Relocation()
 
     def _rejoin(self) -> bool:
-        """Let bundles stay where they are that were to leave for a loss that is not to come.
+        """Let bundles stay where they are that need not leave their machine any more.
 
         Returns
         -------
         bool
             Whether there are any.
         """
+        places, new = self.slots_in_place(), list(self.new_slots())
+        joint = StandingSlots(
+            np.concatenate([self.held.number[places], _column(key[0] for _, key, _ in new)]),
+            np.concatenate([self.held.atom[places], _column(key[1] for _, key, _ in new)]),
+            np.concatenate([self.held.kind[places], _column(kind for kind, _, _ in new)]),
+            np.concatenate([self._slots[places], slots_of([slot for _, _, slot in new])]),
+            self.held.kinds,
+        )
         joined = False
-        for before, after in cut_slots(self.plan, self.held):
-            if self._gone[before] or self._gone[after]:
+        for before, after in cut_slots(self.plan, joint):
+            if not may_rejoin(self.cluster, joint, self.room, before, after):
                 continue
-            if not np.array_equal(self._slots[[before, after]], self.held.slots[[before, after]]):
-                continue
-            bundle, slot = self.held.kinds[int(self.held.kind[after])][0], self._slots[after].copy()
-            machine = int(self._slots[before, 3])
-            if may_rejoin(self.cluster, self.held, self.room, before, after):
-                self.room.take(slot.reshape(1, 4), bundle, -1)
-                self._slots[after, 3] = machine
-                self.room.take(self._slots[after].reshape(1, 4), bundle, 1)
-                joined = True
+            bundle, machine = joint.kinds[int(joint.kind[after])][0], int(joint.slots[before, 3])
+            self.room.take(joint.slots[after].reshape(1, 4), bundle, -1)
+            joint.slots[after, 3] = machine
+            self.room.take(joint.slots[after].reshape(1, 4), bundle, 1)
+            if after < len(places):
+                self._slots[places[after], 3] = machine
+            else:
+                new[after - len(places)][2][3] = machine
+            joined = True
         return joined
 
     def _place(self, pieces: Iterable[Piece], budget: int) -> None:
