@@ -16,7 +16,7 @@ from planner.agent import Agent
 from planner.agents import agent_named
 from planner.optimization.objective import CostModel, CostScale, Objective, PlanCost
 from planner.placement import PlacementResult
-from planner.replanning.commitment import Commitment, by_importance
+from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.state import State
@@ -209,7 +209,9 @@ class NeighbourhoodSearch:
         if kind == 0:
             return list(chosen)
         if kind == 1:
-            return by_importance(chosen)
+            return sorted(
+                chosen, key=lambda one: one.importance[:2], reverse=True
+            )  # ties as chosen
         return [chosen[index] for index in self.draw.permutation(len(chosen)).tolist()]
 
     def _place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:

@@ -235,7 +235,7 @@ class _PlaceSearch:
         before = commitment.before
         # Admissions give way before any reservation has to move on, the least important first.
         moved = sorted(
-            draft.moved.values(), key=lambda one: (one[0].number >= 0, one[0].importance)
+            draft.moved.values(), key=lambda one: (one[0].number >= 0, one[0].importance[:2])
         )
         for other, result, held in moved:
             if draft.put_back(commitment):
