@@ -101,12 +101,14 @@ def cut_slots(plan: Plan, held: StandingSlots) -> Iterator[tuple[int, int]]:
         np.searchsorted(ends[by_end], keys, side="right"),
         np.searchsorted(starts[by_start], keys, side="right"),
     )
+    rows = _Rows(plan)
     for index in range(len(keys)):
         leaving = named[by_end[first[0][index] : last[0][index]]].tolist()
         coming = named[by_start[first[1][index] : last[1][index]]].tolist()
         for before, after in product(leaving, coming):
             same = slots[before, 2] == slots[after, 2] and slots[before, 3] != slots[after, 3]
-            if same and _is_inside_row(plan, held, after):
+            whose = int(held.number[after]), int(held.atom[after])
+            if same and rows.are_cut_at(*whose, int(slots[after, 0])):
                 yield before, after
 
 
@@ -114,12 +116,23 @@ def _column(values: Iterable[int]) -> NDArray[np.int64]:
     return np.fromiter(values, dtype=np.int64)
 
 
-def _is_inside_row(plan: Plan, held: StandingSlots, after: int) -> bool:
-    step = int(held.slots[after, 0])
-    atom = plan.table.holding(int(held.number[after])).atoms[int(held.atom[after])]
-    return any(
-        bool(((rows[:, 0] < step) & (step < rows[:, 1])).any()) for _, rows in atom.occurrences()
-    )
+class _Rows:
+    """The rows of atoms, for asking whether a step is inside one."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._known: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def are_cut_at(self, number: int, atom: int, step: int) -> bool:
+        """Return whether a step is inside a row of an atom, neither its start nor its end."""
+        known = self._known.get((number, atom))
+        if known is None:
+            held = self._plan.table.holding(number).atoms[atom]
+            shifts = np.array(held.shifts, dtype=np.int64)[:, None]
+            starts, ends = (np.sort((held.rows[:, i] + shifts).ravel()) for i in (0, 1))
+            known = self._known[number, atom] = starts, ends
+        begun = np.searchsorted(known[0], step)
+        return bool(begun > np.searchsorted(known[1], step, side="right"))
 
 
 def may_rejoin(

@@ -10,7 +10,7 @@ where nothing has started (work that has started is pinned here, not there).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,9 @@ ROUNDS: Final = 200
 
 #: Rounds in which room is sought for a commitment that waits.
 _ROOM_ROUNDS = 12
+
+#: Sets of commitments that are tried to give way to one of higher priority.
+_MOST_SETS = 40
 
 #: Most commitments lifted around one that found no place.
 _MOST_LIFTED = 4
@@ -227,8 +230,12 @@ class Repair:
             def place(other: DraftPlan, wanted: Commitment = commitment) -> bool:
                 return any(other.place(move, self.agent) for move in self.moves.of(other, wanted))
 
-            search = DisplacementSearch(draft, place, deadline.is_over, breaks_leases=False)
-            found = search.run(lower)
+            trials = iter(range(_MOST_SETS))
+
+            def over(left: Iterator[int] = trials) -> bool:
+                return deadline.is_over() or next(left, None) is None
+
+            found = DisplacementSearch(draft, place, over, breaks_leases=False).run(lower)
             if found is not None:
                 draft, displaced = found
                 self.place_each(draft, displaced)
