@@ -24,7 +24,6 @@ from planner.adaptation.relocation import (
     Relocator,
     has_cut_slots,
     has_lost_slots,
-    holding_on,
     promises_machines,
     relocate_change,
     room_with,
@@ -36,13 +35,22 @@ from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.capacity.overlay import takings_of
+from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Change, Conflict, Degrade, Fail, Relocate, Update
+from planner.plan.records.changes import (
+    Change,
+    Conflict,
+    Degrade,
+    Fail,
+    Reconfigure,
+    Relocate,
+    Update,
+)
 from planner.promise import PromiseLevel
 from planner.replanning.candidates import candidates_of, displaced_reason
 from planner.replanning.commitment import Commitment, by_importance, commitment_of
@@ -115,42 +123,46 @@ def _fits_no_more(plan: Plan) -> bool:
     )
 
 
-def adapt(
-    plan: Plan,
-    limits: Limits | None = None,
-    draft: DraftPlan | None = None,
-) -> Adaptation:
+def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = None) -> Adaptation:
     """Return what becomes of the commitments of a Plan on the machines that it has.
 
     Parameters
     ----------
     limits
         `time_s` and `stop` end the improvement, not the repair itself; `work` counts its rounds.
-    draft
-        The Plan on other machines (`DraftPlan.of(plan, cluster)`), for asking what would be; by
-        default on its own.
+    cluster
+        Other machines, for asking what would become of a Plan on them; it is not changed.
     """
+    if cluster is not None:
+        plan = _on_other_machines(plan, cluster)
     used = limits or Limits()
-    base = DraftPlan.of(plan) if draft is None else draft
+    base = DraftPlan.of(plan)
     _find_machines(plan, base)
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
-    found = _Answer(repair, done, used).adaptation(waiting)
-    return found if draft is not None else _accepted(plan, found)
+    return _accepted(plan, _Answer(repair, done, used).adaptation(waiting))
+
+
+def _on_other_machines(plan: Plan, cluster: Cluster) -> Plan:
+    """Return a copy of a Plan with another description of its cluster."""
+    twin = plan.copy()
+    prepared = twin.prepare([Reconfigure(cluster)], twin.version)
+    assert prepared.record is not None
+    twin.apply(prepared.record)
+    return twin
 
 
 def _find_machines(plan: Plan, draft: DraftPlan) -> None:
     """Give a draft machines, those of slots that lost theirs included, where any are promised."""
     if not promises_machines(plan):
         return
-    cluster = draft.ledger.book.cluster
-    held = slots_on(plan, cluster)
-    room = room_with(held, plan, cluster)
-    found = Relocator(plan, cluster, held, room).run()
+    held = slots_on(plan)
+    room = room_with(held, plan)
+    found = Relocator(plan, held, room).run()
 
     def base(number: int) -> Holding:
-        return found.held.get(number) or holding_on(plan, cluster, number)
+        return found.held.get(number) or plan.table.holding(number)
 
     draft.machines = DraftMachines.of(plan, room, base, found.homeless)
     draft.machines.held.update(found.held)
@@ -321,7 +333,7 @@ class _Answer:
         for number in sorted(machines.held):
             if plan.table.id_of(number) in told or not machines.places(number):
                 continue
-            before = holding_on(plan, self.draft.ledger.book.cluster, number)
+            before = plan.table.holding(number)
             after = machines.holding(number)
             work = work_relocated(before, after, plan.now, self.repair.nominal)
             if work > 0:

@@ -28,7 +28,7 @@ from planner.promise import PromiseLevel
 from planner.repacking.board import MachineBoard
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import Holding
-from planner.reservations.slots import NOWHERE, MachineRule, Slots, renumber, slots_of, sort_slots
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, slots_of, sort_slots
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.resources import Resources
 
@@ -71,13 +71,13 @@ def relocate_change(plan: Plan, number: int, holding: Holding, reason: str = "")
 
 def has_lost_slots(plan: Plan) -> bool:
     """Return whether some slot stands on no machine, or on one that has no room for it."""
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     return bool(len(held.slots)) and bool(len(lost_slots(held, plan.cluster, plan.grid, plan.now)))
 
 
 def has_cut_slots(plan: Plan) -> bool:
     """Return whether a bundle is to leave a machine on which it could stay."""
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     return any(
         may_rejoin(plan.cluster, held, plan.room, before, after)
         for before, after in cut_slots(plan, held)
@@ -155,33 +155,29 @@ def may_rejoin(
     return bool(there + bundles <= rule.spread)
 
 
-def slots_on(plan: Plan, cluster: Cluster) -> StandingSlots:
-    """Return the slots of all that is promised machines, by the numbers of `cluster`."""
+def slots_on(plan: Plan, cluster: Cluster | None = None) -> StandingSlots:
+    """Return the slots of all that is promised machines.
+
+    Parameters
+    ----------
+    cluster
+        Whose numbers the machines have; by default the Plan's.
+    """
     meta = plan.table.meta
     live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
     placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
     numbers = np.flatnonzero(live & placed & (meta["finish"] > plan.now))
     held = plan.table.standing_slots(numbers)
-    if cluster.machine_names == plan.cluster.machine_names:
+    if cluster is None or cluster.machine_names == plan.cluster.machine_names:
         return held
     new = np.append(renumbered_machines(plan.cluster, cluster), NOWHERE)
     held.slots[:, 3] = new[held.slots[:, 3]]
     return held
 
 
-def holding_on(plan: Plan, cluster: Cluster, number: int) -> Holding:
-    """Return what a reservation holds, its slots by the numbers of `cluster`."""
-    holding = plan.table.holding(number)
-    if cluster.machine_names == plan.cluster.machine_names:
-        return holding
-    new = renumbered_machines(plan.cluster, cluster)
-    slots = [None if one.slots is None else renumber(one.slots, new) for one in holding.atoms]
-    return with_slots(holding, slots)
-
-
-def room_with(held: StandingSlots, plan: Plan, cluster: Cluster) -> MachineRoom:
-    """Return the room that slots leave on the machines of a cluster."""
-    room = MachineRoom(cluster, plan.grid, plan.ledger.first)
+def room_with(held: StandingSlots, plan: Plan) -> MachineRoom:
+    """Return the room that slots leave on the machines of a Plan."""
+    room = MachineRoom(plan.cluster, plan.grid, plan.ledger.first)
     for kind in np.unique(held.kind).tolist():
         room.take(held.slots[held.kind == kind], held.kinds[kind][0], 1)
     return room
@@ -205,18 +201,14 @@ class Relocator:
     ----------
     plan
         It is read only.
-    cluster
-        The machines there are.
     held
-        `slots_on` them.
+        `slots_on` it.
     room
         What they leave; it is then what the new ones leave.
     """
 
-    def __init__(
-        self, plan: Plan, cluster: Cluster, held: StandingSlots, room: MachineRoom
-    ) -> None:
-        self.plan, self.cluster, self.held, self.room = plan, cluster, held, room
+    def __init__(self, plan: Plan, held: StandingSlots, room: MachineRoom) -> None:
+        self.plan, self.cluster, self.held, self.room = plan, plan.cluster, held, room
         #: int64[k, 4], and int64[k] where they are kept: as they stand now.
         self._slots = held.slots.copy()
         self._gone = np.zeros(len(held.slots), dtype=bool)
@@ -369,7 +361,7 @@ class Relocator:
             by_number.setdefault(number, {})[atom] = sort_slots(np.concatenate(parts))
         held: dict[int, Holding] = {}
         for number, atoms in by_number.items():
-            before = holding_on(self.plan, self.cluster, number)
+            before = self.plan.table.holding(number)
             slots = [atoms.get(i, one.slots) for i, one in enumerate(before.atoms)]
             if not _same(slots, [one.slots for one in before.atoms]):
                 held[number] = with_slots(before, slots)
@@ -508,11 +500,11 @@ def relocate(plan: Plan, budget: int = EJECTIONS) -> Relocation:
     budget
         How many slots of others may be moved for them.
     """
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     if not len(held.slots):
         return Relocation()
-    room = room_with(held, plan, plan.cluster)
-    return Relocator(plan, plan.cluster, held, room).run(budget)
+    room = room_with(held, plan)
+    return Relocator(plan, held, room).run(budget)
 
 
 def promises_machines(plan: Plan) -> bool:

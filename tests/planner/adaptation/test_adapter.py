@@ -15,7 +15,6 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.replanning.draft_plan import DraftPlan
 from planner.reservations.slots import slots_of
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
@@ -298,7 +297,7 @@ def test_what_would_be_is_asked_without_changing_anything() -> None:
     plan = _plan(4, _gang(2, 4, 0, 24), _gang(2, 4, 0, 24))
     version, free = plan.version, plan.view().free.copy()
     cluster = with_outages(plan.cluster, (2, 16, 24))
-    would = adapt(plan, Limits(work=5), draft=DraftPlan.of(plan, cluster))
+    would = adapt(plan, Limits(work=5), cluster)
     assert plan.version == version
     assert (plan.view().free == free).all()
     did = lose(plan, (2, 16, 24))
