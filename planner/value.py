@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult, atoms_held, shifts_of
 from planner.request import Request
+from planner.reservations.holding import bundle_steps
+from planner.reservations.reservation import AtomAllocation
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
@@ -25,10 +28,37 @@ from rdl.work_graph import (
     WorkGraph,
 )
 
+#: More than any number of a reservation.
+_NEWEST: Final = 2**40
+
 
 def relative_gap(value: float, bound: float) -> float:
     """Return (bound - value) / bound; 0 where nothing more can be held."""
     return max(0.0, (bound - value) / bound) if bound > 0 else 0.0
+
+
+def importance(priority: int, value: float, number: int) -> tuple[int, float, int]:
+    """Return the key of the one order of reservations, the least important first.
+
+    Where capacity is lost the least important gives way. Where it comes back, where several are to
+    be placed, and where a drain or a displacement chooses whom to leave alone, the most important
+    is first.
+
+    Parameters
+    ----------
+    number
+        In the Plan, by admission; below 0 for requests that are not in it, which are the newest.
+    """
+    age = number if number >= 0 else _NEWEST - number
+    return priority, value, -age
+
+
+def held_value(
+    weight: float, atoms: Iterable[AtomAllocation], nominal: Resources, step_ms: int
+) -> float:
+    """Return weight x size of what is held: seconds of the whole cluster, by its rows."""
+    shares = (bundle_steps([atom]) * atom.bundle.dominant_share(nominal) for atom in atoms)
+    return weight * sum(shares) * step_ms / 1000
 
 
 def size_of(graph: WorkGraph, nominal: Resources) -> float:

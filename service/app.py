@@ -92,7 +92,6 @@ def _view_of(answering: Answering) -> Callable[..., FlaskResponse]:
         response = answering.respond(
             request.environ,
             lambda route: _read_call(route, path),
-            request.headers.get("Accept", ""),
         )
         if answering.route.method == "GET":
             response = compress_response(response, request.headers.get("Accept-Encoding", ""))

@@ -84,6 +84,15 @@ class Telemetry:
         )  # fmt: skip
         for code in Code:  # the first of a code is an increase too
             self.refusals.labels(code.value)
+        self.adaptations = Counter(
+            "agenda_adaptations",
+            "Answers to machines that came or went: done, refused in part (what was refused is "
+            "degraded), late (the Plan moved on), failed.",
+            ("outcome",),
+            registry=registry,
+        )
+        for outcome in ("done", "refused", "late", "failed"):
+            self.adaptations.labels(outcome)
         self.commit = Histogram(
             "agenda_commit_seconds",
             "Time to make a commit durable.",

@@ -1,42 +1,60 @@
 """The adapter: what a change of capacity makes of the commitments of a Plan (Rayon 5.2).
 
 Slots that lost their machine first get others at the same times (`planner.adaptation.relocation`);
-only what finds none is hit, as is what the pool is short for. A loss drops the least value and then
-moves the least work: greedy first, rounds of improvement after it. Started work stays while
-machines for it exist; only the remainder moves. What finds no place is `degraded`, with a reason
-and offers, keeps its past and the leases in force, and comes back by itself when there is room
-again; it is `failed` once its window can hold it no more.
-Nothing is changed here: the answer is changes for one joint commit, which `Plan.prepare` re-checks.
+only what finds none is hit, as is what the pool is short for. A loss drops what matters least
+(`Commitment.importance`) and then moves the least work: greedy first, rounds of improvement after
+it. Started work stays while machines for it exist; only the remainder moves. What finds no place is
+`degraded`, with a reason and offers, keeps its past and the leases in force, and comes back by
+itself when there is free capacity again, the most important first; one that may displace others
+does. It is `failed` once its window can hold it no more.
+Nothing is changed here: the answer is changes for one joint commit. `Plan.prepare` takes them on
+the version that they were found on; what it does not take is degraded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
+
+import numpy as np
 
 from planner.adaptation.recurring import holds_more, regain, runs_told, salvage, ways_back
 from planner.adaptation.relocation import (
     Relocator,
+    has_cut_slots,
     has_lost_slots,
-    holding_on,
     promises_machines,
     relocate_change,
     room_with,
     slots_on,
     work_relocated,
 )
-from planner.adaptation.repair import ROUNDS, Repair
+from planner.adaptation.repair import ROUNDS, Cost, Repair, present_holders
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
+from planner.capacity.overlay import takings_of
+from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Change, Degrade, Fail, Update
-from planner.replanning.commitment import Commitment, commitment_of
+from planner.plan.records.changes import (
+    Change,
+    Conflict,
+    Degrade,
+    Fail,
+    Reconfigure,
+    Relocate,
+    Update,
+)
+from planner.promise import PromiseLevel
+from planner.replanning.candidates import candidates_of, displaced_reason
+from planner.replanning.commitment import Commitment, by_importance, commitment_of
+from planner.replanning.displacement_search import DisplacementSearch
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, broken_atoms, move_of
@@ -59,67 +77,169 @@ RELOCATED: Final = "its machines were lost, or make room for others that lost th
 _OFFERS: Final = 3
 _MOST_HELPED: Final = 20
 
+#: Changes with a conflict that are degraded one by one; beyond, all are at once.
+_MOST_REFUSED: Final = 16
+
+#: In which order those affected are listed.
+_FATES: Final = (
+    Effect.DEGRADED,
+    Effect.FAILED,
+    Effect.MOVED,
+    Effect.REGAINED,
+    Effect.RESTORED,
+    Effect.RELOCATED,
+)
+
 #: Refusals of the remainder that more room would not change.
 _FINAL: Final = frozenset({Code.UNSATISFIABLE, Code.BEYOND_HORIZON, Code.PAST_CHANGED})
 
 
 def needs_adaptation(plan: Plan) -> bool:
-    """Return whether machines are short, a slot has lost its own, or something degraded waits."""
+    """Return whether machines are short, a reservation lost some, or one could have better ones."""
     degraded = plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]
-    return bool(degraded.any()) or lacks_machines(plan)
+    return bool(degraded.any()) or lacks_machines(plan) or has_cut_slots(plan)
 
 
 def lacks_machines(plan: Plan) -> bool:
-    """Return whether machines are short, or a slot has lost its own."""
-    return bool(shortage_of(plan.ledger).counts) or has_lost_slots(plan)
+    """Return whether machines are short, or a reservation holds what they cannot hold any more."""
+    return bool(shortage_of(plan.ledger).counts) or has_lost_slots(plan) or _fits_no_more(plan)
 
 
-def adapt(
-    plan: Plan,
-    limits: Limits | None = None,
-    draft: DraftPlan | None = None,
-) -> Adaptation:
+def _fits_no_more(plan: Plan) -> bool:
+    """Return whether a promise of totals has more bundles at once than fit on the machines.
+
+    Totals may suffice where machines, one by one, do not.
+    """
+    table, ledger = plan.table, plan.ledger
+    pooled = np.intersect1d(present_holders(plan), table.numbers_of(PromiseLevel.POOLED))
+    if all(
+        not (fit := ledger.demand(bundle, label, "", "").fit) or most <= min(fit)
+        for bundle, label, most in table.tallest_rows(pooled)
+    ):
+        return False
+    return any(
+        exceeds_machines(ledger, takings_of(table.holding(number), ledger, *table.scope(number)))
+        for number in pooled.tolist()
+    )
+
+
+def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = None) -> Adaptation:
     """Return what becomes of the commitments of a Plan on the machines that it has.
 
     Parameters
     ----------
     limits
         `time_s` and `stop` end the improvement, not the repair itself; `work` counts its rounds.
-    draft
-        The Plan on other machines (`DraftPlan.of(plan, cluster)`), for asking what would be; by
-        default on its own.
+    cluster
+        Other machines, for asking what would become of a Plan on them; it is not changed.
     """
+    if cluster is not None:
+        plan = _on_other_machines(plan, cluster)
     used = limits or Limits()
-    base = DraftPlan.of(plan) if draft is None else draft
+    base = DraftPlan.of(plan)
     _find_machines(plan, base)
     repair = Repair(plan, base)
     done = base if not repair.hit else repair.run(used)
-    waiting = [one for one in _degraded_by_value(plan) if one.number not in done.moved]
-    return _Answer(repair, done, used).adaptation(waiting)
+    waiting = [one for one in _degraded(plan) if one.number not in done.moved]
+    return _accepted(plan, _Answer(repair, done, used).adaptation(waiting))
+
+
+def _on_other_machines(plan: Plan, cluster: Cluster) -> Plan:
+    """Return a copy of a Plan with another description of its cluster."""
+    twin = plan.copy()
+    prepared = twin.prepare([Reconfigure(cluster)], twin.version)
+    assert prepared.record is not None
+    twin.apply(prepared.record)
+    return twin
 
 
 def _find_machines(plan: Plan, draft: DraftPlan) -> None:
     """Give a draft machines, those of slots that lost theirs included, where any are promised."""
     if not promises_machines(plan):
         return
-    cluster = draft.ledger.book.cluster
-    held = slots_on(plan, cluster)
-    room = room_with(held, plan, cluster)
-    found = Relocator(plan, cluster, held, room).run()
+    held = slots_on(plan)
+    room = room_with(held, plan)
+    found = Relocator(plan, held, room).run()
 
     def base(number: int) -> Holding:
-        return found.held.get(number) or holding_on(plan, cluster, number)
+        return found.held.get(number) or plan.table.holding(number)
 
     draft.machines = DraftMachines.of(plan, room, base, found.homeless)
     draft.machines.held.update(found.held)
     draft.machines.shared.shown.update(found.held)
 
 
-def _degraded_by_value(plan: Plan) -> Iterator[Commitment]:
-    """Yield what is degraded, most valuable first."""
+def _degraded(plan: Plan) -> list[Commitment]:
+    """Return what is degraded, the most important first."""
     numbers = (plan.table.meta["state"] == STATE_NUMBERS[State.DEGRADED]).nonzero()[0]
-    commitments = [commitment_of(plan, number) for number in numbers.tolist()]
-    yield from sorted(commitments, key=lambda one: (-one.value, one.number))
+    return by_importance(commitment_of(plan, number) for number in numbers.tolist())
+
+
+def _accepted(plan: Plan, found: Adaptation) -> Adaptation:
+    """Return an answer without what the Plan does not take of it on the same version.
+
+    What has a conflict is degraded to its past instead, or stays degraded as it is; where that is
+    not enough, so is all the rest.
+    """
+    changes = {getattr(one, "id", ""): one for one in found.changes}
+    refused: dict[str, Conflict] = {}
+    while changes:
+        prepared = plan.prepare(list(changes.values()), plan.version, joint=True)
+        if prepared.record is not None:
+            break
+        left = changes.keys() - refused.keys()
+        if not left:
+            failed = prepared.conflicts[0].detail
+            return Adaptation(
+                based_on=found.based_on, refused=tuple(refused.values()), failed=failed
+            )
+        at_fault = {one.id: one for one in prepared.conflicts if one.id in left}
+        if not at_fault or len(refused) > _MOST_REFUSED:
+            at_fault = dict.fromkeys(sorted(left), prepared.conflicts[0])
+        for id_, conflict in at_fault.items():
+            assert id_ is not None
+            refused[id_] = conflict
+            less = _degraded_instead(plan, changes.pop(id_), conflict)
+            if less is not None:
+                changes[id_] = less
+    return found if not refused else _with_refused(plan, found, changes, refused)
+
+
+def _degraded_instead(plan: Plan, change: Change, conflict: Conflict) -> Degrade | None:
+    """Return the change that leaves a reservation its past alone; None where it stays degraded."""
+    assert isinstance(change, Update | Degrade | Relocate | Fail)
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    commitment = commitment_of(plan, number)
+    gains = isinstance(change, Update | Fail)
+    gains |= isinstance(change, Degrade) and change.cause == REGAINED
+    if commitment.state is State.DEGRADED and gains:
+        return None
+    reason = f"machines were lost, and it could not have another place: {conflict.detail}"
+    return Degrade(change.id, commitment.revision, commitment.past(plan.now), reason, ())
+
+
+def _with_refused(
+    plan: Plan, found: Adaptation, changes: Mapping[str, Change], refused: Mapping[str, Conflict]
+) -> Adaptation:
+    """Return an answer in which what was refused is degraded, or not affected at all."""
+    affected = [one for one in found.affected if one.id not in refused]
+    dropped = 0.0
+    known = {one.id for one in found.of(Effect.DEGRADED)}
+    for id_ in refused.keys() & changes.keys():
+        change, number = changes[id_], plan.table.number_of(id_)
+        assert isinstance(change, Degrade)
+        assert number is not None
+        one = commitment_of(plan, number)
+        affected.append(Affected(id_, one.tenant, Effect.DEGRADED, one.value, 0.0, change.reason))
+        dropped += one.value if id_ not in known and one.state is not State.DEGRADED else 0.0
+    return replace(
+        found,
+        changes=tuple(changes.values()),
+        affected=tuple(sorted(affected, key=lambda one: (_FATES.index(one.fate), one.id))),
+        cost=replace(found.cost, lost=(*found.cost.lost, dropped)),
+        refused=tuple(refused.values()),
+    )
 
 
 class _Answer:
@@ -130,14 +250,19 @@ class _Answer:
         self.is_over = Deadline(limits, ROUNDS).is_over
         self.changes: list[Change] = []
         self.affected: list[Affected] = []
+        #: Number of a commitment -> the one that was degraded and displaced it.
+        self.displaced_by: dict[int, Commitment] = {}
 
     def adaptation(self, waiting: Sequence[Commitment]) -> Adaptation:
         """Return the whole answer; `waiting` are degraded and may come back."""
-        cost = self.repair.cost(self.draft)
-        lost = [(one, self._with_slots(one, salvage(self.draft, one))) for one in self._losers()]
+        moved = self.repair.cost(self.draft).moved
+        lost = self._cut(self._losers())
         cut = {commitment.number for commitment, _ in lost}
-        for commitment in self._restore([one for one in waiting if one.number not in cut]):
+        left = self._restore([one for one in waiting if one.number not in cut])
+        lost += self._cut(one for one in self._losers() if one.number not in cut)
+        for commitment in left:
             self._settle(commitment)
+        cost = Cost(self.repair.cost(self.draft).lost, moved)
         self._note_moves()
         search = self._search()
         for helped, (commitment, kept) in enumerate(lost):
@@ -146,27 +271,22 @@ class _Answer:
             change = Degrade(commitment.id, commitment.revision, kept, reason, offers)
             self._note(change, commitment, Effect.DEGRADED, 0.0, reason)
         relocated = self._note_relocations()
-        order = (
-            Effect.DEGRADED,
-            Effect.FAILED,
-            Effect.MOVED,
-            Effect.REGAINED,
-            Effect.RESTORED,
-            Effect.RELOCATED,
-        )
-        self.affected.sort(key=lambda one: (order.index(one.fate), -one.value, one.id))
+        self.affected.sort(key=lambda one: (_FATES.index(one.fate), -one.value, one.id))
         short = self._short() if self.repair.hit else ""
         changes, affected = tuple(self.changes), tuple(self.affected)
         return Adaptation(changes, affected, cost, self.plan.version, short, relocated)
 
     def _losers(self) -> list[Commitment]:
-        """Return what found no place and holds something it must lose, most valuable first."""
-        found = [
+        """Return what found no place and holds something it must lose, the most important first."""
+        return by_importance(
             one
             for one in self.draft.lifted.values()
             if one.state is not State.DEGRADED or one.number in self.draft.stripped
-        ]
-        return sorted(found, key=lambda one: (-one.value, one.number))
+        )
+
+    def _cut(self, losers: Iterable[Commitment]) -> list[tuple[Commitment, Holding]]:
+        """Return what commitments that found no place still hold, with its slots."""
+        return [(one, self._with_slots(one, salvage(self.draft, one))) for one in losers]
 
     def _note_moves(self) -> None:
         """Note what found a place, those that were degraded before included."""
@@ -181,9 +301,16 @@ class _Answer:
                 self.repair.early_agent(commitment) or self.repair.agent.name,
                 RESTORED if back else MOVED,
                 self._slots(commitment),
+                reason=self._displaced_reason(commitment),
             )
             moved = work_moved(commitment.before, holding, self.plan.now, self.repair.nominal)
-            self._note(change, commitment, Effect.RESTORED if back else Effect.MOVED, moved)
+            effect = Effect.RESTORED if back else Effect.MOVED
+            self._note(change, commitment, effect, moved, change.reason)
+
+    def _displaced_reason(self, commitment: Commitment) -> str:
+        """Return whom a commitment made way for, as its tenant may read it; empty for none."""
+        by = self.displaced_by.get(commitment.number)
+        return "" if by is None else displaced_reason([(by.id, by.tenant)], commitment.tenant)
 
     def _slots(self, commitment: Commitment) -> tuple[Slots | None, ...] | None:
         """Return the slots of a commitment where it stands now; None if it has none."""
@@ -206,7 +333,7 @@ class _Answer:
         for number in sorted(machines.held):
             if plan.table.id_of(number) in told or not machines.places(number):
                 continue
-            before = holding_on(plan, self.draft.ledger.book.cluster, number)
+            before = plan.table.holding(number)
             after = machines.holding(number)
             work = work_relocated(before, after, plan.now, self.repair.nominal)
             if work > 0:
@@ -234,7 +361,33 @@ class _Answer:
         )
         if roomier is not None:
             self.draft = roomier
-        return roomier is not None
+            return True
+        return bool(ways) and self._displace(commitment, ways)
+
+    def _displace(self, commitment: Commitment, ways: Sequence[Move]) -> bool:
+        """Let a degraded commitment displace what its own submission could; return whether it did.
+
+        What is displaced is placed elsewhere, the most important first, or loses its place.
+        """
+        assert commitment.request is not None
+        draft, agents = self.draft, self.repair.agents_for(commitment)
+        lower = [
+            one
+            for one in candidates_of(self.plan, [commitment.request])
+            if one.number not in draft.lifted
+        ]
+
+        def place(other: DraftPlan) -> bool:
+            return any(other.place(way, agent) for way in ways for agent in agents)
+
+        found = DisplacementSearch(draft, place, self.is_over).run(lower) if lower else None
+        if found is None:
+            return False
+        self.draft, displaced = found
+        for one in displaced:
+            self.displaced_by[one.number] = commitment
+        self.repair.place_each(self.draft, displaced)
+        return True
 
     def _settle(self, commitment: Commitment) -> None:
         """Give a commitment that stays degraded more of its runs, or give it up, or let it wait."""
@@ -281,6 +434,9 @@ class _Answer:
 
     def _reason(self, commitment: Commitment) -> str:
         """Return what a commitment lost its place to."""
+        displaced = self._displaced_reason(commitment)
+        if displaced:
+            return displaced
         if commitment.why:
             return commitment.why
         ledger = self.repair.base.ledger
@@ -304,7 +460,7 @@ class _Answer:
                 "machines were lost: no other machines have room for its bundles, neither at its "
                 "times nor at others"
             )
-        return "machines were lost, and its place went to commitments that are worth more"
+        return "machines were lost, and its place went to commitments that are more important"
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the answer leaves of the pool and of machines."""

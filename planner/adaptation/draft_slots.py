@@ -34,10 +34,10 @@ def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:
         and one.request is not None
         and (one.request.promise or plan.cluster.promise) is PromiseLevel.PLACED
     )
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     if not (newcomers or len(held.slots)) or has_lost_slots(plan):
         return
-    room = room_with(held, plan, plan.cluster)
+    room = room_with(held, plan)
 
     def base(number: int) -> Holding:
         return Holding((), plan.now, plan.now) if number < 0 else plan.table.holding(number)

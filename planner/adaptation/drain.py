@@ -22,8 +22,9 @@ from planner.reservations.slots import NOWHERE
 def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:
     """Return an outage of as many machines of its group: those with the least to move.
 
-    That is the work of slots inside the outage (bundle-steps x dominant share); where it is equal,
-    the highest index goes first. Where nothing is promised machines the outage is as it was.
+    That is the work of slots inside the outage (bundle-steps x dominant share), that of the highest
+    priority first; where it is equal, the highest index goes first. Where nothing is promised
+    machines the outage is as it was.
 
     Parameters
     ----------
@@ -38,14 +39,19 @@ def least_held(plan: Plan, cluster: Cluster, outage: Outage) -> Outage:
     shares = np.array([bundle.dominant_share(cluster.nominal) for bundle, _, _ in held.kinds])
     steps = np.minimum(slots[:, 1], end) - np.maximum(slots[:, 0], start)
     inside = (steps > 0) & (slots[:, 3] != NOWHERE)
-    work = np.zeros(len(cluster.machine_names))
+    priorities, level = np.unique(
+        plan.table.meta["priority"][held.number[inside]], return_inverse=True
+    )
+    #: A row a priority, the highest first, and one of machines that are away anyway before all.
+    work = np.zeros((1 + len(priorities), len(cluster.machine_names)))
     parts = (steps * slots[:, 2] * shares[held.kind])[inside] if len(slots) else []
-    np.add.at(work, slots[inside, 3], parts)
+    np.add.at(work, (len(priorities) - level, slots[inside, 3]), parts)
     for machine, low, high in outage_intervals(cluster, plan.grid).tolist():
         if low < end and start < high:
-            work[machine] = np.inf
+            work[0, machine] = np.inf
     first, count = _numbers_of(cluster, outage.machines)
-    order = sorted(range(count), key=lambda index: (round(work[first + index], 9), -index))
+    work = work.round(9)
+    order = sorted(range(count), key=lambda index: (work[:, first + index].tolist(), -index))
     return replace(outage, indices=tuple(sorted(order[: len(outage.indices)])))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,8 @@ from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of, occurrence_of
 from planner.reservations.holding import within
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
-from rdl.work_graph import BUNDLE, LABEL, START, occurrence_path
+from planner.reservations.rows import split
+from rdl.work_graph import BUNDLE, LABEL, START, WORK, occurrence_path
 
 #: Most lost runs that are told by their times.
 _TOLD: Final = 5
@@ -36,7 +37,7 @@ def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
     known = {atom.path for atom in held.atoms}
     for atom, path, rows in commitment.occurrences():
         if "@" in path and path not in known:
-            one = AtomAllocation(path, atom.bundle, atom.label, rows)
+            one = AtomAllocation(path, atom.bundle, atom.label, rows, rule=atom.rule)
             groups.setdefault(occurrence_of(path), []).append(one)
     for atoms in groups.values():
         more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
@@ -62,7 +63,7 @@ def regain(draft: DraftPlan, commitment: Commitment) -> Holding | None:
     groups: dict[str, list[AtomAllocation]] = {}
     for path, atom, rows in _pattern(commitment):
         if path not in there and int(rows[0, 0]) >= draft.plan.now:
-            one = AtomAllocation(path, atom.bundle, atom.label, rows)
+            one = AtomAllocation(path, atom.bundle, atom.label, rows, rule=atom.rule)
             groups.setdefault(occurrence_of(path), []).append(one)
     more = held
     for atoms in groups.values():
@@ -81,12 +82,13 @@ def _pattern(commitment: Commitment) -> Iterator[tuple[str, AtomAllocation, Rows
     for vertex in graph.atoms.tolist():
         shifts = shifts_of(graph, vertex).tolist()
         paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
-        known = next((k for k, path in enumerate(paths) if path in held), None)
-        if known is None or "@" not in paths[0]:
+        rows = {path: held[path][1] for path in paths if path in held}
+        base = _first_whole(rows, paths, shifts, int(graph.vertices[vertex, WORK]))
+        if base is None or "@" not in paths[0]:
             continue
-        atom, rows = held[paths[known]]
+        atom = held[next(iter(rows))][0]
         for path, shift in zip(paths, shifts, strict=True):
-            yield path, atom, _shift_rows(rows, shift - shifts[known])
+            yield path, atom, _shift_rows(base, shift)
 
 
 def holds_more(plan: Plan, commitment: Commitment) -> bool:
@@ -145,7 +147,8 @@ def ways_back(plan: Plan, commitment: Commitment) -> Iterator[Move]:
 def refill(plan: Plan, commitment: Commitment) -> Move | None:
     """Return a recurrence with one offset made whole again, or None where that is no way.
 
-    The offset is that of any occurrence it still holds; none that it lacks may have begun.
+    The offset is that of any occurrence it still holds whole; none that it lacks, or a part of
+    which it lacks, may have begun.
     """
     request = commitment.request
     held = {path: rows for _, path, rows in commitment.occurrences()}
@@ -156,20 +159,29 @@ def refill(plan: Plan, commitment: Commitment) -> Move | None:
     for vertex in graph.atoms.tolist():
         shifts = shifts_of(graph, vertex).tolist()
         paths = [occurrence_path(graph, vertex, k) for k in range(len(shifts))]
-        base = next(
-            (_shift_rows(held[p], -s) for p, s in zip(paths, shifts, strict=True) if p in held),
-            None,
-        )
+        base = _first_whole(held, paths, shifts, int(graph.vertices[vertex, WORK]))
         if base is None or len(shifts) < 2:
             return None
         for path, shift in zip(paths, shifts, strict=True):
-            if path not in held and int(base[0, 0]) + shift < plan.now:
+            past, there = split(_shift_rows(base, shift), plan.now)[0], held.get(path, base[:0])
+            if not np.array_equal(past, split(there, plan.now)[0]):
                 return None
         row = graph.vertices[vertex]
         label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
         atom = AtomAllocation(graph.paths[vertex], graph.bundles[row[BUNDLE]], label, base)
         fixed[graph.paths[vertex]] = FixedAtom.whole(atom, base)
     return Move(commitment, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
+
+
+def _first_whole(
+    held: Mapping[str, Rows], paths: Sequence[str], shifts: Sequence[int], work: int
+) -> Rows | None:
+    """Return the rows of one occurrence that lost nothing, moved to shift 0; None where all did."""
+    for path, shift in zip(paths, shifts, strict=True):
+        rows = held.get(path)
+        if rows is not None and int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum()) == work:
+            return _shift_rows(rows, -shift)
+    return None
 
 
 def _shift_rows(rows: Rows, shift: int) -> Rows:

@@ -1,6 +1,7 @@
 """Other machines for slots that lost theirs, at the same times: no row changes.
 
-What was lost is laid anew, largest first, each where it fits best. For what then finds no machine,
+What was lost gets new machines, that of the highest priority first and of that the largest, each
+where it fits best. For what then finds no machine,
 slots that have not begun make way (`planner.repacking`). What has begun stays on its machine until
 that is lost; its rest may go on elsewhere, since its work is lost anyway.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ from planner.promise import PromiseLevel
 from planner.repacking.board import MachineBoard
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import Holding
-from planner.reservations.slots import NOWHERE, MachineRule, Slots, renumber, slots_of, sort_slots
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, slots_of, sort_slots
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.resources import Resources
 
@@ -69,37 +71,113 @@ def relocate_change(plan: Plan, number: int, holding: Holding, reason: str = "")
 
 def has_lost_slots(plan: Plan) -> bool:
     """Return whether some slot stands on no machine, or on one that has no room for it."""
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     return bool(len(held.slots)) and bool(len(lost_slots(held, plan.cluster, plan.grid, plan.now)))
 
 
-def slots_on(plan: Plan, cluster: Cluster) -> StandingSlots:
-    """Return the slots of all that is promised machines, by the numbers of `cluster`."""
+def has_cut_slots(plan: Plan) -> bool:
+    """Return whether a bundle is to leave a machine on which it could stay."""
+    held = slots_on(plan)
+    return any(
+        may_rejoin(plan.cluster, held, plan.room, before, after)
+        for before, after in cut_slots(plan, held)
+    )
+
+
+def cut_slots(plan: Plan, held: StandingSlots) -> Iterator[tuple[int, int]]:
+    """Yield the places of two slots of equally many bundles of an atom that follow each other.
+
+    The bundles go on, inside a row of the allocation, on another machine.
+    """
+    slots = held.slots
+    named = np.flatnonzero((slots[:, 3] != NOWHERE) & (slots[:, 1] > plan.now))
+    atoms = held.number[named] * (held.atom.max(initial=0) + 1) + held.atom[named]
+    owner = np.unique(atoms, return_inverse=True)[1].reshape(-1).astype(np.int64) << 32
+    ends, starts = owner + slots[named, 1], owner + slots[named, 0]
+    by_end, by_start = np.argsort(ends, kind="stable"), np.argsort(starts, kind="stable")
+    keys = np.intersect1d(ends, starts)
+    first = np.searchsorted(ends[by_end], keys), np.searchsorted(starts[by_start], keys)
+    last = (
+        np.searchsorted(ends[by_end], keys, side="right"),
+        np.searchsorted(starts[by_start], keys, side="right"),
+    )
+    rows = _Rows(plan)
+    for index in range(len(keys)):
+        leaving = named[by_end[first[0][index] : last[0][index]]].tolist()
+        coming = named[by_start[first[1][index] : last[1][index]]].tolist()
+        for before, after in product(leaving, coming):
+            same = slots[before, 2] == slots[after, 2] and slots[before, 3] != slots[after, 3]
+            whose = int(held.number[after]), int(held.atom[after])
+            if same and rows.are_cut_at(*whose, int(slots[after, 0])):
+                yield before, after
+
+
+def _column(values: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(values, dtype=np.int64)
+
+
+class _Rows:
+    """The rows of atoms, for asking whether a step is inside one."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._known: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+
+    def are_cut_at(self, number: int, atom: int, step: int) -> bool:
+        """Return whether a step is inside a row of an atom, neither its start nor its end."""
+        known = self._known.get((number, atom))
+        if known is None:
+            held = self._plan.table.holding(number).atoms[atom]
+            shifts = np.array(held.shifts, dtype=np.int64)[:, None]
+            starts, ends = (np.sort((held.rows[:, i] + shifts).ravel()) for i in (0, 1))
+            known = self._known[number, atom] = starts, ends
+        begun = np.searchsorted(known[0], step)
+        return bool(begun > np.searchsorted(known[1], step, side="right"))
+
+
+def may_rejoin(
+    cluster: Cluster, held: StandingSlots, room: MachineRoom, before: int, after: int
+) -> bool:
+    """Return whether the bundles of a slot could stay on the machine of the one before it."""
+    bundle, _, rule = held.kinds[int(held.kind[after])]
+    start, end, bundles, _ = held.slots[after].tolist()
+    machine = int(held.slots[before, 3])
+    if not room.fits(slots_of([start, end, bundles, machine]), bundle):
+        return False
+    if not rule.spread:
+        return True
+    domains = _domains(cluster, rule)
+    mine = (held.number == held.number[after]) & (held.atom == held.atom[after])
+    mine &= (held.slots[:, 0] < end) & (held.slots[:, 1] > start) & (held.slots[:, 3] != NOWHERE)
+    mine[after] = False
+    near = held.slots[mine]
+    there = near[domains[near[:, 3]] == domains[machine], 2].sum()
+    return bool(there + bundles <= rule.spread)
+
+
+def slots_on(plan: Plan, cluster: Cluster | None = None) -> StandingSlots:
+    """Return the slots of all that is promised machines.
+
+    Parameters
+    ----------
+    cluster
+        Whose numbers the machines have; by default the Plan's.
+    """
     meta = plan.table.meta
     live = np.isin(meta["state"], [STATE_NUMBERS[state] for state in LIVE])
     placed = meta["promise"] == LEVEL_NUMBERS[PromiseLevel.PLACED]
     numbers = np.flatnonzero(live & placed & (meta["finish"] > plan.now))
     held = plan.table.standing_slots(numbers)
-    if cluster.machine_names == plan.cluster.machine_names:
+    if cluster is None or cluster.machine_names == plan.cluster.machine_names:
         return held
     new = np.append(renumbered_machines(plan.cluster, cluster), NOWHERE)
     held.slots[:, 3] = new[held.slots[:, 3]]
     return held
 
 
-def holding_on(plan: Plan, cluster: Cluster, number: int) -> Holding:
-    """Return what a reservation holds, its slots by the numbers of `cluster`."""
-    holding = plan.table.holding(number)
-    if cluster.machine_names == plan.cluster.machine_names:
-        return holding
-    new = renumbered_machines(plan.cluster, cluster)
-    slots = [None if one.slots is None else renumber(one.slots, new) for one in holding.atoms]
-    return with_slots(holding, slots)
-
-
-def room_with(held: StandingSlots, plan: Plan, cluster: Cluster) -> MachineRoom:
-    """Return the room that slots leave on the machines of a cluster."""
-    room = MachineRoom(cluster, plan.grid, plan.ledger.first)
+def room_with(held: StandingSlots, plan: Plan) -> MachineRoom:
+    """Return the room that slots leave on the machines of a Plan."""
+    room = MachineRoom(plan.cluster, plan.grid, plan.ledger.first)
     for kind in np.unique(held.kind).tolist():
         room.take(held.slots[held.kind == kind], held.kinds[kind][0], 1)
     return room
@@ -123,18 +201,14 @@ class Relocator:
     ----------
     plan
         It is read only.
-    cluster
-        The machines there are.
     held
-        `slots_on` them.
+        `slots_on` it.
     room
         What they leave; it is then what the new ones leave.
     """
 
-    def __init__(
-        self, plan: Plan, cluster: Cluster, held: StandingSlots, room: MachineRoom
-    ) -> None:
-        self.plan, self.cluster, self.held, self.room = plan, cluster, held, room
+    def __init__(self, plan: Plan, held: StandingSlots, room: MachineRoom) -> None:
+        self.plan, self.cluster, self.held, self.room = plan, plan.cluster, held, room
         #: int64[k, 4], and int64[k] where they are kept: as they stand now.
         self._slots = held.slots.copy()
         self._gone = np.zeros(len(held.slots), dtype=bool)
@@ -147,10 +221,41 @@ class Relocator:
     def run(self, budget: int = EJECTIONS) -> Relocation:
         """Return the new slots; `budget` is how many others may be moved for them."""
         lost = lost_slots(self.held, self.cluster, self.plan.grid, self.plan.now)
-        if not len(lost):
-            return Relocation()
-        self._place(self._lift(lost), budget)
-        return self._relocation()
+        if len(lost):
+            self._place(self._lift(lost), budget)
+        joined = self._rejoin()
+        return self._relocation() if len(lost) or joined else Relocation()
+
+    def _rejoin(self) -> bool:
+        """Let bundles stay where they are that need not leave their machine any more.
+
+        Returns
+        -------
+        bool
+            Whether there are any.
+        """
+        places, new = self.slots_in_place(), list(self.new_slots())
+        joint = StandingSlots(
+            np.concatenate([self.held.number[places], _column(key[0] for _, key, _ in new)]),
+            np.concatenate([self.held.atom[places], _column(key[1] for _, key, _ in new)]),
+            np.concatenate([self.held.kind[places], _column(kind for kind, _, _ in new)]),
+            np.concatenate([self._slots[places], slots_of([slot for _, _, slot in new])]),
+            self.held.kinds,
+        )
+        joined = False
+        for before, after in cut_slots(self.plan, joint):
+            if not may_rejoin(self.cluster, joint, self.room, before, after):
+                continue
+            bundle, machine = joint.kinds[int(joint.kind[after])][0], int(joint.slots[before, 3])
+            self.room.take(joint.slots[after].reshape(1, 4), bundle, -1)
+            joint.slots[after, 3] = machine
+            self.room.take(joint.slots[after].reshape(1, 4), bundle, 1)
+            if after < len(places):
+                self._slots[places[after], 3] = machine
+            else:
+                new[after - len(places)][2][3] = machine
+            joined = True
+        return joined
 
     def _place(self, pieces: Iterable[Piece], budget: int) -> None:
         """Find slots for pieces, the largest first; then with others making way."""
@@ -193,16 +298,16 @@ class Relocator:
                 pieces[key] = pieces.get(key, 0) + bundles
         return [Piece(*key, bundles) for key, bundles in pieces.items()]
 
-    def _order(self, piece: Piece) -> tuple[bool, float, int, int, int]:
-        """Return the key of a piece: the largest first, what is degraded last."""
+    def _order(self, piece: Piece) -> tuple[int, bool, float, int, int, int]:
+        """Return the key of a piece: priority, what is degraded after the others, the largest."""
         share = self._shares.get(piece.kind)
         if share is None:
             bundle = self.held.kinds[piece.kind][0]
             share = self._shares[piece.kind] = bundle.dominant_share(self.cluster.nominal)
-        state = int(self.plan.table.meta["state"][piece.number])
+        meta = self.plan.table.meta[piece.number]
         size = share * (piece.end - piece.start)
-        waits = state == STATE_NUMBERS[State.DEGRADED]
-        return waits, -size, piece.number, piece.atom, piece.start
+        waits = bool(meta["state"] == STATE_NUMBERS[State.DEGRADED])
+        return -int(meta["priority"]), waits, -size, piece.number, piece.atom, piece.start
 
     def _indices(self, number: int, atom: int) -> range:
         """Return the places of an atom's slots; they stand together."""
@@ -256,7 +361,7 @@ class Relocator:
             by_number.setdefault(number, {})[atom] = sort_slots(np.concatenate(parts))
         held: dict[int, Holding] = {}
         for number, atoms in by_number.items():
-            before = holding_on(self.plan, self.cluster, number)
+            before = self.plan.table.holding(number)
             slots = [atoms.get(i, one.slots) for i, one in enumerate(before.atoms)]
             if not _same(slots, [one.slots for one in before.atoms]):
                 held[number] = with_slots(before, slots)
@@ -395,11 +500,11 @@ def relocate(plan: Plan, budget: int = EJECTIONS) -> Relocation:
     budget
         How many slots of others may be moved for them.
     """
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     if not len(held.slots):
         return Relocation()
-    room = room_with(held, plan, plan.cluster)
-    return Relocator(plan, plan.cluster, held, room).run(budget)
+    room = room_with(held, plan)
+    return Relocator(plan, held, room).run(budget)
 
 
 def promises_machines(plan: Plan) -> bool:

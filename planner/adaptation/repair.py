@@ -1,15 +1,16 @@
-"""Repair of a Plan that machines no longer suffice for: drop least value, then move least work.
+"""Repair of a Plan that machines no longer suffice for: drop what matters least, move least work.
 
 Some order of the commitments that are hit says which are lifted until the rest fits; what need not
-have been lifted is put back; the others are placed again, most valuable first, each by the move
-that disturbs least. Several orders are tried, and the best result is improved by lifting what lies
-around a commitment that found no place. YARN's rule is one of the orders, so that a repair never
-keeps less than it where nothing has started (work that has started is pinned here, not there).
+have been lifted is put back; the others are placed again, the most important first, each by the
+move that disturbs least. Several orders are tried. For what then has no place, commitments of lower
+priority give way, hit or not, and the result is improved by lifting what lies around a commitment
+that found no place. YARN's rule is one of the orders, so that a repair never keeps less than it
+where nothing has started (work that has started is pinned here, not there).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +23,9 @@ from planner.agents import QUICK_AGENTS, agent_named
 from planner.capacity.overlay import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
-from planner.replanning.commitment import Commitment, commitment_of
+from planner.replanning.candidates import MOST_LOOKED_AT
+from planner.replanning.commitment import Commitment, by_importance, commitment_of
+from planner.replanning.displacement_search import DisplacementSearch
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move
 from planner.replanning.moves import CommitmentMoves
@@ -35,6 +38,9 @@ ROUNDS: Final = 200
 #: Rounds in which room is sought for a commitment that waits.
 _ROOM_ROUNDS = 12
 
+#: Sets of commitments that are tried to give way to one of higher priority.
+_MOST_SETS = 40
+
 #: Most commitments lifted around one that found no place.
 _MOST_LIFTED = 4
 
@@ -45,14 +51,20 @@ class Cost:
 
     Attributes
     ----------
-    dropped
-        Value of commitments that hold less than they were promised.
+    lost
+        Value of commitments that hold less than they were promised, by priority, highest first.
+        Costs of one repair have the same priorities.
     moved
-        Work that stands elsewhere, in steps of the whole cluster (`work_moved`).
+        Work that is placed elsewhere, in steps of the whole cluster (`work_moved`).
     """
 
-    dropped: float
-    moved: float
+    lost: tuple[float, ...] = ()
+    moved: float = 0.0
+
+    @property
+    def dropped(self) -> float:
+        """Value of commitments that hold less than they were promised."""
+        return round(sum(self.lost), 6)
 
 
 class Repair:
@@ -85,6 +97,8 @@ class Repair:
         self.nominal = draft.ledger.book.cluster.nominal
         numbers = present_holders(plan)
         self._standing = numbers[~np.isin(numbers, list(pinned))] if pinned else numbers
+        priorities = np.unique(plan.table.meta["priority"][self._standing])[::-1].tolist()
+        self._level = {priority: level for level, priority in enumerate(priorities)}
         self._commitments: dict[int, Commitment] = {}
         self.hit = self._hit()
 
@@ -114,17 +128,15 @@ class Repair:
 
     def cost(self, draft: DraftPlan) -> Cost:
         """Return what a draft does to commitments."""
-        dropped = sum(self._loss_of(one) for one in draft.lifted.values())
+        lost = [0.0] * len(self._level)
+        for one in draft.lifted.values():
+            if one.state is not State.DEGRADED:  # it is not kept anyway
+                lost[self._level[one.priority]] += one.value
         moved = sum(
             work_moved(one.before, holding, self.plan.now, self.nominal)
             for one, _, holding in draft.moved.values()
         )
-        return Cost(round(dropped, 6), round(moved, 6))
-
-    @staticmethod
-    def _loss_of(commitment: Commitment) -> float:
-        """Return what dropping a commitment costs: nothing where it is not kept anyway."""
-        return 0.0 if commitment.state is State.DEGRADED else commitment.value
+        return Cost(tuple(round(value, 6) for value in lost), round(moved, 6))
 
     def run(self, limits: Limits | None = None) -> DraftPlan:
         """Return the best draft found: nothing is over-committed that could be helped."""
@@ -139,16 +151,21 @@ class Repair:
             if deadline.is_over():
                 break
         assert best is not None
-        return self._improve(*best, used.seed, deadline)
+        draft = self._make_way(best[1], deadline)
+        return self._improve(self.cost(draft), draft, used.seed, deadline)
 
     def _orders(self) -> list[list[Commitment]]:
         """Return the orders in which commitments are lifted."""
         newest = sorted(self.hit, key=lambda one: -one.number)
         steps = {one.number: _share_steps(one, self) for one in self.hit}
-        least = sorted(self.hit, key=lambda one: (one.value, -one.number))
+        least = sorted(self.hit, key=lambda one: one.importance)
         idle = sorted(newest, key=lambda one: (one.started, one.value / max(1, steps[one.number])))
         large = sorted(newest, key=lambda one: (one.started, -steps[one.number]))
-        return [yarn_order(self.base, self.hit), newest, least, idle, large]
+        yarn = yarn_order(self.base, self.hit)
+        ranked = [sorted(one, key=_priority) for one in (yarn, newest, idle, large)]
+        if len(self._level) > 1:
+            return [yarn, least, *ranked]
+        return [yarn, newest, least, idle, large]
 
     def greedily(self, order: Sequence[Commitment]) -> DraftPlan:
         """Lift in `order` until the rest fits, put back what can be, place the others again."""
@@ -167,23 +184,24 @@ class Repair:
         return draft
 
     def _strip(self, draft: DraftPlan) -> None:
-        """Break leases in force where even they do not fit: of the degraded, then least value."""
+        """Break leases in force where even they do not fit: of what is degraded first."""
         order = sorted(
-            draft.lifted.values(),
-            key=lambda one: (one.state is not State.DEGRADED, one.value, -one.number),
+            draft.lifted.values(), key=lambda one: (one.state is not State.DEGRADED, one.importance)
         )
         for commitment in order:
             short = shortage_of(draft.ledger)
-            taken = short.counts and short.hits(draft.takings(commitment, draft.anchor(commitment)))
-            if taken or draft.lacks_machines(commitment):
+            takings = draft.takings(commitment, draft.anchor(commitment))
+            taken = short.counts and short.hits(takings)
+            if taken or exceeds_machines(draft.ledger, takings) or draft.lacks_machines(commitment):
                 draft.strip(commitment)
 
     def place_lifted(self, draft: DraftPlan) -> None:
-        """Place what is lifted, most valuable first, each as little disturbed as may be."""
-        self._place(draft, draft.lifted.values())
+        """Place what is lifted, the most important first, each as little disturbed as may be."""
+        self.place_each(draft, draft.lifted.values())
 
-    def _place(self, draft: DraftPlan, commitments: Iterable[Commitment]) -> None:
-        for commitment in sorted(commitments, key=lambda one: (-one.value, one.number)):
+    def place_each(self, draft: DraftPlan, commitments: Iterable[Commitment]) -> None:
+        """Give lifted commitments their places back or others, the most important first."""
+        for commitment in by_importance(commitments):
             if draft.put_back(commitment):
                 continue
             agents = self.agents_for(commitment)
@@ -192,6 +210,53 @@ class Repair:
                 for move in self.moves.of(draft, commitment)
                 for agent in agents
             )
+
+    def _make_way(self, draft: DraftPlan, deadline: Deadline) -> DraftPlan:
+        """Let commitments of lower priority give way to those that found no place.
+
+        Those that give way are placed again where there is room, the most important first; leases
+        in force stay.
+        """
+        for commitment in by_importance(draft.lifted.values()):
+            if deadline.is_over():
+                break
+            if commitment.state is State.DEGRADED or commitment.number not in draft.lifted:
+                continue
+            lower = self._lower(draft, commitment)
+            if not lower:
+                continue
+            deadline.rounds += 1
+
+            def place(other: DraftPlan, wanted: Commitment = commitment) -> bool:
+                return any(other.place(move, self.agent) for move in self.moves.of(other, wanted))
+
+            trials = iter(range(_MOST_SETS))
+
+            def over(left: Iterator[int] = trials) -> bool:
+                return deadline.is_over() or next(left, None) is None
+
+            found = DisplacementSearch(draft, place, over, breaks_leases=False).run(lower)
+            if found is not None:
+                draft, displaced = found
+                self.place_each(draft, displaced)
+        return draft
+
+    def _lower(self, draft: DraftPlan, commitment: Commitment) -> list[Commitment]:
+        """Return what of lower priority is whole and holds something where one might."""
+        meta = self.plan.table.meta[self._standing]
+        chosen = self._near(commitment) & (meta["priority"] < commitment.priority)
+        numbers = [n for n in self._standing[chosen].tolist() if n not in draft.lifted]
+        found = sorted((self.commitment(n) for n in numbers), key=lambda one: one.importance)
+        return found[:MOST_LOOKED_AT]
+
+    def _near(self, commitment: Commitment) -> NDArray[np.bool_]:
+        """Return bool[standing]: whole ones that hold something where a commitment might."""
+        low, high = window_of(commitment, self.plan)
+        meta = self.plan.table.meta[self._standing]
+        # What is degraded holds a part only: put back, it would lose what it has just regained.
+        whole = meta["state"] != STATE_NUMBERS[State.DEGRADED]
+        near: NDArray[np.bool_] = whole & (meta["finish"] > low) & (meta["begin"] < high)
+        return near
 
     def agents_for(self, commitment: Commitment) -> list[Agent]:
         """Return the agents that place a commitment, the first first."""
@@ -244,7 +309,7 @@ class Repair:
                     other.lift(one)
             if any(other.place(way, self.agent) for way in ways):
                 moved = [one for number, one in other.lifted.items() if number not in known]
-                self._place(other, moved)
+                self.place_each(other, moved)
                 if not set(other.lifted) - known:
                     return other
         return None
@@ -254,26 +319,23 @@ class Repair:
 
         Where requests displace, none moves for one of less priority: it may have been displaced.
         """
-        if not self.plan.cluster.displacement_rules:
-            return True
-        priority = self.plan.table.meta["priority"]
-        return bool(priority[other.number] <= priority[waiting.number])
+        return not self.plan.cluster.displacement_rules or other.priority <= waiting.priority
 
     def _neighbours(
         self, draft: DraftPlan, commitment: Commitment, draw: np.random.Generator
     ) -> list[Commitment]:
         """Return a few commitments that hold something where `commitment` might."""
-        low, high = window_of(commitment, self.plan)
-        meta = self.plan.table.meta[self._standing]
-        # What is degraded holds a part only: put back, it would lose what it has just regained.
-        whole = meta["state"] != STATE_NUMBERS[State.DEGRADED]
-        near = self._standing[whole & (meta["finish"] > low) & (meta["begin"] < high)].tolist()
+        near = self._standing[self._near(commitment)].tolist()
         near = [number for number in near if number not in draft.lifted]
         if not near:
             return []
         count = int(draw.integers(1, min(_MOST_LIFTED, len(near)) + 1))
         chosen = draw.choice(len(near), size=count, replace=False).tolist()
         return [self.commitment(near[i]) for i in chosen]
+
+
+def _priority(commitment: Commitment) -> int:
+    return commitment.priority
 
 
 def present_holders(plan: Plan) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from planner.adaptation.repair import Cost
-from planner.plan.records.changes import Change
+from planner.plan.records.changes import Change, Conflict
 
 
 class Effect(StrEnum):
@@ -70,14 +70,20 @@ class Adaptation:
     short
         What machines are still short of, where even the leases in force of nobody could be moved;
         empty otherwise.
+    refused
+        What the Plan did not take as it was found: these are degraded instead. A fault of ours.
+    failed
+        Why the Plan takes no answer at all, a fault of ours; empty where it does.
     """
 
     changes: tuple[Change, ...] = ()
     affected: tuple[Affected, ...] = ()
-    cost: Cost = field(default_factory=lambda: Cost(0.0, 0.0))
+    cost: Cost = field(default_factory=Cost)
     based_on: int = 0
     short: str = ""
     relocated: float = 0.0
+    refused: tuple[Conflict, ...] = ()
+    failed: str = ""
 
     def of(self, fate: Effect) -> tuple[Affected, ...]:
         """Return those who meet a fate."""

@@ -22,14 +22,14 @@ from planner.adaptation.recurring import salvage
 from planner.adaptation.relocation import has_lost_slots
 from planner.adaptation.result import Affected, Effect
 from planner.agents import DEFAULT_AGENT, agent_named
-from planner.displacement.candidates import candidates_of, order_of
-from planner.displacement.displacement_search import DisplacementSearch
 from planner.displacement.wanted_place import DisplacementAsk, WantedPlace, wanted_place_of
 from planner.offers.search import OfferSearch
 from planner.offers.trial_machines import TrialMachines
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Degrade, Update
-from planner.replanning.commitment import Commitment
+from planner.replanning.candidates import candidates_of, displaced_reason
+from planner.replanning.commitment import Commitment, by_importance
+from planner.replanning.displacement_search import DisplacementSearch
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.reservation import Holding
@@ -78,7 +78,11 @@ def displace(
         return None
     base = DraftPlan.of(plan)
     show_machines(base, [one.move.commitment for one in wanted])
-    search = DisplacementSearch(plan, base, wanted, stop)
+
+    def place(draft: DraftPlan) -> bool:
+        return all(draft.place(one.move, one.ask.agent) for one in wanted)
+
+    search = DisplacementSearch(base, place, stop)
     candidates = candidates_of(plan, [one.request for one in asks])
     found = search.without([]) or search.run(candidates)
     if found is None:
@@ -94,7 +98,7 @@ def _wanted(plan: Plan, asks: Sequence[DisplacementAsk]) -> list[WantedPlace]:
     whole = [one for one in found if one is not None]
     if len(whole) < len(found):
         return []
-    return sorted(whole, key=lambda one: -one.ask.request.priority)
+    return sorted(whole, key=lambda one: one.move.commitment.importance, reverse=True)
 
 
 class _DisplacementChanges:
@@ -110,7 +114,7 @@ class _DisplacementChanges:
         self._plan = plan
         self._wanted = wanted
         self._draft = draft
-        self._commitments = sorted(displaced, key=lambda one: order_of(plan, one), reverse=True)
+        self._commitments = by_importance(displaced)
         self._moves = CommitmentMoves(plan, shortage_of(draft.ledger))
 
     def displacement(self) -> Displacement:
@@ -137,11 +141,8 @@ class _DisplacementChanges:
         return Displacement(tuple(changes), tuple(affected), self._plan.version)
 
     def _reason_for(self, one: Commitment) -> str:
-        """Return what the owner of a displaced reservation is told.
-
-        It sees its own tenant's things alone: a request of another one has no name there.
-        """
-        return f"displaced by {_names(self._wanted, one.tenant)}, of higher priority"
+        came = [(new.ask.request.id, new.ask.request.tenant) for new in self._wanted]
+        return displaced_reason(came, one.tenant)
 
     def _replace(self, one: Commitment) -> bool:
         """Plan a displaced reservation again, as near to where it was as may be."""
@@ -189,13 +190,3 @@ class _DisplacementChanges:
             return ()
         agent = agent_named(DEFAULT_AGENT)
         return search.offers(one.request, one.request.graph.expression, agent, _OFFERS)
-
-
-def _names(wanted: Sequence[WantedPlace], tenant: str) -> str:
-    """Return the ids of what comes in, as a tenant may read them; of several the first of its own.
-
-    The others of a batch are counted.
-    """
-    own = [one.ask.request.id for one in wanted if one.ask.request.tenant == tenant]
-    first = own[0] if own else "a request of another tenant"
-    return first if len(wanted) == 1 else f"{first} and {len(wanted) - 1} more of its batch"

@@ -112,6 +112,7 @@ def _newcomer(plan: Plan, request: Request, number: int) -> Commitment:
         Holding((), plan.now, plan.now),
         request.weight * size_of(request.graph, plan.cluster.nominal),
         LazyRequest(lambda: (request, "")),
+        priority=request.priority,
     )
 
 
@@ -127,7 +128,8 @@ def _of_change(plan: Plan, ask: DisplacementAsk) -> WantedPlace | None:
     if remainder is None:
         return None
     standing = commitment_of(plan, number)
-    commitment = replace(standing, source=LazyRequest(lambda: (request, "")))
+    source = LazyRequest(lambda: (request, ""))
+    commitment = replace(standing, source=source, priority=request.priority)
     move = Move(commitment, request, update.begun, remainder, plan.cluster.max_period_ms)
     return WantedPlace(ask, move, standing.revision)
 

@@ -63,6 +63,7 @@ def refused_commitment(plan: Plan, number: int, refusal: Refusal) -> Commitment 
         Holding((), plan.now, plan.now),
         refusal.weight * size_of(request.graph, plan.cluster.nominal),
         LazyRequest(lambda: (request, "")),
+        priority=refusal.priority,
     )
 
 

@@ -31,6 +31,14 @@ def value_of_change(plan: Plan, change: Change) -> float:
     return 0.0 if number is None else -commitment_of(plan, number).value
 
 
+def priority_of_change(plan: Plan, change: Change) -> int:
+    """Return the priority of what a change admits, restores or degrades."""
+    if isinstance(change, Admit | Update):
+        return change.request.priority
+    number = plan.table.number_of(change.id) if isinstance(change, Degrade) else None
+    return 0 if number is None else int(plan.table.meta[number]["priority"])
+
+
 def is_short(plan: Plan, changes: Sequence[Change]) -> bool:
     """Return whether machines are short of what a Plan, or a reservation to be changed, holds."""
     changed = (one for one in changes if isinstance(one, Update | Degrade))

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 
 from planner.adaptation.draft_slots import without_slots
 from planner.capacity.overlay import Overlay, RowChange, Taking
-from planner.optimization.change_value import SAME, is_short, is_useless, value_of_change
+from planner.optimization.change_value import (
+    SAME,
+    is_short,
+    is_useless,
+    priority_of_change,
+    value_of_change,
+)
 from planner.placement import Code
 from planner.plan.batch.admission import limit_refusal
 from planner.plan.batch.joint_commit import conflict_for, takings_of_change
@@ -54,8 +60,8 @@ class FeasiblePart:
 def feasible_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
     """Return the part of `changes` that a Plan takes; all of them where all still fit.
 
-    Two rules say which change is left out where too much is taken: that of the least value; or an
-    admission before any move, that of the least value first. The part of more value is returned. A
+    Two rules say which change is left out where too much is taken: the least important; or an
+    admission before any move, the least important first. The part of more value is returned. A
     reservation is not degraded where the present machines, with the changes that are made, leave it
     all that it holds. Machines that were found with a change are looked at first, others where they
     are taken by now; all that finds none is left out at once, for none of it makes room for
@@ -222,6 +228,18 @@ class _Pool:
         useless = cache(lambda index: is_useless(plan, changes[index]))
         return cls(plan, changes, values, invalid, limited, takings, added, useless)
 
+    def importance(self, index: int) -> tuple[int, int, float, int]:
+        """Return how much it matters that a change is made: a loss least, then a move.
+
+        Of several that bring a reservation in, priority counts, then value; of several losses the
+        same the other way round.
+        """
+        change, value = self.changes[index], self.values[index]
+        if not value:
+            return 0, 0, 0.0, -index
+        priority = priority_of_change(self.plan, change)
+        return (1, priority, value, -index) if value > 0 else (-1, -priority, value, -index)
+
 
 def _additions(overlay: Overlay, takings: Sequence[Taking]) -> dict[_Row, RowChange]:
     """Return what takings add to each row of the profile and of the window averages."""
@@ -316,9 +334,9 @@ class _Selection:
     def _first_to_leave_out(self, row: _Row, column: int) -> int:
         """Return which of the changes that add something to a cell is left out first."""
 
-        def rank(index: int) -> tuple[bool, float, int]:
+        def rank(index: int) -> tuple[bool, tuple[int, int, float, int]]:
             moves = not isinstance(self.pool.changes[index], Admit)
-            return (moves and self.admissions_first, self.pool.values[index], -index)
+            return (moves and self.admissions_first, self.pool.importance(index))
 
         return min((one for one in self.chosen if self._adds(one, row, column)), key=rank)
 
@@ -330,9 +348,9 @@ class _Selection:
         return bool(one.values[column - one.low] > 0)
 
     def _choose_again(self) -> bool:
-        """Choose what fits beside all that is chosen, the most valuable first."""
+        """Choose what fits beside all that is chosen, the most important first."""
         pool = self.pool
-        out = sorted(pool.added.keys() - self.chosen, key=lambda one: (-pool.values[one], one))
+        out = sorted(pool.added.keys() - self.chosen, key=pool.importance, reverse=True)
         return sum(self._choose_if_it_fits(one) for one in out if not pool.useless(one)) > 0
 
     def _choose_if_it_fits(self, index: int) -> bool:
@@ -347,14 +365,14 @@ class _Selection:
     def _drop_useless(self) -> None:
         """Leave out what is no better by itself and makes room for no other change.
 
-        Losses come first, that of the most valuable reservation first. What is dropped gives room,
+        Losses come first, that of the most important reservation first. What is dropped gives room,
         in which another may stay where it is: until nothing more is dropped.
         """
         while sum(self._drop_if_useless(one) for one in sorted(self.chosen, key=self._rank)):
             pass
 
-    def _rank(self, index: int) -> tuple[float, int]:
-        return self.pool.values[index], index
+    def _rank(self, index: int) -> tuple[int, int, float, int]:
+        return *self.pool.importance(index)[:3], index
 
     def _drop_if_useless(self, index: int) -> bool:
         if not self.pool.useless(index):

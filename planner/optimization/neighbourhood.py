@@ -204,12 +204,14 @@ class NeighbourhoodSearch:
         return [seed, *(near[index] for index in picked)]
 
     def _order(self, chosen: Sequence[Commitment]) -> list[Commitment]:
-        """Return an order to place them in: as chosen, the most valuable first, or any."""
+        """Return an order to place them in: as chosen, the most important first, or any."""
         kind = int(self.draw.integers(3))
         if kind == 0:
             return list(chosen)
         if kind == 1:
-            return sorted(chosen, key=lambda one: -one.value)
+            return sorted(
+                chosen, key=lambda one: one.importance[:2], reverse=True
+            )  # ties as chosen
         return [chosen[index] for index in self.draw.permutation(len(chosen)).tolist()]
 
     def _place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:

@@ -317,7 +317,7 @@ class _Optimization:
             return changes, best
         changes = without_slots(changes)
         prepared = origin.prepare(changes, origin.version, joint=True)
-        if not any(one.lacks_machines for one in prepared.conflicts):
+        if prepared.record is not None:
             return changes, best
         part = feasible_part(origin, changes)
         out = {one.id: one for one in part.left_out if one.id is not None}

@@ -186,7 +186,7 @@ class _PlaceSearch:
         moves = [one for one in movers if isinstance(one.change, Update)]
         without_place = [one for one in moves if not self._place_move(one, one.index in first)]
         admissions = [one for one in movers if isinstance(one.change, Admit)]
-        admissions.sort(key=lambda one: (-one.commitment.value, one.index))
+        admissions.sort(key=lambda one: one.commitment.importance, reverse=True)
         for one in admissions:
             if one.index in first and one.index not in self.limited:
                 draft.take(one.commitment, one.result)
@@ -233,8 +233,10 @@ class _PlaceSearch:
         draft = self._draft
         out: list[tuple[Commitment, PlacementResult]] = []
         before = commitment.before
-        # Admissions give way before any reservation has to move on, the least valuable first.
-        moved = sorted(draft.moved.values(), key=lambda one: (one[0].number >= 0, one[0].value))
+        # Admissions give way before any reservation has to move on, the least important first.
+        moved = sorted(
+            draft.moved.values(), key=lambda one: (one[0].number >= 0, one[0].importance[:2])
+        )
         for other, result, held in moved:
             if draft.put_back(commitment):
                 break

@@ -18,7 +18,7 @@ from planner.agents.check import check_plan
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.renegotiation import result_of
-from planner.replanning.commitment import Commitment
+from planner.replanning.commitment import Commitment, by_importance
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of
 from planner.request import Request
@@ -221,7 +221,7 @@ class SolverStep:
             if not self._return_somebody(draft, one):
                 return None
         if draft.machines is not None:
-            for one in sorted(search.commitments, key=lambda other: -other.value):
+            for one in by_importance(search.commitments):
                 if one.number in draft.lifted:
                     search.place(draft, one, search.placers[0])
         calmer = search.undo_needless_moves(draft.copy())
@@ -241,7 +241,7 @@ class SolverStep:
             return False
         before = commitment.before
         newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
-        for other in sorted(newcomers, key=lambda one: one.value):
+        for other in sorted(newcomers, key=lambda one: one.importance):
             held = draft.holding_of(other)
             if held.begin < before.finish and held.finish > before.begin:
                 draft.lift(other)

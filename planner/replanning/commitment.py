@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.request import Request
-from planner.reservations.holding import bundle_steps, without_after
+from planner.reservations.holding import without_after
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.state import State
-from planner.value import size_of
+from planner.value import held_value, importance, size_of
 from rdl.compile.compiler import compile_expression, compile_source
 from rdl.errors import RdlError
 from rdl.work_graph import WorkGraph
@@ -55,6 +55,8 @@ class Commitment:
         Option taken by path of each `any`.
     started
         Whether any of it has begun.
+    priority
+        Of two commitments the one with the lower priority gives way.
     """
 
     number: int
@@ -68,6 +70,12 @@ class Commitment:
     source: LazyRequest
     choices: Mapping[str, int] = field(default_factory=dict)
     started: bool = False
+    priority: int = 0
+
+    @property
+    def importance(self) -> tuple[int, float, int]:
+        """Its place in the one order, the least important first."""
+        return importance(self.priority, self.value, self.number)
 
     @property
     def request(self) -> Request | None:
@@ -101,6 +109,11 @@ def _mark_as_lost(holding: Holding) -> Holding:
     return Holding(atoms, holding.begin, holding.finish)
 
 
+def by_importance(commitments: Iterable[Commitment]) -> list[Commitment]:
+    """Return commitments, the most important first."""
+    return sorted(commitments, key=lambda one: one.importance, reverse=True)
+
+
 def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Commitment:
     """Return reservation `number` of a Plan.
 
@@ -130,6 +143,7 @@ def commitment_of(plan: Plan, number: int, cluster: Cluster | None = None) -> Co
         source,
         choices,
         started,
+        int(meta["priority"]),
     )
 
 
@@ -161,8 +175,7 @@ def _value(
     """Return weight x size x worth; of one that holds all of it and chose nothing, by its rows."""
     nominal = plan.cluster.nominal
     if whole and not choices:
-        shares = (bundle_steps([atom]) * atom.bundle.dominant_share(nominal) for atom in held.atoms)
-        return weight * sum(shares) * plan.grid.step_ms / 1000
+        return held_value(weight, held.atoms, nominal, plan.grid.step_ms)
     request = source.get()[0]
     if request is None:
         return weight

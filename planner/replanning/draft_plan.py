@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Agent
-from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
-from planner.cluster.cluster import Cluster
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.slots.machine_search import CappedView
@@ -114,15 +112,9 @@ class DraftPlan:
     machines: DraftMachines | None = None
 
     @classmethod
-    def of(cls, plan: Plan, cluster: Cluster | None = None) -> DraftPlan:
-        """Return the draft of a Plan, on another description of its cluster if one is given."""
-        if cluster is None:
-            return cls(plan, plan.ledger.copy())
-        ledger = FreeProfile(CapacityRows(cluster), plan.grid, plan.ledger.first)
-        for held in plan.table.rows_by_taker():
-            demand = ledger.demand(held.bundle, held.label, held.tenant, held.queue)
-            ledger.take([(demand, held.rows, 1)])
-        return cls(plan, ledger)
+    def of(cls, plan: Plan) -> DraftPlan:
+        """Return the draft of a Plan."""
+        return cls(plan, plan.ledger.copy())
 
     def copy(self) -> DraftPlan:
         """Return an equal draft that shares nothing that is written."""

@@ -267,6 +267,16 @@ def _extended_slots(atom: AtomAllocation, shifts: Sequence[int], *, only_new: bo
     return sort_slots(added if only_new else np.concatenate([atom.slots, added]))
 
 
+def with_rules(holding: Holding, before: Holding) -> Holding:
+    """Return a part of what was held with the machine rules that its atoms had."""
+    rules = {path: atom.rule for atom in before.atoms for path, _ in atom.occurrences()}
+    atoms: list[AtomAllocation] = []
+    for atom in holding.atoms:
+        rule = next((rules[path] for path, _ in atom.occurrences() if path in rules), atom.rule)
+        atoms.append(atom if rule is atom.rule else replace(atom, rule=rule))
+    return replace(holding, atoms=tuple(atoms))
+
+
 def with_slots(holding: Holding, slots: Sequence[Slots | None]) -> Holding:
     """Return a holding whose atoms have these slots, in their order."""
     # Written out: `dataclasses.replace` takes twice as long, and every admission comes by here.

@@ -50,13 +50,10 @@ class Answering:
         self._gate = gate
         self._observe = runtime.telemetry.observer(route.method, route.path)
 
-    def respond(
-        self, environ: Environ, read: Callable[[Route], Call], accept: str = ""
-    ) -> Response:
+    def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
         """Return the response to the call that `read` reads; every problem is a response too.
 
-        Who may not make the call is told so before any of its body is read. `accept` is the call's
-        header of that name.
+        Who may not make the call is told so before any of its body is read.
         """
         with self._observe() as outcome, limited_suggestions():
             try:
@@ -70,13 +67,13 @@ class Answering:
                         call = replace(call, user=actor.user)
                     response = self.route.view(self._runtime, call)
             except ApiProblemError as error:
-                response = self._failure(error.document, accept)
+                response = self._failure(error.document)
             except UNAVAILABLE:
                 logger.exception("%s %s was not answered", self.route.method, self.route.path)
-                response = self._failure(_NO_DATABASE, accept)
+                response = self._failure(_NO_DATABASE)
             outcome.status = response.status
             return response
 
-    def _failure(self, document: ProblemDocument, accept: str) -> Response:
+    def _failure(self, document: ProblemDocument) -> Response:
         form = self.route.failure
         return problem_response(document) if form is None else form.render(document)

@@ -476,4 +476,5 @@ SCHEMAS: Final[dict[str, Any]] = {
     "PlanChanges": _CHANGES,
     "PlanSeries": _PLAN,
     "Status": _object({"status": _TEXT}),
+    "Readiness": _object({"status": _TEXT, "adapter": _TEXT}, "status"),
 }

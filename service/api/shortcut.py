@@ -71,7 +71,6 @@ class Shortcut:
             response = answering.respond(
                 environ,
                 lambda route: read_call(route, environ, _whole(environ, length)),
-                environ.get("HTTP_ACCEPT", ""),
             )
         except Exception:
             logger.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"])

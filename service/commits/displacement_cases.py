@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
 
-from planner.displacement.candidates import FOR_ROOM, may_displace
 from planner.plan.plan import Plan
+from planner.replanning.candidates import FOR_ROOM, may_displace
 from service.commits.changes.commands import (
     SPOILT,
     Admission,

@@ -10,13 +10,11 @@ from typing import Final, TypeAlias
 from service.access.actor import acting
 from service.clock import Clock
 from service.commits.changes.commands import (
-    AdaptationCommand,
     HoldEnding,
     OptimizationCommand,
     QueuedChange,
 )
 from service.commits.group_commit import GroupCommit
-from service.planning.adaptation import PlanAdapter
 from service.planning.optimization import Applier
 from service.replication.replica import Replica
 from service.store.database.driver import UNAVAILABLE
@@ -53,7 +51,6 @@ class GroupRunner:
     ) -> None:
         self._replica = replica
         self._committer = committer
-        self._adapter = PlanAdapter(replica, clock)
         self._applier = Applier(replica, clock)
         self._join = join
         self._clock = clock
@@ -82,13 +79,10 @@ class GroupRunner:
                 job.finished.set()
 
     def _hand_on(self, group: list[QueuedChange], join: Join | None) -> None:
-        if isinstance(group[0].command, AdaptationCommand | OptimizationCommand):
+        if isinstance(group[0].command, OptimizationCommand):
             self._committer.move_to_now()
-            if isinstance(group[0].command, AdaptationCommand):
-                self._adapter.answer(group[0])  # the adapter would do so unasked as well
-            else:
-                with acting(group[0].actor):
-                    self._applier.answer(group[0])
+            with acting(group[0].actor):
+                self._applier.answer(group[0])
         else:
             self._committer.run(group, join)
 
@@ -113,13 +107,6 @@ class GroupRunner:
         with self._replica.newest() as plan:
             over = [n for n, hold in plan.table.holds.items() if hold.until_ms <= at_ms]
             return [plan.table.header(number)["id"] for number in over]
-
-    def adapt(self) -> None:
-        """Let the adapter look now and then whether machines or promises ask for it."""
-        try:
-            self._adapter.tick()
-        except Exception:
-            logger.exception("the adapter failed; the Plan is as it was")
 
     def tick(self) -> None:
         """Let states follow the clock while nobody asks for anything."""

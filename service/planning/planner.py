@@ -2,8 +2,9 @@
 
 Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
 snapshot without the lock, and commits them together (`service.commits.group_commit`). Solvers have
-a lane of their own (`service.planning.solver_lane`), and so has the search of whom a change
-displaces (`service.planning.displacement_lane`), so no change waits for them.
+a lane of their own (`service.planning.solver_lane`), and so have the search of whom a change
+displaces (`service.planning.displacement_lane`) and the adapter (`service.planning.adaptation`), so
+no change waits for them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rdl.time_grid import duration_text
 from service.access.actor import present_actor
 from service.commits.answers.idempotency import recall
 from service.commits.changes.commands import (
+    AdaptationCommand,
     Admission,
     Answer,
     Cancellation,
@@ -36,6 +38,7 @@ from service.commits.group_commit import GroupCommit
 from service.commits.screening.ownership import require_own
 from service.config import ServiceConfig
 from service.metrics import Telemetry
+from service.planning.adaptation import PlanAdapter
 from service.planning.admission_log import log_admissions
 from service.planning.archivist import Archivist
 from service.planning.change_queue import ChangeQueue
@@ -85,6 +88,8 @@ class Planner:
     ----------
     solvers
         The lane of commands that ask slow agents.
+    adapter
+        The thread that repairs the Plan when machines come and go.
     precedence
         Held by the planner's thread in its turn to append.
     """
@@ -111,6 +116,7 @@ class Planner:
         self._queue = ChangeQueue(config.group)
         self._runner = GroupRunner(replica, clock, self._committer, self._queue.join)
         self._archivist = Archivist(config, replica, clock)
+        self.adapter = PlanAdapter(replica, clock, telemetry)
         self.solvers = SolverLane(config, replica, clock, telemetry, places)
         bulk = GroupCommit(config, replica, clock, telemetry, displacements=self._displacements)
         self._bulk = ChangeLane("agenda-bulk", config, replica, clock, bulk)
@@ -131,13 +137,14 @@ class Planner:
         self.solvers.start()
         self._bulk.start()
         self._displacements.start()
+        self.adapter.start()
         while (group := self._queue.next_group(_NAP_S)) is not None:
             if group:
                 self._runner.run(group)
             else:
                 self._runner.tick()
             self._runner.expire_holds()
-            self._runner.adapt()
+            self.adapter.wake()
             self._archive()
             with suppress(*UNAVAILABLE):  # whoever needs the database says that it is away
                 self._clock.look()
@@ -175,6 +182,7 @@ class Planner:
         self.solvers.close()
         self._bulk.close()
         self._displacements.close()
+        self.adapter.close()
 
     def recall(self, key: Key) -> Response | None:
         """Return what was answered under a key before, or that another request used it."""
@@ -227,6 +235,8 @@ class Planner:
         if isinstance(job.command, _PROMISES):
             self.require_time()
         with self._waiting.holding(job.command):
+            if isinstance(job.command, AdaptationCommand):
+                return self._await(job, self.adapter.put)
             if is_quick(job.command):
                 lane = self._bulk if job.size > self._largest else self._queue
                 return self._await(job, lane.put)

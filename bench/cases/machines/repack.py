@@ -74,14 +74,14 @@ def scene(machines: int, slots: int, load: float, seed: int) -> dict[str, object
     outage = Outage("m", tuple(sorted(gone.tolist())), NOW * 60_000, STEPS * 60_000, "loss")
     _commit(plan, Advance(NOW))
     _commit(plan, Reconfigure(replace(plan.cluster, outages=(outage,))))
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     began = time.process_time()
     lost = lost_slots(held, plan.cluster, plan.grid, plan.now)
     looked = time.process_time()
-    room = room_with(held, plan, plan.cluster)
+    room = room_with(held, plan)
     made = time.process_time()
     none, none_s = _timed(plan, 0)
-    ours = Relocator(plan, plan.cluster, held, room.copy())
+    ours = Relocator(plan, held, room.copy())
     start = time.process_time()
     found = ours.run(EJECTIONS)
     ours_s = time.process_time() - start
@@ -107,8 +107,8 @@ def scene(machines: int, slots: int, load: float, seed: int) -> dict[str, object
 
 
 def _timed(plan: Plan, budget: int) -> tuple[Relocation, float]:
-    held = slots_on(plan, plan.cluster)
-    relocator = Relocator(plan, plan.cluster, held, room_with(held, plan, plan.cluster))
+    held = slots_on(plan)
+    relocator = Relocator(plan, held, room_with(held, plan))
     start = time.process_time()
     found = relocator.run(budget)
     return found, time.process_time() - start
@@ -144,7 +144,7 @@ def _commit(plan: Plan, change: Change) -> None:
 
 def _load(plan: Plan) -> float:
     """Return the part of the cores from now on that slots hold."""
-    held = slots_on(plan, plan.cluster)
+    held = slots_on(plan)
     cores = np.array([bundle["cpu"] for bundle, _, _ in held.kinds], dtype=np.int64)
     steps = held.slots[:, 1] - np.maximum(held.slots[:, 0], plan.now)
     used = int((steps * held.slots[:, 2] * cores[held.kind]).sum())

@@ -69,8 +69,9 @@ from planner.reservations.holding import (
     details_of,
     holding_of,
     past_of,
+    with_rules,
 )
-from planner.reservations.reservation import Refusal
+from planner.reservations.reservation import Holding, Refusal
 from planner.reservations.state import LIVE, State, Transition, may
 
 _Answer = RecordedChange | Conflict
@@ -393,6 +394,8 @@ class _Batch:
         number = self.plan.table.number_of(change.id)
         assert number is not None
         kept = self.machines.degrade(change, number)
+        if isinstance(kept, Holding):
+            kept = with_rules(kept, self.plan.table.holding(number))
         if isinstance(kept, Fault):
             return Conflict(index, change.id, Code.CONFLICT, kept)
         self.pool.add(takings)

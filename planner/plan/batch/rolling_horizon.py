@@ -21,6 +21,7 @@ from planner.reservations.holding import extend_shifts, last_step, patterns_of, 
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.slots import NOWHERE, Slots, sort_slots
 from planner.reservations.state import LIVE, STATE_NUMBERS
+from planner.value import held_value, importance
 from rdl.errors import RdlError
 
 Extension = tuple[str, tuple[tuple[int, ...], ...]]
@@ -37,7 +38,7 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
     extended: list[Extension] = []
     laid: list[tuple[str, tuple[Slots, ...]]] = []
     degraded: list[Degraded] = []
-    for id_, shifts in found:
+    for id_, shifts in sorted(found, key=lambda one: _importance(plan, one[0]), reverse=True):
         number = plan.table.number_of(id_)
         assert number is not None
         holding = plan.table.holding(number)
@@ -58,6 +59,15 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
             pairs = zip(holding.atoms, added.atoms, strict=True)
             laid.append((id_, tuple(_laid(room, old, new) for old, new in pairs)))
     return Advanced(now_step, horizon, tuple(extended), tuple(laid)), tuple(degraded)
+
+
+def _importance(plan: PlanState, id_: str) -> tuple[int, float, int]:
+    """Return the key by which recurrences get their new occurrences, the largest first."""
+    table, number = plan.table, plan.table.number_of(id_)
+    assert number is not None
+    meta, atoms = table.meta[number], table.holding(number).atoms
+    value = held_value(float(meta["weight"]), atoms, plan.cluster.nominal, plan.grid.step_ms)
+    return importance(int(meta["priority"]), value, number)
 
 
 def _laid(room: MachineRoom, old: AtomAllocation, new: AtomAllocation) -> Slots:

@@ -25,7 +25,7 @@ from planner.plan.slots.slots_in_force import (
     stay_or_move,
     stays_until,
 )
-from planner.reservations.holding import with_slots
+from planner.reservations.holding import with_rules, with_slots
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import subtract
 from planner.reservations.slots import (
@@ -337,13 +337,9 @@ class SlotBatch:
             for atom in before.atoms
             for (path, rows), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
         }
-        rules = {path: atom.rule for atom in before.atoms for path, _ in atom.occurrences()}
-        atoms: list[AtomAllocation] = []
-        for atom in kept.atoms:
-            rule = next((rules[path] for path, _ in atom.occurrences() if path in rules), atom.rule)
-            ruled = replace(atom, rule=rule)
-            atoms.append(replace(ruled, slots=self._cut_atom(ruled, known)))
-        return replace(kept, atoms=tuple(atoms))
+        ruled = with_rules(kept, before)
+        atoms = tuple(replace(one, slots=self._cut_atom(one, known)) for one in ruled.atoms)
+        return replace(ruled, atoms=atoms)
 
     def _cut_atom(
         self, atom: AtomAllocation, known: dict[str, tuple[Rows, Slots | None]]

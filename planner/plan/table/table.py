@@ -291,6 +291,21 @@ class ReservationTable:
             names = self._names.values
             yield HeldRows(names[tenant], names[queue], bundle, label, moved.all_rows())
 
+    def tallest_rows(
+        self, numbers: NDArray[np.int64]
+    ) -> Iterator[tuple[Resources, str | None, int]]:
+        """Yield (bundle, label, most bundles in one row) of what some reservations hold."""
+        meta, atoms, rows = self._meta.data[numbers], self._atoms.data, self._rows.data
+        index = ranges(meta["atom"].astype(np.int64), meta["atoms"].astype(np.int64))
+        counts = atoms["rows"][index].astype(np.int64)
+        heights = rows["bundles"][ranges(atoms["row"][index].astype(np.int64), counts)]
+        kinds = np.repeat(atoms["kind"][index], counts)
+        tallest = np.zeros(int(kinds.max(initial=-1)) + 1, dtype=np.int64)
+        np.maximum.at(tallest, kinds, heights)
+        for kind in np.flatnonzero(tallest).tolist():
+            bundle, label, _ = self._kinds.values[kind]
+            yield bundle, label, int(tallest[kind])
+
     def held_slots(self) -> Iterator[BundleSlots]:
         """Yield the slots of all reservations, joined by bundle."""
         meta, atoms = self._meta.data, self._atoms.data

@@ -25,8 +25,9 @@ def _ready(runtime: Runtime, _call: Call) -> Response:
     runtime.require_ready()
     runtime.require_clock()
     runtime.require_writable()
+    failure = runtime.planner.adapter.failure
     with runtime.reading():  # the database answers
-        return Response(200, {"status": "ready"})
+        return Response(200, {"status": "ready"} | ({"adapter": failure} if failure else {}))
 
 
 def _metrics(runtime: Runtime, _call: Call) -> Response:
@@ -55,7 +56,12 @@ ROUTES: Final = (
         "Tell whether the Plan is replayed, the database answers and takes changes, and the clock "
         "agrees with the database's and the Plan.",
         _ready,
-        {200: Documented("The server is ready.", json_of("Status"))},
+        {
+            200: Documented(
+                "The server is ready. `adapter` is there where the last repair of the Plan failed.",
+                json_of("Readiness"),
+            )
+        },
         problems=("unavailable", "clock_unconfirmed", "plan_ahead"),
         live=True,
         role=None,

@@ -7,7 +7,6 @@ from typing import Any
 
 from planner.adaptation.adapter import adapt
 from planner.cluster.cluster import Cluster
-from planner.replanning.draft_plan import DraftPlan
 from service.calls.cluster.left_machines import traces
 from service.commits.answers.responses import render_cluster
 from service.commits.changes.commands import Reconfiguration
@@ -78,5 +77,5 @@ def rehearse_reconfiguration(runtime: Runtime, wanted: Cluster, tag: str | None)
         raise ApiProblemError(refused)
     now_step = runtime.now_ms() // twin.grid.step_ms
     twin.advance_to(now_step, now_step + twin.cluster.horizon_ms // twin.grid.step_ms)
-    found = adapt(twin, EFFORT, draft=DraftPlan.of(twin, whole))
+    found = adapt(twin, EFFORT, whole)
     return {"version": present_version(runtime), **found.to_json()}

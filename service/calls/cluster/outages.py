@@ -17,7 +17,6 @@ from planner.cluster.cluster import Cluster, Outage
 from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.files.cluster_writer import machine_names
 from planner.plan.plan import Plan
-from planner.replanning.draft_plan import DraftPlan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.calls.cluster.cluster import present_cluster, present_version
@@ -236,7 +235,7 @@ def _inside(pointer: str | None) -> str:
 
 def _would(runtime: Runtime, twin: Plan, wanted: Cluster, outage: Outage) -> OutageAnswer:
     """Return what the adapter would do on a copy of the Plan."""
-    found = adapt(twin, EFFORT, draft=DraftPlan.of(twin, wanted))
+    found = adapt(twin, EFFORT, wanted)
     return OutageAnswer(outage, found.to_json(), present_version(runtime), wanted.origin)
 
 

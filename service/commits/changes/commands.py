@@ -415,9 +415,7 @@ class QueuedChange:
             case Admission(asks=asks, atomic=atomic):
                 return atomic or (self.key is not None and len(asks) > 1)
             case _:
-                return isinstance(
-                    self.command, Reconfiguration | AdaptationCommand | OptimizationCommand
-                )
+                return isinstance(self.command, Reconfiguration | OptimizationCommand)
 
     @property
     def tenure(self) -> int | None:

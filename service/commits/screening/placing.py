@@ -9,7 +9,6 @@ from typing import Final
 
 from planner.agent import Agent, Limits
 from planner.agents import agent_named
-from planner.displacement.candidates import FOR_ROOM
 from planner.offers.search import quick
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import rule_refusal, screen
@@ -27,6 +26,7 @@ from planner.plan.records.changes import (
 from planner.plan.records.holds import AcceptHold, EndHold
 from planner.renegotiation.renegotiation import PreparedUpdate as PlannedUpdate
 from planner.renegotiation.renegotiation import renegotiation_of
+from planner.replanning.candidates import FOR_ROOM
 from planner.reservations.state import Transition
 from planner.view import PlanView
 from rdl.compile.compiler import compile_expression

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from planner.adaptation.adapter import adapt, needs_adaptation
-from planner.adaptation.result import Effect
+from planner.adaptation.adapter import _Answer, adapt, needs_adaptation
+from planner.adaptation.result import Adaptation, Effect
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Outage
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Advance, Reconfigure, Update
+from planner.plan.records.changes import Advance, Reconfigure, Relocate, Update
+from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.replanning.draft_plan import DraftPlan
+from planner.reservations.slots import slots_of
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, commit
 from tests.planner.adaptation.events import (
@@ -172,7 +173,7 @@ def test_who_moved_makes_room_again_for_who_was_dropped() -> None:
     degraded = plan.reservation("cheap")
     assert degraded is not None
     assert degraded.degradation is not None
-    assert "worth more" in degraded.degradation.reason
+    assert "more important" in degraded.degradation.reason
     found = lose(plan)
     assert {(one.id, one.fate) for one in found.affected} == {
         ("cheap", Effect.RESTORED),
@@ -296,10 +297,59 @@ def test_what_would_be_is_asked_without_changing_anything() -> None:
     plan = _plan(4, _gang(2, 4, 0, 24), _gang(2, 4, 0, 24))
     version, free = plan.version, plan.view().free.copy()
     cluster = with_outages(plan.cluster, (2, 16, 24))
-    would = adapt(plan, Limits(work=5), draft=DraftPlan.of(plan, cluster))
+    would = adapt(plan, Limits(work=5), cluster)
     assert plan.version == version
     assert (plan.view().free == free).all()
     did = lose(plan, (2, 16, 24))
     assert [(one.id, one.fate) for one in would.affected] == [
         (one.id, one.fate) for one in did.affected
     ]
+
+
+def _machine(plan: Plan, id_: str) -> int:
+    found = plan.reservation(id_)
+    assert found is not None
+    assert found.atoms[0].slots is not None
+    return int(found.atoms[0].slots[0, 3])
+
+
+def _claims(plan: Plan, id_: str, machine: int) -> Relocate:
+    """Return a relocation of a reservation to a machine, whatever is there."""
+    number = plan.table.number_of(id_)
+    assert number is not None
+    slots = tuple(
+        slots_of([[start, end, n, machine] for start, end, n, _ in atom.slots.tolist()])
+        for atom in plan.table.holding(number).atoms
+        if atom.slots is not None
+    )
+    return Relocate(id_, int(plan.table.meta[number]["revision"]), slots)
+
+
+def test_what_the_plan_does_not_take_is_degraded_with_its_owner_informed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer that gives one of two a machine that another has: the other change is made."""
+    cluster = replace(small_cluster(4), promise=PromiseLevel.PLACED)
+    requests = [a_request(id_, _gang(1, 4, 4, 8)).on(cluster) for id_ in ("a", "b", "c")]
+    plan = a_plan(cluster).holding(*requests).build()
+    (free,) = set(range(4)) - {_machine(plan, one.id) for one in requests}
+    outage = Outage("m", (_machine(plan, "b"),), 0, HORIZON * 1000)
+    commit(plan, Reconfigure(replace(cluster, outages=(outage,))))
+    wrong = (_claims(plan, "a", free), _claims(plan, "b", _machine(plan, "c")))
+    answer = Adaptation(wrong, based_on=plan.version)
+    monkeypatch.setattr(_Answer, "adaptation", lambda _self, _waiting: answer)
+
+    found = adapt(plan)
+
+    assert [one.id for one in found.refused] == ["b"]
+    assert [(one.id, one.fate) for one in found.affected] == [("b", Effect.DEGRADED)]
+    assert found.cost.dropped == 4 / 4
+    prepared = plan.prepare(found.changes, plan.version, joint=True)
+    assert prepared.record is not None
+    plan.apply(prepared.record)
+    assert {one.id: one.state for one in plan.reservations()} == {
+        "a": State.ACCEPTED,
+        "b": State.DEGRADED,
+        "c": State.ACCEPTED,
+    }
+    assert (_machine(plan, "a"), violations(plan)) == (free, [])

@@ -243,7 +243,9 @@ def test_as_few_go_for_a_batch_as_brute_force_says(
 ) -> None:
     """Two requests, all or nothing, displace the smallest set without which both fit."""
     plan = _plan_of(gangs)
-    asked = [_urgent(plan, "one", first), _urgent(plan, "two", second)]
+    # Of one priority the one of more value is placed first, here as there.
+    by_value = sorted((first, second), key=lambda one: -one[0] * one[1])
+    asked = [_urgent(plan, id_, one) for id_, one in zip(("one", "two"), by_value, strict=True)]
     both = [one for one in asked if one is not None]
     if len(both) < 2 or _fit_without(plan, [], both):
         return

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from planner.adaptation.result import join_adaptations
+from planner.adaptation.adapter import adapt
+from planner.adaptation.result import Adaptation, join_adaptations
+from planner.agent import Limits
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Degrade
+from planner.reservations.reservation import Holding
 from service.calls.cluster import outages
 from service.planning import adaptation as adapting
 from service.planning.adaptation import PlanAdapter
@@ -19,7 +26,7 @@ _LOSS = {"machines": "plain", "count": 5, "end": "+2h"}
 
 
 def _adapter(service: Service) -> PlanAdapter:
-    return service.runtime.planner._runner._adapter
+    return service.runtime.planner.adapter
 
 
 def _between(monkeypatch: pytest.MonkeyPatch, other: Service) -> None:
@@ -110,3 +117,88 @@ def test_several_adaptations_are_told_as_one() -> None:
         ("a", "restored"),
     ]
     assert (told["dropped"], told["moved"], told["short"]) == (3.0, 4.0, "")
+
+
+ONE = "window(atom(<1 cpu>, 1, 1, 60, 60), +0, +1h)"
+
+
+def test_no_other_change_waits_for_an_adaptation(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Posts, a change and a deletion are answered while the adapter still works at an outage."""
+    service.reserve("a", GANG)
+    begun, others_done = threading.Event(), threading.Event()
+
+    def slow(twin: Plan, limits: Limits) -> Adaptation:
+        begun.set()
+        assert others_done.wait(60)
+        return adapt(twin, limits)
+
+    monkeypatch.setattr("service.planning.adaptation.adapt", slow)
+    answers: list[Any] = []
+    losing = threading.Thread(
+        target=lambda: answers.append(
+            service.app.test_client().post("/v1/cluster/outages", json=_LOSS)
+        )
+    )
+    losing.start()
+    try:
+        assert begun.wait(60)
+        service.reserve("b", ONE)
+        changed = service.client.put(
+            "/v1/reservations/b", json={"rdl": ONE, "weight": 2}, headers={"If-Match": "*"}
+        )
+        assert changed.status_code == 200
+        assert service.client.delete("/v1/reservations/b").status_code == 200
+        assert not answers
+    finally:
+        others_done.set()
+        losing.join(60)
+    assert answers[0].status_code == 201
+    assert _fates(answers[0]) == [("a", "degraded")]
+
+
+def _refused_by_the_plan(twin: Plan, _limits: Limits) -> Adaptation:
+    """Return an answer with a conflict: a reservation that is not there is to be degraded."""
+    nobody = Degrade("nobody", 1, Holding((), 0, 0), "")
+    return Adaptation((nobody,), based_on=twin.version)
+
+
+def _raises(_twin: Plan, _limits: Limits) -> Adaptation:
+    raise ValueError("a fault of the adapter")
+
+
+@pytest.mark.parametrize("fault", [_refused_by_the_plan, _raises])
+def test_a_failure_is_named_and_not_tried_again_on_the_same_version(
+    service: Service, monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Adaptation]
+) -> None:
+    """The answer, the metric and /readyz name it; after the next change all is well again."""
+    service.reserve("a", GANG)
+    tried: list[int] = []
+
+    def failing(twin: Plan, limits: Limits) -> Adaptation:
+        tried.append(twin.version)
+        return fault(twin, limits)
+
+    monkeypatch.setattr("service.planning.adaptation.adapt", failing)
+    lost = service.client.post("/v1/cluster/outages", json=_LOSS)
+    assert lost.status_code == 503
+    assert "adapter failed" in lost.get_json()["detail"]
+    ready = service.client.get("/readyz")
+    assert ready.status_code == 200
+    assert "the adapter failed at version" in ready.get_json()["adapter"]
+    metrics = service.client.get("/metrics").get_data(as_text=True)
+    assert 'agenda_adaptations_total{outcome="failed"} 1.0' in metrics
+    adapter = _adapter(service)
+    adapter._rest_until = 0.0
+    adapter.tick()
+    assert len(tried) == len(set(tried)) == 1
+
+    monkeypatch.setattr("service.planning.adaptation.adapt", adapt)
+    service.reserve("b", ONE)
+    adapter._rest_until = 0.0
+    adapter.wake()
+    assert eventually(
+        lambda: service.client.get("/v1/reservations/a").get_json()["state"], "degraded".__eq__
+    )
+    assert service.client.get("/readyz").get_json() == {"status": "ready"}

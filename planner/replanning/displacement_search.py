@@ -1,4 +1,4 @@
-"""The fewest reservations whose release makes room for what comes in together.
+"""The fewest reservations whose release makes room for what is to be placed.
 
 No reservation of some priority is displaced where those of less priority make room: the least
 priority up to which all must be lifted is found first. Inside it sets are tried one by one, the
@@ -12,9 +12,6 @@ from itertools import accumulate, combinations, groupby
 from math import comb
 from typing import Final
 
-from planner.displacement.candidates import order_of, priority_of
-from planner.displacement.wanted_place import WantedPlace
-from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 
@@ -24,7 +21,7 @@ MOST_SETS: Final = 300
 #: Levels of priority that are tried one after the other.
 FEW_LEVELS: Final = 8
 
-#: A draft in which all that comes in has its place, and the reservations displaced for it.
+#: A draft in which all that is to be placed has its place, and the reservations displaced for it.
 Found = tuple[DraftPlan, list[Commitment]]
 
 
@@ -34,24 +31,27 @@ class DisplacementSearch:
     Parameters
     ----------
     base
-        The Plan as it stands; what comes in does not fit in it.
-    wanted
-        What comes in, all or nothing, in the order in which it is placed.
+        The Plan as it is; what is to be placed does not fit in it.
+    place
+        Places all of it in a draft, and returns whether it could.
     stop
         Whether the time is over; then the best set so far is returned.
+    breaks_leases
+        Whether reservations that have begun lose their leases in force too.
     """
 
     def __init__(
         self,
-        plan: Plan,
         base: DraftPlan,
-        wanted: Sequence[WantedPlace],
+        place: Callable[[DraftPlan], bool],
         stop: Callable[[], bool],
+        *,
+        breaks_leases: bool = True,
     ) -> None:
-        self._plan = plan
         self._base = base
-        self._wanted = wanted
+        self._place = place
         self._stop = stop
+        self._breaks_leases = breaks_leases
 
     def run(self, candidates: Sequence[Commitment]) -> Found | None:
         """Return the best set found; None where it does not fit even if all of them make way.
@@ -70,11 +70,11 @@ class DisplacementSearch:
     def _least_level(
         self, candidates: Sequence[Commitment], whole: Found
     ) -> tuple[Sequence[Commitment], Found]:
-        """Return all up to the least priority that suffices, with what comes in then placed.
+        """Return all up to the least priority that suffices, with what is wanted then placed.
 
         One level after the other where they are few, else by halves; no time ends this.
         """
-        levels = groupby(candidates, lambda one: priority_of(self._plan, one))
+        levels = groupby(candidates, lambda one: one.priority)
         ends = list(accumulate(len(list(group)) for _, group in levels))
         low, high, found = 0, len(ends) - 1, whole
         while low < high:
@@ -87,15 +87,13 @@ class DisplacementSearch:
         return candidates[: ends[high]], found
 
     def without(self, commitments: Sequence[Commitment]) -> Found | None:
-        """Return all that comes in placed where some reservations hold nothing, or None."""
+        """Return a draft with all of it placed where some reservations hold nothing, or None."""
         draft = self._base.copy()
         for one in commitments:
             draft.lift(one)
-            if one.started:
+            if one.started and self._breaks_leases:
                 draft.strip(one)
-        if not all(draft.place(one.move, one.ask.agent) for one in self._wanted):
-            return None
-        return draft, list(commitments)
+        return (draft, list(commitments)) if self._place(draft) else None
 
     def _fewest(self, lifted: Sequence[Commitment], found: Found) -> Found:
         """Return the smallest of the sets that are few enough to be tried, else the best known."""
@@ -141,7 +139,7 @@ class DisplacementSearch:
 
     def _key_of(self, commitments: Sequence[Commitment]) -> tuple[int, list[int], float, list[int]]:
         """Return the key of a set: fewer, then of less priority, of less value, newer."""
-        orders = [order_of(self._plan, one) for one in commitments]
+        orders = [one.importance for one in commitments]
         priorities = sorted((priority for priority, _, _ in orders), reverse=True)
         value = round(sum(value for _, value, _ in orders), 6)
         return len(orders), priorities, value, sorted(number for _, _, number in orders)

@@ -36,8 +36,8 @@ def may_displace(plan: Plan, requests: Sequence[Request]) -> bool:
 def candidates_of(plan: Plan, requests: Sequence[Request]) -> list[Commitment]:
     """Return the reservations that may be displaced, in the order in which they make way.
 
-    The order is least priority, then least value, then newest. Degraded reservations, holds, and
-    the reservations that the requests are changes of are left alone.
+    The order is `Commitment.importance`. Degraded reservations, holds, and the reservations that
+    the requests are changes of are left alone.
     """
     numbers = _numbers(plan, requests)
     if len(numbers) > MOST_LOOKED_AT:
@@ -45,17 +45,23 @@ def candidates_of(plan: Plan, requests: Sequence[Request]) -> list[Commitment]:
         order = np.lexsort((-numbers, meta["weight"], meta["priority"]))
         numbers = numbers[order[:MOST_LOOKED_AT]]
     found = [commitment_of(plan, number) for number in numbers.tolist()]
-    return sorted(found, key=lambda one: order_of(plan, one))
+    return sorted(found, key=lambda one: one.importance)
 
 
-def order_of(plan: Plan, commitment: Commitment) -> tuple[int, float, int]:
-    """Return the key by which reservations make way, the least first."""
-    return priority_of(plan, commitment), commitment.value, -commitment.number
+def displaced_reason(came: Sequence[tuple[str, str]], tenant: str) -> str:
+    """Return why a reservation was displaced, as its tenant may read it.
 
+    A request of another tenant has no name there; of several, those after the first are counted.
 
-def priority_of(plan: Plan, commitment: Commitment) -> int:
-    """Return the priority of a reservation."""
-    return int(plan.table.meta[commitment.number]["priority"])
+    Parameters
+    ----------
+    came
+        Id and tenant of what took its place.
+    """
+    own = [id_ for id_, theirs in came if theirs == tenant]
+    first = own[0] if own else "a request of another tenant"
+    more = "" if len(came) == 1 else f" and {len(came) - 1} more of its batch"
+    return f"displaced by {first}{more}, of higher priority"
 
 
 def _rules_for(cluster: Cluster, request: Request) -> list[DisplacementRule]:

@@ -1,0 +1,46 @@
+"""Whatever proposes changes proposes what the Plan accepts, and leaves a valid Plan."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.planner.adaptation.mixed_history import MixedHistory
+
+#: For how many seconds the soak draws histories at most, and how long they are.
+SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "7200"))
+HISTORIES = int(os.environ.get("AGENDA_SOAK_HISTORIES", "2000"))
+STEPS, LONG = 15, 60
+
+
+@settings(max_examples=25)
+@given(st.randoms(use_true_random=False), st.integers(1, STEPS))
+def test_proposals_are_accepted_on_their_version_and_leave_a_valid_plan(
+    draw: random.Random, steps: int
+) -> None:
+    history = MixedHistory(draw.randint)
+    for _ in range(steps):
+        history.step()
+
+
+@pytest.mark.soak
+def test_long_mixed_histories() -> None:
+    """The same from seeds that are printed, in longer histories."""
+    first = int(os.environ.get("AGENDA_SOAK_SEED") or random.SystemRandom().randrange(10**9))
+    print(f"\nAGENDA_SOAK_SEED={first}")
+    until, made = time.monotonic() + SECONDS, 0
+    while made < HISTORIES and time.monotonic() < until:
+        history = MixedHistory(random.Random(first + made).randint)
+        try:
+            for _ in range(LONG):
+                history.step()
+        except Exception as error:
+            error.add_note(f"AGENDA_SOAK_SEED={first + made}")
+            raise
+        made += 1
+    print(f"{made} histories, nothing found")
