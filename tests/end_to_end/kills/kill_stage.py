@@ -67,11 +67,13 @@ class KillStage:
 
 
 @contextmanager
-def stage_of(kind: str, folder: Path, workers: int) -> Iterator[KillStage]:
+def stage_of(
+    kind: str, folder: Path, workers: int, described: str = CLUSTER
+) -> Iterator[KillStage]:
     """Yield an empty database of a kind, and what opens servers on it."""
     folder.mkdir()
     cluster = folder / "cluster.toml"
-    cluster.write_text(CLUSTER)
+    cluster.write_text(described)
 
     def opened(url: str) -> Opened:
         return lambda port: serving(
