@@ -356,7 +356,7 @@ class _ClusterReader:
             kind = entry.get("kind", OUTAGE_KINDS[0])
             whole = Outage(entry["machines"], indices, start, end, kind, id_)
             same = self._ids.get(whole, id_)
-            if "id" not in entry and not {same} & (seen | listed):
+            if "id" not in entry and same not in seen and same not in listed:
                 whole = replace(whole, id=same)  # the outage that is there, written without its id
                 seen.add(same)
             here = replace(whole, indices=tuple(one for one in indices if one < size))

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from planner.machines.room import MachineRoom
 from planner.plan.plan import Plan
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
+from planner.plan.slots.slot_faults import SlotJudge, lost_slots_of
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.rows import split
 from planner.reservations.slots import NOWHERE
 
 
@@ -138,10 +140,37 @@ class DraftMachines:
         mark = batch.mark()
         batch.give(self.holding(number))
         found = batch.replace(self.shared.base(number), after, leases)
-        if isinstance(found, MachineShortage):
+        missed = found if isinstance(found, MachineShortage) else None
+        if missed is None and leases is not None and number >= 0:
+            assert isinstance(found, Holding)
+            missed = self._refused_by_the_plan(number, found, leases)
+        if missed is not None:
             batch.undo(mark)
-            return found
+            return missed
+        assert isinstance(found, Holding)
         self._keep(number, found)
+        return None
+
+    def _refused_by_the_plan(
+        self, number: int, after: Holding, leases: Mapping[str, int]
+    ) -> MachineShortage | None:
+        """Return what the Plan would not let change its machine, of a reservation that has begun.
+
+        That is for its own judge to say: begun leases, handovers and what was lost are its rules.
+        """
+        plan = self.shared.plan
+        before = plan.table.holding(number)
+        if before.begin >= plan.now:
+            return None
+        lost = lost_slots_of(before, after, plan.room, plan.now)
+        judge = SlotJudge(plan.cluster, plan.now)
+        if not judge.fault(before, after, lost, lambda atom: leases.get(atom.path, 0)):
+            return None
+        for atom in after.atoms:
+            later = split(atom.all_rows(), plan.now)[1].tolist()
+            if later:
+                start, end, bundles = later[0]
+                return MachineShortage(atom, start, end, bundles, 0)
         return None
 
     def cut(self, number: int, kept: Holding) -> None:

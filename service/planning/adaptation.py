@@ -5,7 +5,7 @@ only its commit takes a turn, as those of other servers do: what it finds is re-
 newest version, held against the oracle and appended like every other change. A crash between the
 change of machines and this leaves a Plan that is short of machines, which the next look repairs.
 
-An answer is sought again only where the Plan has moved on meanwhile. A conflict on the version that
+An answer is computed again only if the Plan has changed meanwhile. A conflict on the version that
 it was found on is a failure of the adapter, as an exception is: it is logged, counted and reported
 by ``/readyz``, and nothing is tried again before the next change of the Plan.
 """
