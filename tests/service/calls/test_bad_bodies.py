@@ -136,7 +136,7 @@ CASES: Final = (
         "/v1/cluster/outages",
         {"machines": "plane", "count": 1, "end": "+1h"},
         400,
-        [error("/machines", "no machines are called 'plane'", "known are plain")],
+        [error("/machines", "no machines are called 'plane'", "did you mean 'plain'?")],
     ),
     (
         "PUT",

@@ -117,7 +117,7 @@ CLUSTERS: Final = (
         "resources = { cpu = 8 }",
         "resources = { cpu = 8 }\n[[outages]]\nmachines = 'n'\ncount = 1\nstart = '2h'\nend = '1h'",
         "/outages/0/end: the outage ends before it starts; write an end after its start",
-        "/outages/0/machines: no machines are called 'n'; known are m",
+        "/outages/0/machines: no machines are called 'n'; write one of m",
     ),
     (
         "resources = { cpu = 8 }",
