@@ -110,8 +110,10 @@ class ClockGuard:
         self._is_open = bool(left)
         if known is None and left:
             known = left["at_ms"] - now
-        #: What the wall clock is ahead of the steady one, as far as it is believed.
+        #: The most that the wall clock was ahead of the steady one while it was believed: one that
+        #: went back may return. And what it was ahead when it was followed last.
         self._offset = offset if known is None else known
+        self._followed = self._offset
         self.now_ms()
 
     def now_ms(self) -> int:
@@ -122,13 +124,14 @@ class ClockGuard:
             if gained <= JUMP_MS:
                 if self._since is not None:
                     logger.warning("the clock of this host is right again; it was not followed")
-                self._offset, self._since = offset, None
+                self._offset, self._followed = max(self._offset, offset), offset
+                self._since = None
             elif self._since is None:
                 self._since = now
                 logger.error("%s", _said(gained))
             elif now - self._since >= BELIEVED_S * 1000:
                 self._believe(offset, "it has stayed so")
-            return now + self._offset
+            return now + self._followed
 
     @property
     def fault(self) -> str | None:
@@ -177,9 +180,9 @@ class ClockGuard:
         logger.warning(
             "the clock of this host is believed, as %s: time goes on by %s",
             why,
-            _span(offset - self._offset),
+            _span(offset - self._followed),
         )
-        self._offset, self._since = offset, None
+        self._offset, self._followed, self._since = offset, offset, None
 
     def _store_offset(self) -> None:
         known = self._stored(_OFFSETS)

@@ -51,6 +51,8 @@ def test_time_that_passes_is_followed_and_so_is_a_clock_that_goes_back(host: _Ho
     assert guard.now_ms() == host.wall_ms
     host.wall_ms -= HOUR_MS
     assert guard.now_ms() == host.wall_ms
+    host.wall_ms += HOUR_MS
+    assert (guard.now_ms(), guard.fault) == (host.wall_ms, None)
     host.wall_ms += 59_000
     assert (guard.now_ms(), guard.fault) == (host.wall_ms, None)
 
