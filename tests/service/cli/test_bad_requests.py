@@ -182,12 +182,12 @@ COMMANDS: Final = (
     ),
     ("pln cluster.toml", USAGE, "Error: No such command 'pln'. Did you mean 'plan'?"),
     (
-        "list --server localhost:8080",
+        "reservations list --server localhost:8080",
         ERROR,
         "agenda: 'localhost:8080' is not a server's URL; write http://127.0.0.1:8080",
     ),
     (
-        "list --server http://127.0.0.1:9",
+        "reservations list --server http://127.0.0.1:9",
         ERROR,
         "agenda: no answer from http://127.0.0.1:9 ([Errno 111] Connection refused); is `agenda "
         "serve` up?",

@@ -52,23 +52,6 @@ def test_a_better_plan_is_written_and_valid(plan_file: Path, tmp_path: Path) -> 
     assert "1 gained, 1 moved" in table.output
 
 
-def test_a_plan_of_before_is_laid_on_machines(plan_file: Path, tmp_path: Path) -> None:
-    """Without levels and slots it promised totals; what comes out names machines, and is valid."""
-    before = json.loads(plan_file.read_text())
-    for entry in before["reservations"]:
-        del entry["promise"]
-        for atom in entry["atoms"]:
-            del atom["slots"]
-    plan_file.write_text(json.dumps(before))
-    out = tmp_path / "laid.json"
-    done = agenda("optimize", plan_file, "--out", out, "--work", "20", "--no-solver")
-    assert done.exit_code == 0, done.output
-    (held,) = json.loads(out.read_text())["reservations"]
-    assert held["promise"] == "placed"
-    assert {name for atom in held["atoms"] for *_, name in atom["slots"]} == {"m-0", "m-1"}
-    assert agenda("validate", out).exit_code == 0
-
-
 def test_without_admission_nothing_need_change(plan_file: Path) -> None:
     """Refused requests stay out unless they are asked in; the file's refusals stay as they are."""
     done = agenda("optimize", plan_file, "--work", "20", "-o", "json")
