@@ -10,7 +10,7 @@ from service.api.views import diagnostics, health, pages, yarn
 from service.api.views.access import audit, caller, tokens
 from service.api.views.applications import applications, assignments, executors
 from service.api.views.cluster import cluster, dispatch_policy, machines, outages
-from service.api.views.events import calendar_feeds, events, webhooks
+from service.api.views.events import events, webhooks
 from service.api.views.jobs import comparisons, optimizations
 from service.api.views.plan import bound as plan_bound
 from service.api.views.plan import changes as plan_changes
@@ -36,7 +36,6 @@ _CALLS: Final[tuple[Route, ...]] = (
     *dispatch_policy.ROUTES,
     *events.ROUTES,
     *webhooks.ROUTES,
-    *calendar_feeds.ROUTES,
     *optimizations.ROUTES,
     *applications.ROUTES,
     *assignments.ROUTES,

@@ -32,7 +32,6 @@ from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, answe
 from service.store.log.skipped_records import SkippedRecords
 from service.store.log.write_check import WriteCheck
 from service.store.rows.applications import ApplicationRows, LeadershipLostError
-from service.store.rows.calendar_feeds import FeedRows
 from service.store.rows.optimizations import OptimizationRows
 from service.store.rows.runs import RunRows
 from service.store.rows.tokens import TokenRows
@@ -145,8 +144,6 @@ class Store:
         Who may call, and who did what.
     webhooks
         Who is told of events, and what is still to be told.
-    calendar_feeds
-        Under which secrets calendars are read.
     writing
         Whether appends find room.
     yarn
@@ -171,7 +168,6 @@ class Store:
         self._driver = Driver(self._engine)
         self.write_check = WriteCheck(self._driver)
         self.webhooks = WebhookRows(self._engine)
-        self.calendar_feeds = FeedRows(self._engine)
         self.applications = ApplicationRows(self._engine, self._driver)
         self.audit = AuditRows(self._engine)
         self.tokens = TokenRows(self._engine, self._driver)

@@ -17,7 +17,7 @@ from service.api.views import yarn
 from service.api.views.access import audit, caller, tokens
 from service.api.views.applications import applications, assignments
 from service.api.views.cluster import dispatch_policy, machines
-from service.api.views.events import calendar_feeds, webhooks
+from service.api.views.events import webhooks
 from service.api.views.jobs import comparisons, optimizations
 from service.api.views.plan import bound as plan_bound
 from service.api.views.plan import columns as plan_columns
@@ -63,7 +63,6 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 **SCHEMAS,
                 **applications.SCHEMAS,
                 **assignments.SCHEMAS,
-                **calendar_feeds.SCHEMAS,
                 **caller.SCHEMAS,
                 **dispatch_policy.SCHEMAS,
                 **holds.SCHEMAS,

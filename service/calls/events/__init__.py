@@ -1,1 +1,1 @@
-"""What happens, told: events, webhooks and calendars."""
+"""What happens: events and webhooks."""

@@ -89,7 +89,7 @@ def revision_of(connection: sa.Connection) -> str | None:
 
 def newest() -> str:
     """Return the number of the last migration there is: files are named by theirs, in order."""
-    names = (one.name for one in _versions().iterdir() if one.name.endswith(".py"))
+    names = (one.name for one in (_folder() / "versions").iterdir() if one.name.endswith(".py"))
     return max(name.partition("_")[0] for name in names if name[0].isdigit())
 
 
@@ -123,15 +123,15 @@ def _advice(connection: sa.Connection, present: str) -> str:
     )
 
 
-def _versions() -> Traversable:
-    return files("service.store") / "migrations" / "versions"
+def _folder() -> Traversable:
+    return files("service.store") / "migrations"
 
 
 def _config() -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(files("service.store") / "migrations"))
+    config.set_main_option("script_location", str(_folder()))
     return config
 
 

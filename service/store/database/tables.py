@@ -1,4 +1,4 @@
-"""The tables, as SQLAlchemy sees them; migrations/versions makes them."""
+"""The tables; migrations/versions creates them."""
 
 from __future__ import annotations
 
@@ -80,6 +80,8 @@ applications: Final = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("status", sa.LargeBinary, nullable=False),
 )
+sa.Index("applications_open", applications.c.over, applications.c.taken)
+sa.Index("applications_order", applications.c.submitted_ms, applications.c.id)
 
 #: One row: which process dispatches, until when it may without asking again, the assignment it made
 #: last, and the number of its tenure: what a leader of an earlier one does is not taken any more.
@@ -192,6 +194,8 @@ yarn_reservations: Final = sa.Table(
     sa.Column("period_ms", sa.BigInteger, nullable=False),
     sa.Column("definition", sa.LargeBinary, nullable=False),
 )
+sa.Index("yarn_reservations_name", yarn_reservations.c.name)
+sa.Index("yarn_reservations_time", yarn_reservations.c.queue, yarn_reservations.c.deadline_ms)
 
 #: What has left the Plan: reservations that ended, and refusals, in the order in which they left.
 archive: Final = sa.Table(
@@ -207,6 +211,8 @@ archive: Final = sa.Table(
     sa.Column("left_ms", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
 )
+sa.Index("archive_id", archive.c.id, archive.c.place)
+sa.Index("archive_tenant", archive.c.tenant, archive.c.place)
 
 #: Webhooks, one row each; `version` and `number` are the last event that was looked at for it.
 webhooks: Final = sa.Table(
@@ -239,14 +245,3 @@ webhook_deliveries: Final = sa.Table(
     sa.Column("error", sa.Text, nullable=False),
 )
 sa.Index("webhook_deliveries_due", webhook_deliveries.c.state, webhook_deliveries.c.due_ms)
-
-#: Calendar feeds: each has a secret of its own, of which the hash is kept.
-calendar_feeds: Final = sa.Table(
-    "calendar_feeds",
-    metadata,
-    sa.Column("id", sa.String(64), primary_key=True),
-    sa.Column("token_hash", sa.LargeBinary, nullable=False, unique=True),
-    sa.Column("tenant", sa.String(128), nullable=False),
-    sa.Column("created_ms", sa.BigInteger, nullable=False),
-    sa.Column("maker", sa.String(256), nullable=False, server_default=""),
-)

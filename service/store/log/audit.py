@@ -19,7 +19,7 @@ from service.store.database.tables import audit
 AUDIT_KINDS: Final = (
     "admit", "hold_accepted", "refuse", "update", "degrade", "relocate", "release", "end",
     "cluster", "submit_application", "end_application", "create_token", "revoke_token",
-    "create_webhook", "delete_webhook", "create_calendar_feed", "delete_calendar_feed",
+    "create_webhook", "delete_webhook",
     "register_executor", "remove_executor", "start_optimization", "stop_optimization",
     "apply_optimization", "delete_optimization", "start_comparison", "stop_comparison",
     "delete_comparison",

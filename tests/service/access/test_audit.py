@@ -65,7 +65,7 @@ def test_each_kind_of_change_has_its_row(server: Guarded) -> None:
 
 
 def test_what_is_changed_beside_the_plan_has_its_row(open_service: Open) -> None:
-    """Holds that are kept, webhooks, calendar feeds and executors: in order, and found by kind."""
+    """Holds that are kept, webhooks and executors: in order, and found by kind."""
     server = guarded(open_service, tick_s=0, executors=True, webhook_networks=("127.0.0.0/8",))
     call = server.call
     call("user", "POST", "/v1/holds", {"id": "h", "rdl": ATOM})
@@ -73,8 +73,6 @@ def test_what_is_changed_beside_the_plan_has_its_row(open_service: Open) -> None
     asked = {"url": "http://127.0.0.1:9/", "kinds": ["ended"]}
     hook = call("user", "POST", "/v1/webhooks", asked)
     call("user", "DELETE", f"/v1/webhooks/{hook.get_json()['id']}")
-    feed = call("user", "POST", "/v1/calendar/feeds", {"tenant": "ads"}).get_json()
-    call("operator", "DELETE", f"/v1/calendar/feeds/{feed['id']}")
     registration = {"instance": "i", "machines": ["plain-0"]}
     for _ in range(2):
         assert call("operator", "PUT", "/v1/executors/e", registration).status_code < 300
@@ -86,8 +84,6 @@ def test_what_is_changed_beside_the_plan_has_its_row(open_service: Open) -> None
         ("ann", "hold_accepted", "ads", "h", ""),
         ("ann", "create_webhook", "ads", hook.get_json()["id"], "ended"),
         ("ann", "delete_webhook", "ads", hook.get_json()["id"], "ended"),
-        ("ann", "create_calendar_feed", "ads", feed["id"], ""),
-        ("otto", "delete_calendar_feed", "ads", feed["id"], ""),
         ("otto", "register_executor", "", "e", "plain-0"),
         ("otto", "remove_executor", "", "e", ""),
     ]

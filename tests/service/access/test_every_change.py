@@ -89,8 +89,6 @@ def _change_the_rest(caller: Caller) -> None:
     call("revokeToken", id=token["id"])
     hook = call("createWebhook", {"url": "https://example.org/", "kinds": ["ended"]})
     call("deleteWebhook", id=hook["id"])
-    feed = call("createCalendarFeed", {"tenant": "ads"})
-    call("deleteCalendarFeed", id=feed["id"])
 
 
 def _change_jobs(caller: Caller, service: Service) -> None:

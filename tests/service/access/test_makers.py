@@ -1,4 +1,4 @@
-"""What was made under a token stops with it: webhooks and calendar feeds."""
+"""Webhooks that were made under a token stop with it."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A service on which `maker` has a webhook and a feed."""
+    """A service on which `maker` has a webhook."""
 
     server: Guarded
     hook: str
-    feed: str
     end: Callable[[str], None]
 
     def tell(self) -> None:
@@ -56,7 +55,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def made(open_service: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """Return a service on which a user of ads has made a webhook and a feed."""
+    """Return a service on which a user of ads has made a webhook."""
     monkeypatch.setattr("service.store.rows.token_book.FRESH_S", 0.0)
     server = guarded(open_service, tick_s=0, webhook_networks=LOOPBACK)
     runtime, clock = server.service.runtime, server.service.clock
@@ -72,9 +71,8 @@ def made(open_service: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 
     body = {"url": receiver.url, "kinds": ["accepted"]}
     hook = server.call("maker", "POST", "/v1/webhooks", body).get_json()
-    feed = server.call("maker", "POST", "/v1/calendar/feeds", {}).get_json()
-    assert hook["stopped"] is feed["stopped"] is None
-    return Made(server, f"/v1/webhooks/{hook['id']}", feed["path"], end)
+    assert hook["stopped"] is None
+    return Made(server, f"/v1/webhooks/{hook['id']}", end)
 
 
 @pytest.mark.parametrize("how", ["revoked", "ended"])
@@ -96,19 +94,6 @@ def test_a_webhook_stops_with_the_token_of_its_maker(
     assert shown["stopped"] == f"who made it may no longer: {ENDS[how]}"
     assert shown["deliveries"] == {"waiting": 0, "delivered": 0, "dead": 1}
     assert shown["failures"][0]["error"] == shown["stopped"]
-
-
-@pytest.mark.parametrize("how", ["revoked", "ended"])
-def test_a_feed_stops_with_the_token_of_its_maker(made: Made, how: str) -> None:
-    """It is 410 `gone` and says why; who lists it sees why."""
-    read = made.server.service.client.get
-    assert read(made.feed).status_code == 200
-    made.end(how)
-    answer = read(made.feed)
-    assert (answer.status_code, answer.get_json()["code"]) == (410, "gone")
-    assert ENDS[how] in answer.get_json()["detail"]
-    (feed,) = made.shown("/v1/calendar/feeds")["feeds"]
-    assert ENDS[how] in feed["stopped"]
 
 
 def test_other_tokens_carry_on_what_they_made(made: Made, receiver: Receiver) -> None:
@@ -139,10 +124,11 @@ def test_who_has_another_tenant_now_hears_no_more_of_the_first(
         return runtime.tokens.create(user, None, clock.now_ms())[0].id
 
     def stopped() -> Any:
-        return server.call("admin", "GET", "/v1/calendar/feeds").get_json()["feeds"][0]["stopped"]
+        return server.call("admin", "GET", "/v1/webhooks").get_json()["webhooks"][0]["stopped"]
 
     first = token_for("ads")
-    assert server.call(None, "POST", "/v1/calendar/feeds", {}, **named).status_code == 201
+    body = {"url": "https://example.org/"}
+    assert server.call(None, "POST", "/v1/webhooks", body, **named).status_code == 201
     assert stopped() is None
     second = token_for("web", first)
     assert stopped() == "who made it does not act for its tenant any more"

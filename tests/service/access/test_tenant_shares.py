@@ -84,7 +84,6 @@ def server(open_service: Open) -> Guarded:
     ("path", "body", "limit"),
     [
         ("/v1/webhooks", {"url": "https://example.org/"}, "service.calls.events.webhooks.MOST"),
-        ("/v1/calendar/feeds", {}, "service.calls.events.calendar_feeds.MOST"),
     ],
 )
 def test_rows_of_a_database_are_shared(

@@ -72,14 +72,12 @@ class Walk:
 
     server: Guarded
     webhook: str
-    feed: str
     yarn: str
 
     def path(self, route: Route, thing: str = "r") -> str:
         """Return the path of a route to what ads has; `thing` is `r` or `x`, a refusal."""
         ids = {
             "/v1/webhooks": self.webhook,
-            "/v1/calendar": self.feed,
             "/v1/applications": f"{CONCEALED}-a",
             "/v1/holds": f"{CONCEALED}-h",
         }
@@ -113,7 +111,7 @@ class Walk:
 
 @pytest.fixture
 def walk(server: Guarded) -> Walk:
-    """Return a service on which ads has a webhook, a feed, a hold and a YARN reservation too."""
+    """Return a service on which ads has a webhook, a hold and a YARN reservation too."""
 
     def made(path: str, body: Any, status: int = 201) -> Any:
         answer = server.call("user", "POST", path, body)
@@ -122,12 +120,11 @@ def walk(server: Guarded) -> Walk:
 
     made("/v1/holds", {"id": f"{CONCEALED}-h", "rdl": ATOM})
     hook = made("/v1/webhooks", {"url": f"https://{CONCEALED}.example/"})["id"]
-    feed = made("/v1/calendar/feeds", {})["id"]
     base = "/ws/v1/cluster/reservation"
     yarn = made(f"{base}/new-reservation", None, 200)["reservation-id"]
     asked = {"queue": "default", "reservation-id": yarn, "reservation-definition": DEFINITION}
     made(f"{base}/submit", asked, 202)
-    return Walk(server, hook, feed, yarn)
+    return Walk(server, hook, yarn)
 
 
 @pytest.fixture
@@ -186,7 +183,7 @@ def test_nothing_is_told_of_whether_it_is_there(walk: Walk) -> None:
 def test_owners_and_operators_see_it(walk: Walk) -> None:
     """What is kept from the other is there for its owner and for operators."""
     silent = {"/v1/reservations/{id}/explanation", "/v1/applications/{id}/estimate"}
-    silent |= {"/v1/applications/{id}/runs", "/v1/calendar/feeds", "/v1/calendar.ics"}
+    silent |= {"/v1/applications/{id}/runs"}
     silent |= {
         "/v1/assignments",
         "/v1/tenants",
@@ -224,7 +221,7 @@ def test_to_name_another_tenant_is_forbidden(walk: Walk) -> None:
             assert (answer.status_code, code) == (403, "forbidden"), (route.path, tenant)
             seen.add(route.path)
     lists = {"reservations", "applications", "events", "plan/changes", "plan/bars"}
-    assert {f"/v1/{one}" for one in lists | {"webhooks", "calendar/feeds", "holds"}} <= seen
+    assert {f"/v1/{one}" for one in lists | {"webhooks", "holds"}} <= seen
 
 
 def test_the_tenant_of_a_request_that_names_none(server: Guarded) -> None:

@@ -72,8 +72,6 @@ def body_of(route: Route) -> Any:
         return None
     if route.name == "createWebhook":
         return {"url": "https://example.org/", "tenant": "ads"}
-    if route.name == "createCalendarFeed":
-        return {"tenant": "ads"}
     if route.path.startswith("/v1/applications"):
         return {"application": APPLICATION, "tenant": "ads"}
     if route.name in ("createReservation", "createHold", "findOffers"):

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -23,7 +22,6 @@ from service.store import (
 )
 from service.store.database.driver import OutdatedError, UnavailableError
 from service.store.database.engine import open_engine
-from service.store.database.migrate import bring_to, upgrade
 from service.store.rows import runs
 from service.store.rows.run_records import RunReport, RunRow, RunState
 from service.store.rows.runs import RunRows
@@ -290,29 +288,6 @@ class TestLease:
             early = taking.outcome
             pause.end()
             assert (writing.result(), early, taking.result()) == (None, "not done", 2)
-
-
-@pytest.mark.parametrize("newest", [0, 7])
-def test_a_log_of_an_older_version_is_gone_on_with(url: str, newest: int) -> None:
-    """The head of a log that was there before heads is its newest version, pruned or not."""
-    engine = open_engine(url)
-    with engine.begin() as connection:
-        bring_to(connection, "0003")
-    row: dict[str, Any] = {"version": newest, "at_ms": 0, "record": b"old"}
-    with engine.begin() as connection:
-        if newest:
-            text = "INSERT INTO commits (version, at_ms, record) VALUES (:version, :at_ms, :record)"
-            connection.execute(sa.text(text), row)
-    upgrade(engine)
-    engine.dispose()
-
-    store = Store(url)
-
-    for wrong in (newest, newest + 2):
-        with pytest.raises(VersionTakenError):
-            store.append([entry(wrong)])
-    store.append([entry(newest + 1)])
-    assert store.tail(newest) == [entry(newest + 1)]
 
 
 def test_a_log_that_was_brought_to_another_version_takes_nothing_from_an_older_one(

@@ -1,4 +1,4 @@
-"""Webhooks and feeds on disk: each event noted once, with how far the log was looked at."""
+"""Webhooks on disk: each event noted once, with how far the log was looked at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from service.store import LogEntry, Snapshot, Store
-from service.store.rows.calendar_feeds import FeedRow, TooManyFeedsError
 from service.store.rows.webhooks import (
     DEAD,
     DELIVERED,
@@ -65,18 +64,6 @@ def test_what_is_over_is_counted_and_forgotten(store: Store) -> None:
     rows.delete("a")
     assert rows.get("a") is None
     assert rows.due(99, 10) == []
-
-
-def test_feeds_are_found_by_the_hash_of_their_token(store: Store) -> None:
-    """Until they are deleted; and no more than may be."""
-    feed = FeedRow("c", b"hash", "ads", 5)
-    store.calendar_feeds.add(feed, most=1)
-    with pytest.raises(TooManyFeedsError):
-        store.calendar_feeds.add(replace(feed, id="d", token_hash=b"other"), most=1)
-    assert store.calendar_feeds.find(b"hash") == feed
-    assert store.calendar_feeds.find(b"other") is None
-    store.calendar_feeds.delete("c")
-    assert store.calendar_feeds.page() == []
 
 
 def test_events_are_kept_with_their_snapshot(store: Store) -> None:

@@ -1,1 +1,1 @@
-"""Calls of events, webhooks and calendars."""
+"""Calls of events and webhooks."""
