@@ -1,61 +1,64 @@
-"""Zoe's application description as Agenda keeps it (format 3), and what an application makes of it.
+"""Import Zoe's application descriptions (ZApps, format 3), every problem with its pointer.
 
-A service of which only some are essential becomes two components: its essential part keeps the
-name and is core, the rest is elastic and called ``<name>-elastic``.
+A service of which only some processes are essential becomes two components: its essential part
+keeps the name and is core, the rest is elastic and called ``<name>-elastic``. Ports, volumes and
+networks are checked, and not used. Strict about what would fail when Zoe runs it (an image without
+a tag, more essential processes than there are, an unknown variable), which Zoe itself finds only
+after it has accepted the application.
 """
 
 from __future__ import annotations
 
+import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dispatch.applications.application import Application, Component, Kind
+from dispatch.applications.application import Application, Component, Kind, implausible
+from dispatch.applications.document_reader import Fields, brief_text, is_number
+from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.resources import CPU, MEMORY, Resources
 
-MIB = 1024 * 1024
-ELASTIC = "-elastic"
+_MIB = 1024 * 1024
+_ELASTIC = "-elastic"
 
 #: Processes of one service; more is a slip of the finger.
-MOST_PROCESSES = 1_000_000
+_MOST_PROCESSES = 1_000_000
 
-#: What Zoe gives a service that asks for no cores.
-LEAST_CPU = 100
+#: What Zoe gives a service that asks for no cores, in thousandths of a core.
+_LEAST_CPU = 100
 
 #: Zoe reads `size` as minutes (D5.2, footnote 1).
 _SIZE_MS = 60_000
 
-
-@dataclass(frozen=True, slots=True)
-class ZappPort:
-    """A port of a service and the address it is reached under."""
-
-    name: str
-    port_number: int
-    protocol: str = "tcp"
-    url_template: str = ""
-    proxy: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ZappVolume:
-    """A volume, mounted under its name."""
-
-    name: str
-    path: str
-    read_only: bool = False
+_TOP = ("name", "version", "will_end", "size", "services")
+_REQUIRED = (
+    "name",
+    "image",
+    "monitor",
+    "total_count",
+    "essential_count",
+    "startup_order",
+    "environment",
+    "volumes",
+    "ports",
+    "command",
+    "resources",
+)
+_SERVICE = (*_REQUIRED, "work_dir", "labels", "network", "replicas")
+_PORT = ("name", "port_number", "protocol", "url_template", "proxy")
+_NAME = r"[@a-zA-Z0-9\-]*"
+_SERVICE_NAME = r"[a-zA-Z0-9\-]*"
+_VARIABLES = ("user_name", "execution_id", "execution_name", "deployment_name", "dns_name#self")
 
 
 @dataclass(frozen=True, slots=True)
 class ZappService:
-    """`total` alike processes of which `essential` must run.
+    """`total` identical processes of which `essential` must run.
 
     Attributes
     ----------
-    memory_min, memory_max
-        Bytes, or None for none given.
-    cores_min, cores_max
-        Cores, or None for none given.
-    shm
-        Bytes of shared memory, or None.
+    resources
+        Of one process: its minima, rounded up, and never no processor.
     """
 
     name: str
@@ -63,116 +66,254 @@ class ZappService:
     monitor: bool
     total: int
     essential: int
-    startup_order: int = 0
-    environment: tuple[tuple[str, str], ...] = ()
-    volumes: tuple[ZappVolume, ...] = ()
-    ports: tuple[ZappPort, ...] = ()
-    command: str | None = None
-    memory_min: int | None = None
-    memory_max: int | float | None = None
-    cores_min: int | float | None = None
-    cores_max: int | float | None = None
-    shm: int | None = None
-    work_dir: str | None = None
-    labels: tuple[str, ...] = ()
-    network: str | None = None
-    replicas: int | None = None
-
-    @property
-    def resources(self) -> Resources:
-        """What one process asks for: its minima, rounded up, and never no processor."""
-        memory = -(-(self.memory_min or 0) // MIB)
-        cpu = LEAST_CPU if self.cores_min is None else _millicores(self.cores_min)
-        return Resources.of({CPU: cpu, MEMORY: memory})
+    startup_order: int
+    environment: tuple[tuple[str, str], ...]
+    command: str | None
+    resources: Resources
+    labels: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Zapp:
-    """One ZApp of format 3; older formats are read into it."""
-
-    name: str
-    size: int
-    will_end: bool
-    services: tuple[ZappService, ...]
-
-
-def application_of(zapp: Zapp) -> Application:
-    """Return what Agenda runs for a ZApp; ports, volumes and networks are not Agenda's."""
-    components: list[Component] = []
-    for service in zapp.services:
-        core = Component(
-            name=service.name,
-            count=service.essential,
-            core=True,
-            resources=service.resources,
-            command=service.command,
-            image=service.image,
-            labels=frozenset(service.labels),
-            environment=service.environment,
-            start_order=service.startup_order,
-        )
-        components.append(core)
-        rest = service.total - service.essential
-        if rest:
-            name = f"{service.name}{ELASTIC}"
-            components.append(replace(core, name=name, count=rest, core=False))
-    return Application(
-        name=zapp.name,
-        components=tuple(components),
-        kind=Kind.BATCH if zapp.will_end else Kind.INTERACTIVE,
-        size_ms=zapp.size * _SIZE_MS if zapp.size else None,
-    )
-
-
-def zapp_of(application: Application) -> Zapp:
-    """Return an application as a ZApp; an elastic component joins the core one it extends.
+def application_from_zapp(value: object, path: str = "zapp") -> Application:
+    """Return the application that a parsed ZApp document describes.
 
     Raises
     ------
-    ValueError
-        If an elastic component has no core one of the same name, image and resources beside it:
-        a ZApp cannot say that.
+    FileError
+        With every problem and its JSON pointer.
     """
-    elastic = {component.name: component for component in application.elastic}
-    services: list[ZappService] = []
-    for index, core in enumerate(application.core):
-        extra = elastic.pop(f"{core.name}{ELASTIC}", None)
-        alike = extra is not None and replace(extra, name=core.name, count=core.count, core=True)
-        if extra is not None and alike != core:
-            raise ValueError(f"{extra.name!r} differs from {core.name!r} in more than its count")
-        services.append(_service_of(core, 0 if extra is None else extra.count, index == 0))
-    if elastic:
-        names = ", ".join(sorted(elastic))
-        raise ValueError(f"a ZApp has no purely elastic service; extend a core one for {names}")
-    minutes = 0 if application.size_ms is None else -(-application.size_ms // _SIZE_MS)
-    return Zapp(application.name, minutes, application.kind is Kind.BATCH, tuple(services))
+    version = value.get("version", 3) if isinstance(value, Mapping) else 3
+    if version != 3 or isinstance(version, bool):
+        message = f"format {brief_text(version)} is not read"
+        raise FileError(path, (FileProblem(message, "/version", fix="write format 3"),))
+    problems: FileProblems = FileProblems()
+    application = _read_zapp(value, problems)
+    if problems:
+        raise FileError(path, problems)
+    too_much = implausible(application.components)
+    if too_much is not None:
+        raise FileError(path, (FileProblem(too_much, "/services"),))
+    return application
 
 
-def _service_of(core: Component, extra: int, monitor: bool) -> ZappService:
-    cpu, memory = core.resources.get(CPU, 0), core.resources.get(MEMORY, 0)
-    return ZappService(
-        name=core.name,
-        image=core.image or "",
-        monitor=monitor,
-        total=core.count + extra,
-        essential=core.count,
-        startup_order=core.start_order,
-        environment=core.environment,
-        command=core.command,
-        memory_min=memory * MIB or None,
-        memory_max=memory * MIB or None,
-        cores_min=cpu / 1000 if cpu else None,
-        cores_max=cpu / 1000 if cpu else None,
-        labels=tuple(sorted(core.labels)),
+def _read_zapp(value: object, problems: FileProblems) -> Application:
+    fields = Fields(value, "", problems, _TOP)
+    fields.require(*_TOP)
+    entries = fields.items("services", least=1)
+    services = tuple(_read_service(entry, at, problems) for at, entry in entries)
+    _check_services(fields, services)
+    size = fields.whole("size", 0)
+    return Application(
+        name=fields.text("name", _NAME, least=3, most=128),
+        components=tuple(one for service in services for one in _components_of(service)),
+        kind=Kind.BATCH if fields.flag("will_end") else Kind.INTERACTIVE,
+        size_ms=size * _SIZE_MS if size else None,
     )
 
 
-def has_tag(image: str) -> bool:
-    """Return whether an image names its tag or digest; a registry's port is not a tag."""
-    return "@" in image or ":" in image.rsplit("/", 1)[-1]
+def _components_of(service: ZappService) -> list[Component]:
+    core = Component(
+        name=service.name,
+        count=service.essential,
+        core=True,
+        resources=service.resources,
+        command=service.command,
+        image=service.image,
+        labels=frozenset(service.labels),
+        environment=service.environment,
+        start_order=service.startup_order,
+    )
+    rest = service.total - service.essential
+    elastic = replace(core, name=f"{service.name}{_ELASTIC}", count=max(1, rest), core=False)
+    return [core, elastic] if rest > 0 else [core]
+
+
+def _read_service(value: object, at: str, problems: FileProblems) -> ZappService:
+    fields = Fields(value, at, problems, _SERVICE)
+    fields.require(*_REQUIRED)
+    total, essential = _count(fields, "total_count"), _count(fields, "essential_count")
+    if essential > total:
+        fields.note(f"{essential} are essential of {total} in total", "essential_count")
+    for where, entry in fields.items("volumes"):
+        _check_volume(entry, where, problems)
+    for where, entry in fields.items("ports"):
+        _check_port(entry, where, problems)
+    fields.optional_text("work_dir")
+    fields.optional_text("network")
+    if fields.has("replicas"):
+        fields.whole("replicas", 1)
+    return ZappService(
+        name=fields.text("name", _SERVICE_NAME, least=3, most=16),
+        image=_read_image(fields),
+        monitor=fields.flag("monitor"),
+        total=total,
+        essential=essential,
+        startup_order=fields.whole("startup_order", -(2**31)),
+        environment=_read_pairs(fields),
+        command=fields.optional_text("command"),
+        resources=_read_resources(fields, f"{at}/resources", problems),
+        labels=fields.texts("labels"),
+    )
+
+
+def _read_resources(fields: Fields, at: str, problems: FileProblems) -> Resources:
+    given = fields.entries.get("resources", {})
+    resources = Fields(given, at, problems, ("memory", "cores", "shm"))
+    if resources.has("shm"):
+        resources.whole("shm", 0)
+    memory = _whole_bytes(_least(resources, "memory"), f"{at}/memory/min", problems)
+    cores = _least(resources, "cores")
+    if cores is not None and cores <= 0:
+        problems.append(FileProblem(f"{cores} is not more than 0", f"{at}/cores/min"))
+        cores = None
+    cpu = _LEAST_CPU if cores is None else _millicores(cores)
+    return Resources.of({CPU: cpu, MEMORY: -(-memory // _MIB)})
+
+
+def _least(resources: Fields, key: str) -> int | float | None:
+    """Return the minimum of a resource; its maximum is checked."""
+    if key not in resources.entries:
+        resources.require(key)
+        return None
+    inner = Fields(
+        resources.entries[key], f"{resources.at}/{key}", resources.problems, ("min", "max")
+    )
+    inner.require("min", "max")
+    found: dict[str, int | float | None] = {}
+    for bound in ("min", "max"):
+        value = inner.entries.get(bound)
+        if value is not None and not is_number(value):
+            inner.note(f"expected a number or null, not {brief_text(value)}", bound)
+        found[bound] = value if is_number(value) else None
+    return found["min"]
+
+
+def _whole_bytes(least: float | None, at: str, problems: FileProblems) -> int:
+    if least is None:
+        return 0
+    if least != int(least) or least < 1024:
+        fix = "memory is in bytes"
+        problems.append(FileProblem(f"{least} is not a whole number from 1024", at, fix=fix))
+        return 0
+    return int(least)
 
 
 def _millicores(cores: float) -> int:
     exact = round(cores * 1000, 6)
     whole = int(exact)
     return whole + 1 if whole != exact else whole
+
+
+def _read_image(fields: Fields) -> str:
+    image = fields.text("image", least=1)
+    if image and not _has_tag(image):
+        message = f"Image {image} does not have a version tag"
+        fields.note(message, "image", f"write {image}:latest, or the version it needs")
+    return image
+
+
+def _has_tag(image: str) -> bool:
+    """Return whether an image names its tag or digest; a registry's port is not a tag."""
+    return "@" in image or ":" in image.rsplit("/", 1)[-1]
+
+
+def _count(fields: Fields, key: str) -> int:
+    return fields.whole(key, 1, _MOST_PROCESSES, default=1)
+
+
+def _check_volume(value: object, at: str, problems: FileProblems) -> None:
+    fields = Fields(value, at, problems)
+    fields.require("name", "path", "read_only")
+    fields.text("name", least=1)
+    fields.text("path")
+    fields.flag("read_only")
+
+
+def _check_port(value: object, at: str, problems: FileProblems) -> None:
+    fields = Fields(value, at, problems, _PORT)
+    fields.require("name", "port_number", "protocol", "url_template")
+    fields.text("name", least=3)
+    fields.whole("port_number", 1, 65535)
+    fields.choice("protocol", ("tcp", "udp"), "tcp")
+    fields.text("url_template")
+    fields.flag("proxy")
+
+
+def _read_pairs(fields: Fields) -> tuple[tuple[str, str], ...]:
+    """Return ``environment`` as pairs; a shorter or longer entry breaks Zoe when it runs.
+
+    One that is refused leaves an empty pair, so that the others keep their places.
+    """
+    pairs: list[tuple[str, str]] = []
+    for at, entry in fields.items("environment"):
+        if not isinstance(entry, list | tuple) or len(entry) != 2:
+            message = f"expected a pair [name, value], not {brief_text(entry)}"
+            fields.problems.append(FileProblem(message, at))
+            pairs.append(("", ""))
+            continue
+        name, value = entry
+        if not isinstance(name, str) or not isinstance(value, str) or not name:
+            message = f"name and value are texts, not {brief_text(entry)}"
+            fields.problems.append(FileProblem(message, at))
+            name, value = "", ""
+        pairs.append((name, value))
+    return tuple(pairs)
+
+
+def _check_services(fields: Fields, services: Sequence[ZappService]) -> None:
+    """Note names that stand twice, variables that Zoe does not know, and a missing monitor.
+
+    The part of a service that is not essential is called ``<name>-elastic`` here: no other service
+    may have that name.
+    """
+    taken: set[str] = set()
+    extended = {f"{one.name}{_ELASTIC}": one.name for one in services if one.total > one.essential}
+    for index, service in enumerate(services):
+        if service.name and service.name in taken:
+            message = f"a second service is called {service.name!r}"
+            fields.problems.append(FileProblem(message, f"/services/{index}/name"))
+        elif service.name in extended:
+            message = f"{service.name!r} is what the elastic part of another service is called"
+            fix = f"rename it, or make all of {extended[service.name]!r} essential"
+            fields.problems.append(FileProblem(message, f"/services/{index}/name", fix=fix))
+        taken.add(service.name)
+        _check_variables(service, f"/services/{index}", services, fields.problems)
+    if services and not any(service.monitor for service in services):
+        fields.note("no service has monitor set", "services", "set it for the one that tells")
+
+
+def _check_variables(
+    service: ZappService,
+    at: str,
+    services: Sequence[ZappService],
+    problems: FileProblems,
+) -> None:
+    """Note every variable in a value that Zoe does not know: it ends the execution there."""
+    totals = {one.name: one.total for one in services}
+    for index, (_, value) in enumerate(service.environment):
+        here = f"{at}/environment/{index}/1"
+        try:
+            parsed = list(string.Formatter().parse(value))
+        except ValueError as error:
+            problems.append(FileProblem(f"{brief_text(value)} is not a format: {error}", here))
+            continue
+        used = dict.fromkeys(name for _, name, _, _ in parsed if name is not None)
+        for name in used:
+            if not _is_known(name, totals):
+                message = f"Unknown variable {name!r} in environment expression {brief_text(value)}"
+                fix = f"known variables are {', '.join(_VARIABLES)}, dns_name#<service><number>"
+                problems.append(FileProblem(message, here, fix=fix))
+
+
+def _is_known(name: str, totals: Mapping[str, int]) -> bool:
+    if name in _VARIABLES:
+        return True
+    # A service's name may end in digits itself, so every split has to be tried.
+    reference = name.removeprefix("dns_name#")
+    digits = len(reference) - len(reference.rstrip("0123456789"))
+    if reference == name:
+        return False
+    for length in range(1, min(digits, 9) + 1):
+        service, number = reference[:-length], reference[-length:]
+        if int(number) < totals.get(service, 0) and str(int(number)) == number:
+            return True
+    return False

@@ -12,7 +12,7 @@ import msgspec
 
 from dispatch.applications.application import Application
 from dispatch.applications.document import COVERS, application_from_json, application_to_json
-from dispatch.applications.zapp_format3 import application_from_zapp
+from dispatch.applications.zapp import application_from_zapp
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.cycle.cover.coverage import cover_faults
 from dispatch.cycle.uncovered import WAITS_FOR_ROOM

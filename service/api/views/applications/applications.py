@@ -58,7 +58,7 @@ _SUBMISSION: Final[tuple[Field, ...]] = (
     ),
     any_value(
         "application",
-        "Agenda's own form (docs/dispatch.md), or a ZApp of format 2 or 3.",
+        "Agenda's own form (docs/dispatch.md), or a ZApp of format 3.",
         {"type": "object", "examples": [_EXAMPLE]},
     ),
 )
