@@ -126,13 +126,12 @@ REFUSED = {
     "datasci-notebook__171d9720": "jupyter/datascience-notebook does not have a version tag",
     "r-notebook__83b2a561": "jupyter/r-notebook does not have a version tag",
     "scipy-notebook__f35dbe6d": "jupyter/scipy-notebook does not have a version tag",
-    "spark-wordcount-test__535274ef": "Unknown variable 'name_prefix'",
 }
 
 
 @pytest.mark.traces
 def test_every_collected_zapp_is_read_or_refused_for_a_stated_reason(traces: Path) -> None:
-    """Of 38 real files 18 are of format 2; of the others 6 are refused for what Zoe would do."""
+    """Of 38 real files 18 are of format 2; of the others 5 are refused for what Zoe would do."""
     files = sorted((traces / "zapps").glob("*.json"))
     assert len(files) == 38
     refused, old = {}, 0
