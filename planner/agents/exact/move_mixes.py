@@ -25,7 +25,7 @@ def plain_mix(most: int) -> MoveMix:
 
 
 #: Moves for single atoms, small and large, many small pieces, and few large ones
-#: (docs/decisions/0014, 0027, 0029, 0037).
+#: (docs/exact-trials.md).
 SINGLE: Final = plain_mix(10)
 LARGE_SINGLE: Final = SINGLE._replace(stay=0.5, wished=0.6)
 SMALL_PIECES: Final = plain_mix(18)

@@ -33,7 +33,7 @@ _POLL_S = 0.05
 
 #: Which of its searches proves sets of several requests. It asks for all of them at once, learns
 #: which cannot all be there and relaxes those: bounds fall from the top, where others wait for
-#: their trees to close (docs/decisions/0014).
+#: their trees to close (docs/exact-trials.md).
 _PROVER = "core"
 
 
