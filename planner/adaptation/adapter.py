@@ -13,6 +13,7 @@ the version that they were found on; what it does not take is degraded.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -139,7 +140,10 @@ def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = No
     base = DraftPlan.of(plan)
     _find_machines(plan, base)
     repair = Repair(plan, base)
+    began = time.monotonic()
     done = base if not repair.hit else repair.run(used)
+    if used.time_s is not None:  # one time for both searches
+        used = replace(used, time_s=max(0.0, used.time_s - (time.monotonic() - began)))
     waiting = [one for one in _degraded(plan) if one.number not in done.moved]
     return _accepted(plan, _Answer(repair, done, used).adaptation(waiting))
 

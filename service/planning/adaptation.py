@@ -29,18 +29,20 @@ from service.commits.joint_commit import commit_jointly
 from service.metrics import Telemetry
 from service.problems import ProblemDocument, problem
 from service.replication.replica import Replica
+from service.store.database.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 
 #: How far a repair is improved: rounds, so that a dry run and the change after it agree; and time,
-#: so that the answer to a change of machines does not take longer than that.
-EFFORT: Final = Limits(work=40, time_s=4.0)
+#: so that the answer to a change of machines does not wait for more than that.
+EFFORT: Final = Limits(work=40, time_s=1.5)
 
 #: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
-#: How long an answer is sought again because the Plan has moved on meanwhile.
-_LONGEST_S: Final = 30.0
+#: How long an answer is sought again because the Plan has moved on meanwhile: where a call waits
+#: for it, and where none does.
+_ANSWER_S, _LONGEST_S = 4.0, 30.0
 
 #: Least seconds between two looks, and how many times its own time the adapter rests after one
 #: that gained nothing.
@@ -175,7 +177,7 @@ class PlanAdapter:
         """Carry out a job that asks for it, and tell what any process has done about it."""
         command = job.command
         assert isinstance(command, AdaptationCommand)
-        found = self.run()
+        found = self.run(longest_s=_ANSWER_S)
         if isinstance(found, ProblemDocument):
             job.answers = (found,)
         else:
@@ -183,13 +185,29 @@ class PlanAdapter:
             summary = found.summary if noted is None else join_adaptations(noted)
             job.answers = (replace(found, summary={**summary, "short": found.summary["short"]}),)
 
-    def run(self, effort: Limits = EFFORT) -> AdaptationAnswer | ProblemDocument:
-        """Return what was done about the machines that the Plan has now, or why nothing was."""
-        limits = replace(effort, stop=lambda: self._stopping)
-        until = time.monotonic() + _LONGEST_S
+    def run(
+        self, effort: Limits = EFFORT, longest_s: float = _LONGEST_S
+    ) -> AdaptationAnswer | ProblemDocument:
+        """Return what was done about the machines that the Plan has now, or why nothing was.
+
+        Each attempt has half of the time that is left at most. A job that waits ends the
+        improvement of a repair that nobody waits for.
+
+        Raises
+        ------
+        UnavailableError, sqlalchemy.exc.OperationalError
+            If the database cannot be used now; that is no failure of the adapter.
+        """
+        waited_for = longest_s < _LONGEST_S
+        until = time.monotonic() + longest_s
         version = -1
         try:
-            while time.monotonic() < until:
+            while (left := until - time.monotonic()) > 0:
+                limits = replace(
+                    effort,
+                    time_s=min(effort.time_s or left, left / 2),
+                    stop=lambda: self._stopping or (bool(self._jobs) and not waited_for),
+                )
                 with self._replica.newest() as plan:
                     version = plan.version
                     if self.failure and version == self._seen:
@@ -207,6 +225,8 @@ class PlanAdapter:
                 if committed is not None:
                     self._tell(found)
                     return self._done(found, committed)
+        except UNAVAILABLE:
+            raise
         except Exception as error:
             self._seen = version  # is not looked at again
             self.failure = f"the adapter failed at version {version}: {error}"
@@ -214,7 +234,7 @@ class PlanAdapter:
             logger.exception("the adapter failed at version %d; the Plan is as it was", version)
             return _FAILED
         self._telemetry.adaptations.labels("late").inc()
-        logger.warning("the Plan moved on for %g s while it was adapted", _LONGEST_S)
+        logger.warning("the Plan moved on for %g s while it was adapted", longest_s)
         return _LATE
 
     def _commit(self, found: Adaptation) -> int | None:

@@ -63,7 +63,7 @@ SHAPES: Final = (
     "atom(<3 cpu>, 2, 2, 20m, 40m)",
     "atom(<8 cpu>, 1, 1, 20m, 20m)",
     "atom(<1 cpu, 6 GiB memory>, 1, 4, 20m, 40m)",
-    "on(atom(<2 cpu>, 2, 2, 20m, 40m, spread=1), fast)",
+    'atom(<2 cpu>, 2, 2, 20m, 40m, spread=1, on="fast")',
     "order(atom(<2 cpu>, 1, 2, 10m, 20m), atom(<4 cpu>, 1, 1, 10m, 10m))",
     "every(1h, atom(<2 cpu>, 1, 1, 10m, 10m), times=3)",
 )
@@ -165,7 +165,7 @@ class StormClient(threading.Thread):
         if taken > self.longest[0]:
             self.longest = (taken, f"{method} {path}: {status} after {taken:.1f} s")
         self.answers[status] += 1
-        if status >= 500 and status != 503:
+        if status == 400 or (status >= 500 and status != 503):
             self.faults.append(f"{method} {path} {body}: {status} {answer}")
         return status, answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -18,6 +18,7 @@ from planner.reservations.reservation import Holding
 from service.calls.cluster import outages
 from service.planning import adaptation as adapting
 from service.planning.adaptation import PlanAdapter
+from service.store.database.driver import UnavailableError
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
@@ -202,3 +203,17 @@ def test_a_failure_is_named_and_not_tried_again_on_the_same_version(
         lambda: service.client.get("/v1/reservations/a").get_json()["state"], "degraded".__eq__
     )
     assert service.client.get("/readyz").get_json() == {"status": "ready"}
+
+
+def test_a_database_that_is_away_is_no_failure_of_the_adapter(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = _adapter(service)
+
+    def away() -> NoReturn:
+        raise UnavailableError("starting up")
+
+    monkeypatch.setattr(adapter._replica, "newest", away)
+    with pytest.raises(UnavailableError):
+        adapter.run()
+    assert adapter.failure == ""
