@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rdl.text_file import TextError, text_of
+
 #: The container of the models of MapReduce jobs: one core and 2 GiB.
 CONTAINER: Mapping[str, object] = {"cpu": 1, "memory": "2 GiB"}
 CONTAINER_MEMORY_GIB = 2
@@ -125,11 +127,11 @@ def open_trace(path: str) -> Iterator[str]:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
-        text = raw.decode("utf-8")
+        text = text_of(raw)
     except OSError as error:
         raise TraceError(str(error.strerror or error)) from error
-    except (UnicodeDecodeError, EOFError) as error:
-        raise TraceError(f"not text in UTF-8, plain or gzipped ({error})") from error
+    except (TextError, EOFError) as error:
+        raise TraceError(f"not text, plain or gzipped ({error})") from error
     yield from io.StringIO(text)
 
 

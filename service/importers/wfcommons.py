@@ -339,9 +339,7 @@ def _job(
     return TraceJob(line, name, described.tenant, position * described.apart_s, tuple(stages))
 
 
-def _strange(
-    name: str, tasks: Mapping[str, _RecordedTask], parents: _Parents
-) -> Iterator[str]:
+def _strange(name: str, tasks: Mapping[str, _RecordedTask], parents: _Parents) -> Iterator[str]:
     """Yield what is wrong with a workflow and is left out."""
     unknown = sorted(set(parents.missing))
     if unknown:
