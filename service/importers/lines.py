@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +72,52 @@ class Skipped:
 
     line: int
     why: str
+
+
+class Omissions:
+    """Records of a trace that are left out, and why.
+
+    A record that cannot be read ends nothing else, unless it is so with every record: then the file
+    is of another format.
+    """
+
+    def __init__(self) -> None:
+        self.skipped: list[Skipped] = []
+        self._read = 0
+        self._first_error: TraceError | None = None
+
+    def add(self, line: int, why: str) -> None:
+        """Leave out a record that can be read."""
+        self.skipped.append(Skipped(line, why))
+
+    @contextmanager
+    def reading(self, line: int) -> Iterator[None]:
+        """Inside, a TraceError leaves out the record of this line."""
+        try:
+            yield
+            self._read += 1
+        except TraceError as error:
+            self.fail(line, error)
+
+    def fail(self, line: int, error: TraceError) -> None:
+        """Leave out a record that cannot be read."""
+        self._first_error = self._first_error or error
+        why = str(error)
+        for word in ("line", "application"):
+            why = why.removeprefix(f"{word} {line}: ")
+        self.skipped.append(Skipped(line, why))
+
+    def finish(self) -> tuple[Skipped, ...]:
+        """Return what was left out, by line.
+
+        Raises
+        ------
+        TraceError
+            The first one, if no record could be read.
+        """
+        if self._first_error is not None and not self._read:
+            raise self._first_error
+        return tuple(sorted(self.skipped, key=lambda one: one.line))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rdl.codecs.strict_json import JsonTextError, read_json
-from service.importers.lines import Imported, Skipped, TraceError
+from service.importers.lines import Imported, Omissions, TraceError
 from service.importers.stages import (
     MachineKind,
     Stage,
@@ -104,7 +104,7 @@ def import_workflows(
     TraceError
         If a file is neither, or a field is not what it should be; the message names the file.
     """
-    skipped: list[Skipped] = []
+    omissions = Omissions()
     jobs: list[TraceJob] = []
     taken: set[str] = set()
     for file, lines in files:
@@ -119,13 +119,13 @@ def import_workflows(
             name = next(one for one in names if one not in taken)
             taken.add(name)
             if not tasks:
-                skipped.append(Skipped(len(jobs) + 1, f"{name} has no task"))
+                omissions.add(len(jobs) + 1, f"{name} has no task")
                 continue
             if max(task.seconds for task in tasks.values()) > _LONGEST_S:
-                skipped.append(Skipped(len(jobs) + 1, f"a task of {name} runs for over 30 years"))
+                omissions.add(len(jobs) + 1, f"a task of {name} runs for over 30 years")
                 continue
-            jobs.append(_job(name, tasks, parents[given], described, len(jobs), skipped))
-    return import_jobs(jobs, model, generator, limit, skipped)
+            jobs.append(_job(name, tasks, parents[given], described, len(jobs), omissions))
+    return import_jobs(jobs, model, generator, limit, omissions)
 
 
 def _read(name: str, lines: Iterable[str]) -> dict[str, dict[str, _RecordedTask]]:
@@ -315,19 +315,20 @@ def _job(
     parents: _Parents,
     described: WorkflowModel,
     position: int,
-    skipped: list[Skipped],
+    omissions: Omissions,
 ) -> TraceJob:
     """Return one workflow as stages, each behind its parents."""
     before = {key: tuple(p for p in found if p != key) for key, found in parents.of.items()}
     line = position + 1
-    skipped += [Skipped(line, why) for why in _strange(name, tasks, parents)]
+    for why in _strange(name, tasks, parents):
+        omissions.add(line, why)
     groups = _merge(tasks, before) if described.merged else [[key] for key in tasks]
     place = {key: index for index, group in enumerate(groups) for key in group}
     after = {
         index: sorted({place[parent] for parent in before[group[0]]})
         for index, group in enumerate(groups)
     }
-    order = in_order(after, lambda why: skipped.append(Skipped(line, f"edges of {name}: {why}")))
+    order = in_order(after, lambda why: omissions.add(line, f"edges of {name}: {why}"))
     rank = {index: at for at, index in enumerate(order)}
     stages = []
     for index in order:
