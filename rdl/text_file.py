@@ -1,8 +1,9 @@
-"""The bytes of a text file as text: the one rule of encodings for every reader of files."""
+"""Bytes and names as text: one rule of encodings for files, one form of Unicode for names."""
 
 from __future__ import annotations
 
 import codecs
+import unicodedata
 from typing import Final
 
 from rdl.read_error import ReadError
@@ -45,6 +46,14 @@ def text_of(raw: bytes) -> str:
         If it is not text.
     """
     return _decoded(utf8_of(raw), "utf-8")
+
+
+def name_form(name: str) -> str:
+    """Return a name in the form in which names are compared: NFC of Unicode.
+
+    Keyboards and systems write ``é`` as one character or as two; both are the same name.
+    """
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def _decoded(raw: bytes, encoding: str) -> str:

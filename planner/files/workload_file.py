@@ -18,7 +18,7 @@ from rdl.durations import TimeTextError, read_instant
 from rdl.errors import RdlError
 from rdl.expressions import Absolute, Offset
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
-from rdl.text_file import TextError, utf8_of
+from rdl.text_file import TextError, name_form, utf8_of
 from rdl.time_grid import seconds_of
 
 DEFAULT_TENANT = "default"
@@ -52,6 +52,11 @@ class WorkloadLine:
     line_number: int = 0
     creditable: bool = False
     promise: PromiseLevel | None = None
+
+    def __post_init__(self) -> None:
+        """Keep tenant and queue in the form in which names are compared."""
+        object.__setattr__(self, "tenant", name_form(self.tenant))
+        object.__setattr__(self, "queue", name_form(self.queue))
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that :func:`read_line` reads."""
