@@ -10,6 +10,7 @@ from dispatch.applications.document_reader import Fields
 from planner.files.errors import FileError, FileProblem, FileProblems
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, read_duration, seconds_text
+from rdl.text_file import TextError, text_of
 
 _KEYS = (
     "name",
@@ -54,13 +55,13 @@ def parse_document(raw: bytes, path: str) -> object:
     try:
         if not path.endswith(".toml"):
             return read_json(raw)
-        return tomllib.loads(raw.decode("utf-8-sig"))
+        return tomllib.loads(text_of(raw))
     except tomllib.TOMLDecodeError as error:
         raise FileError(path, (FileProblem(f"this is not TOML: {error}"),)) from error
     except JsonTextError as error:
         line = None if error.at is None else error.at[1]
         raise FileError(path, (FileProblem(error.message, line=line, fix=error.fix),)) from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (TextError, RecursionError) as error:
         raise FileError(path, (FileProblem(f"this cannot be read as text: {error}"),)) from error
 
 

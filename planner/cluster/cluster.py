@@ -21,6 +21,7 @@ from planner.promise import PromiseLevel
 from rdl.compile.context import CompileContext, MachineShape
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.resources import Resources, format_amount
+from rdl.text_file import name_form
 from rdl.time_grid import TimeGrid, duration_text
 
 DEFAULT_QUEUE = "default"
@@ -103,6 +104,10 @@ class Queue:
 
     name: str
     reservable: bool = True
+
+    def __post_init__(self) -> None:
+        """Keep the name in the form in which names are compared."""
+        object.__setattr__(self, "name", name_form(self.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
+from rdl.text_file import name_form
+
 #: Scope word for "each one separately".
 EACH: Final = "*"
 
@@ -34,6 +36,11 @@ class Scope:
 
     tenant: str | None = None
     queue: str | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the names in the form in which names are compared."""
+        for part, name in (("tenant", self.tenant), ("queue", self.queue)):
+            object.__setattr__(self, part, name if name is None else name_form(name))
 
     def key(self, tenant: str, queue: str) -> tuple[str | None, str | None] | None:
         """Return the account that use by (tenant, queue) counts in, or None outside the scope."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.files.errors import FileError, FileProblem
+from rdl.text_file import TextError, text_of
 
 #: Bytes of a file of dates; far above what 4,000 dates take.
 _LARGEST: Final = 4_000_000
@@ -40,8 +41,8 @@ def with_calendar_files(document: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _dates(name: str, file: Path, cluster: Path) -> list[str]:
     try:
-        text = file.read_bytes()[: _LARGEST + 1].decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = text_of(file.read_bytes()[: _LARGEST + 1])
+    except (OSError, TextError) as error:
         message = f"the file {file.name} cannot be read: {error.__class__.__name__}"
         problem = FileProblem(message, f"/calendars/{name}", fix="write a file of dates beside it")
         raise FileError(str(cluster), (problem,)) from error

@@ -43,6 +43,7 @@ from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
 from rdl.operators import ArgumentError, check_name, dates_of
 from rdl.resources import MEMORY, AmountError, Resources
+from rdl.text_file import TextError, text_of
 
 _MACHINE_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
@@ -91,10 +92,10 @@ def read_toml(path: str | Path) -> dict[str, Any]:
         If it is neither; the problem names the line.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = text_of(Path(path).read_bytes())
         document = _json(text, path) if text.lstrip()[:1] == "{" else tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        problem = FileProblem(f"not UTF-8 text: {error.reason}", fix="save it as UTF-8")
+    except TextError as error:
+        problem = FileProblem(error.message, fix=error.fix)
         raise FileError(str(path), (problem,)) from error
     except tomllib.TOMLDecodeError as error:
         match = _TOML_LINE.search(str(error))

@@ -47,7 +47,7 @@ class PolicyReader:
         """Return the policies of the ``policies`` of a document that has these queues."""
         known = sorted(queues)
         for index, entry in enumerate(entries):
-            name = entry.get("queue")
+            name = Scope(queue=entry.get("queue")).queue
             if name is not None and name not in (EACH, *queues):  # it would silently limit nothing
                 fix = did_you_mean(name, known)
                 self._values.note(f"/policies/{index}/queue", f"there is no queue {name!r}", fix)

@@ -18,6 +18,7 @@ from rdl.durations import TimeTextError, read_instant
 from rdl.errors import RdlError
 from rdl.expressions import Absolute, Offset
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
+from rdl.text_file import TextError, name_form, utf8_of
 from rdl.time_grid import seconds_of
 
 DEFAULT_TENANT = "default"
@@ -51,6 +52,11 @@ class WorkloadLine:
     line_number: int = 0
     creditable: bool = False
     promise: PromiseLevel | None = None
+
+    def __post_init__(self) -> None:
+        """Keep tenant and queue in the form in which names are compared."""
+        object.__setattr__(self, "tenant", name_form(self.tenant))
+        object.__setattr__(self, "queue", name_form(self.queue))
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that :func:`read_line` reads."""
@@ -98,14 +104,17 @@ def read_workload(
     Raises
     ------
     FileError
-        See `on_problem`.
+        See `on_problem`; also if the file is not text.
     OSError
         If the file cannot be opened.
     """
     found: FileProblems = FileProblems()
     report = found.append if on_problem is None else on_problem
-    with Path(path).open("rb") as file:
-        yield from lines_of(file, origin, report)
+    try:
+        lines = utf8_of(Path(path).read_bytes()).splitlines()
+    except TextError as error:
+        raise FileError(str(path), (FileProblem(error.message, fix=error.fix),)) from error
+    yield from lines_of(lines, origin, report)
     if found:
         raise FileError(str(path), found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
@@ -106,9 +106,51 @@ def stretches_of(held: Iterable[tuple[float, float, int]]) -> tuple[Stretch, ...
     return tuple(stretches)
 
 
+def common_container(
+    runs: Sequence[tuple[Sequence[Stretch], Mapping[str, int]]],
+) -> tuple[dict[str, int], list[tuple[Stretch, ...]]]:
+    """Return one container for several runs, and the stretches of each in such containers.
+
+    Parameters
+    ----------
+    runs
+        Stretches and container of each run.
+
+    Returns
+    -------
+    bundle, stretches
+        The largest amounts of any container, and as many of them as hold what a run held: a run of
+        8 containers of 1 core is 2 of 4 cores.
+    """
+    names = sorted({name for _, bundle in runs for name in bundle})
+    common = {name: max(bundle.get(name, 0) for _, bundle in runs) for name in names}
+    scaled = []
+    for stretches, bundle in runs:
+        shares = [(amount, common[name]) for name, amount in bundle.items() if amount] or [(1, 1)]
+        scaled.append(
+            tuple(
+                Stretch(one.seconds, max(-(-one.width * own // whole) for own, whole in shares))
+                for one in stretches
+            )
+        )
+    return common, scaled
+
+
 def runs_by_job(runs: Iterable[JobRun]) -> dict[str, list[JobRun]]:
-    """Return the runs of each job in order of their begins, jobs by name."""
+    """Return the runs of each job in order of their begins, jobs by name.
+
+    All runs of a job are in containers of one size.
+    """
     jobs: dict[str, list[JobRun]] = {}
     for run in runs:
         jobs.setdefault(run.job, []).append(run)
-    return {job: sorted(jobs[job], key=lambda run: run.began_s) for job in sorted(jobs)}
+    return {job: _in_one_container(jobs[job]) for job in sorted(jobs)}
+
+
+def _in_one_container(runs: Sequence[JobRun]) -> list[JobRun]:
+    bundle, scaled = common_container([(run.stretches, run.bundle) for run in runs])
+    same = [
+        replace(run, stretches=stretches, bundle=bundle)
+        for run, stretches in zip(runs, scaled, strict=True)
+    ]
+    return sorted(same, key=lambda run: run.began_s)

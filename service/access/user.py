@@ -9,6 +9,8 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
+from rdl.text_file import name_form
+
 
 class Role(IntEnum):
     """What a user may do; each role may do what those below it may.
@@ -50,6 +52,10 @@ class User:
     name: str
     role: Role
     tenants: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Keep the tenants in the form in which names are compared."""
+        object.__setattr__(self, "tenants", frozenset(map(name_form, self.tenants)))
 
     @property
     def sees_all(self) -> bool:

@@ -14,6 +14,7 @@ from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.durations import TimeTextError, parse_duration, parse_instant
 from rdl.errors import ProblemList, did_you_mean
 from rdl.expressions import Moment
+from rdl.text_file import name_form
 from service.problems import (
     ApiError,
     FieldError,
@@ -229,7 +230,7 @@ def text(name: str, description: str, default: Any = REQUIRED, longest: int = 12
     def read(value: object) -> str:
         if not isinstance(value, str) or len(value) > longest or not _SEEN.fullmatch(value):
             raise FieldError(f"write a string of 1 to {longest} printable characters")
-        return value
+        return name_form(value)
 
     pattern = f"^{_SEEN.pattern}$"
     schema = {"type": "string", "minLength": 1, "maxLength": longest, "pattern": pattern}

@@ -10,7 +10,7 @@ import click
 from service.cli.lotes_output import LotesInput, print_answer
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR
-from service.cli.terminal.options import READABLE, WRITABLE, known_name, seed_option
+from service.cli.terminal.options import READABLE, WRITABLE, known_name, read_text, seed_option
 from service.cli.terminal.output import format_option
 from service.cli.terminal.progress import running
 
@@ -144,20 +144,17 @@ def kind_of_file(path: Path) -> str:
     JSON begins with a brace: a Plan is one object with reservations, a workload an object a line.
     Anything else is TOML.
     """
-    with path.open(encoding="utf-8", errors="replace") as file:
-        head = file.read(4096).lstrip()
-    if not head.startswith("{"):
-        return "classes"
-    if '"rdl"' in head.partition("\n")[0]:
-        return "workload"
-    return "plan" if head[1:].lstrip().startswith('"cluster"') else _kind_of_json(path)
-
-
-def _kind_of_json(path: Path) -> str:
     import json
 
+    text = read_text(str(path)).lstrip()
+    if not text.startswith("{"):
+        return "classes"
+    if '"rdl"' in text.partition("\n")[0]:
+        return "workload"
+    if text[1:].lstrip().startswith('"cluster"'):
+        return "plan"
     try:
-        whole = json.loads(path.read_bytes())
+        whole = json.loads(text)
     except (ValueError, RecursionError):
         return "workload"
     return "plan" if isinstance(whole, dict) and "reservations" in whole else "workload"

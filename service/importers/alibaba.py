@@ -14,7 +14,7 @@ from math import ceil
 
 import numpy as np
 
-from service.importers.lines import Imported, Skipped, TraceError
+from service.importers.lines import Imported, Omissions, TraceError
 from service.importers.stages import (
     MachineKind,
     Stage,
@@ -69,22 +69,22 @@ def import_alibaba(
     Raises
     ------
     TraceError
-        If the header is neither's, or a field is not a number.
+        If the header is neither's, or no record can be read.
     """
     header, lines = peek_header(text)
     columns = header.split(",")
-    skipped: list[Skipped] = []
+    omissions = Omissions()
     if "parents" in columns:
-        tasks = _dag_tasks(lines, alibaba, skipped)
+        tasks = _dag_tasks(lines, alibaba, omissions)
     elif "cpu_pct" in columns:
-        tasks = _batch_tasks(lines, alibaba, skipped)
+        tasks = _batch_tasks(lines, alibaba, omissions)
     else:
         raise TraceError(
             "line 1: a batch file has a column cpu_pct, a DAG file a column parents; the header "
             f"is {header!r}"
         )
-    jobs = [_job(name, mine, alibaba, skipped) for name, mine in tasks.items()]
-    return import_jobs(jobs, model, generator, limit, skipped)
+    jobs = [_job(name, mine, alibaba, omissions) for name, mine in tasks.items()]
+    return import_jobs(jobs, model, generator, limit, omissions)
 
 
 def import_dags(
@@ -99,7 +99,7 @@ def import_dags(
     Raises
     ------
     TraceError
-        If the header has no column `parents`, or a field is not a number.
+        If the header has no column `parents`, or no record can be read.
     """
     header, lines = peek_header(text)
     if "parents" not in header.split(","):
@@ -108,46 +108,48 @@ def import_dags(
 
 
 def _batch_tasks(
-    text: Iterable[str], alibaba: AlibabaModel, skipped: list[Skipped]
+    text: Iterable[str], alibaba: AlibabaModel, omissions: Omissions
 ) -> dict[str, dict[str, _Task]]:
     jobs: dict[str, dict[str, _Task]] = {}
-    for line, row in read_rows(text, _BATCH_COLUMNS):
-        start, end = number(row, "create_s", line), number(row, "end_s", line)
-        if row["status"] != "Terminated" or start is None or end is None or end <= start:
-            skipped.append(Skipped(line, f"task {row['task']} of {row['job']} did not end"))
-            continue
-        memory = number(row, "mem", line)
-        stage = _stage(row, line, "cpu_pct", memory, end - start, alibaba)
-        if stage is None:
-            skipped.append(Skipped(line, f"task {row['task']} of {row['job']} asks for nothing"))
-            continue
-        # A task may stand on several rows; each is work of its own.
-        jobs.setdefault(f"j{row['job']}", {})[f"{row['task']}@{line}"] = _Task(
-            line, int(start), stage
-        )
+    for line, row in read_rows(text, _BATCH_COLUMNS, omissions):
+        with omissions.reading(line):
+            start, end = number(row, "create_s", line), number(row, "end_s", line)
+            if row["status"] != "Terminated" or start is None or end is None or end <= start:
+                omissions.add(line, f"task {row['task']} of {row['job']} did not end")
+                continue
+            memory = number(row, "mem", line)
+            stage = _stage(row, line, "cpu_pct", memory, end - start, alibaba)
+            if stage is None:
+                omissions.add(line, f"task {row['task']} of {row['job']} asks for nothing")
+                continue
+            # A task may stand on several rows; each is work of its own.
+            jobs.setdefault(f"j{row['job']}", {})[f"{row['task']}@{line}"] = _Task(
+                line, int(start), stage
+            )
     return jobs
 
 
 def _dag_tasks(
-    text: Iterable[str], alibaba: AlibabaModel, skipped: list[Skipped]
+    text: Iterable[str], alibaba: AlibabaModel, omissions: Omissions
 ) -> dict[str, dict[str, _Task]]:
     jobs: dict[str, dict[str, _Task]] = {}
-    for line, row in read_rows(text, _DAG_COLUMNS):
-        start, end = number(row, "start_s", line), number(row, "end_s", line)
-        seconds = number(row, "mean_inst_s", line)
-        if not seconds and start is not None and end is not None:
-            seconds = end - start
-        memory = number(row, "plan_mem", line)
-        part = None if memory is None else memory / 100
-        stage = _stage(row, line, "plan_cpu_pct", part, seconds or 0, alibaba)
-        if stage is None or start is None:
-            skipped.append(Skipped(line, f"task {row['tid']} of {row['job']} asks for nothing"))
-            continue
-        job = jobs.setdefault(row["job"], {})
-        if row["tid"] in job:
-            skipped.append(Skipped(line, f"task {row['tid']} of {row['job']} is there twice"))
-            continue
-        job[row["tid"]] = _Task(line, int(start), stage, tuple(row["parents"].split()))
+    for line, row in read_rows(text, _DAG_COLUMNS, omissions):
+        with omissions.reading(line):
+            start, end = number(row, "start_s", line), number(row, "end_s", line)
+            seconds = number(row, "mean_inst_s", line)
+            if not seconds and start is not None and end is not None:
+                seconds = end - start
+            memory = number(row, "plan_mem", line)
+            part = None if memory is None else memory / 100
+            stage = _stage(row, line, "plan_cpu_pct", part, seconds or 0, alibaba)
+            if stage is None or start is None:
+                omissions.add(line, f"task {row['tid']} of {row['job']} asks for nothing")
+                continue
+            job = jobs.setdefault(row["job"], {})
+            if row["tid"] in job:
+                omissions.add(line, f"task {row['tid']} of {row['job']} is there twice")
+                continue
+            job[row["tid"]] = _Task(line, int(start), stage, tuple(row["parents"].split()))
     return jobs
 
 
@@ -169,7 +171,7 @@ def _stage(
 
 
 def _job(
-    name: str, tasks: Mapping[str, _Task], alibaba: AlibabaModel, skipped: list[Skipped]
+    name: str, tasks: Mapping[str, _Task], alibaba: AlibabaModel, omissions: Omissions
 ) -> TraceJob:
     """Join the tasks of a job; parents that it does not have are left out."""
     line = min(task.line for task in tasks.values())
@@ -179,7 +181,7 @@ def _job(
         place[key]: [place[before] for before in task.before if before in place and before != key]
         for key, task in tasks.items()
     }
-    order = in_order(after, lambda why: skipped.append(Skipped(line, f"edges of {name}: {why}")))
+    order = in_order(after, lambda why: omissions.add(line, f"edges of {name}: {why}"))
     rank = {index: position for position, index in enumerate(order)}
     stages = []
     for index in order:

@@ -13,7 +13,7 @@ from math import ceil
 
 import numpy as np
 
-from service.importers.lines import Imported, Skipped, TraceError
+from service.importers.lines import Imported, Omissions, TraceError
 from service.importers.stages import (
     MachineKind,
     Stage,
@@ -86,42 +86,45 @@ def import_google(
     Raises
     ------
     TraceError
-        If the header is neither's, or a field is not a number.
+        If the header is neither's, or no record can be read.
     """
     header, lines = peek_header(text)
     columns = header.split(",")
-    skipped: list[Skipped] = []
+    omissions = Omissions()
     if "n_tasks" in columns:
-        jobs = _jobs(lines, google, skipped)
+        jobs = _jobs(lines, google, omissions)
     elif "task_index" in columns:
-        jobs = _jobs_of_tasks(lines, google, skipped)
+        jobs = _jobs_of_tasks(lines, google, omissions)
     else:
         raise TraceError(
             "line 1: a jobs file has a column n_tasks, a tasks file a column task_index; "
             f"the header is {header!r}"
         )
-    return import_jobs(jobs, model, generator, limit, skipped)
+    return import_jobs(jobs, model, generator, limit, omissions)
 
 
-def _jobs(text: Iterable[str], google: GoogleModel, skipped: list[Skipped]) -> list[TraceJob]:
+def _jobs(text: Iterable[str], google: GoogleModel, omissions: Omissions) -> list[TraceJob]:
     jobs = []
-    for line, row in read_rows(text, _JOB_COLUMNS):
-        name = f"j{row['job_id']}"
-        submitted = number(row, "submit_s", line) or 0.0
-        if not submitted and not google.initial:
-            continue
-        start, end = number(row, "sched_s", line), number(row, "end_s", line)
-        seconds = number(row, "task_run_med_s", line)
-        if seconds is None and start is not None and end is not None:
-            seconds = end - start
-        tasks = int(number(row, "n_tasks", line) or 0)
-        cpu, memory = number(row, "cpu_med", line) or 0.0, number(row, "mem_med", line) or 0.0
-        if not seconds or seconds < 0 or tasks < 1 or max(cpu, memory) <= 0:
-            skipped.append(Skipped(line, f"job {name} has no tasks, run time or request"))
-            continue
-        priority = int(number(row, "priority", line) or 0)
-        stage = google.stage(tasks, seconds, cpu, memory)
-        jobs.append(TraceJob(line, name, f"user{row['user']}", int(submitted), (stage,), priority))
+    for line, row in read_rows(text, _JOB_COLUMNS, omissions):
+        with omissions.reading(line):
+            name = f"j{row['job_id']}"
+            submitted = number(row, "submit_s", line) or 0.0
+            if not submitted and not google.initial:
+                continue
+            start, end = number(row, "sched_s", line), number(row, "end_s", line)
+            seconds = number(row, "task_run_med_s", line)
+            if seconds is None and start is not None and end is not None:
+                seconds = end - start
+            tasks = int(number(row, "n_tasks", line) or 0)
+            cpu, memory = number(row, "cpu_med", line) or 0.0, number(row, "mem_med", line) or 0.0
+            if not seconds or seconds < 0 or tasks < 1 or max(cpu, memory) <= 0:
+                omissions.add(line, f"job {name} has no tasks, run time or request")
+                continue
+            priority = int(number(row, "priority", line) or 0)
+            stage = google.stage(tasks, seconds, cpu, memory)
+            jobs.append(
+                TraceJob(line, name, f"user{row['user']}", int(submitted), (stage,), priority)
+            )
     return jobs
 
 
@@ -144,27 +147,28 @@ class _Gathered:
 
 
 def _jobs_of_tasks(
-    text: Iterable[str], google: GoogleModel, skipped: list[Skipped]
+    text: Iterable[str], google: GoogleModel, omissions: Omissions
 ) -> list[TraceJob]:
     gathered: dict[str, _Gathered] = {}
-    for line, row in read_rows(text, _TASK_COLUMNS):
-        submitted = number(row, "submit_s", line) or 0.0
-        if not submitted and not google.initial:
-            continue
-        start, last = number(row, "sched_s", line), number(row, "last_s", line)
-        seconds = number(row, "run_s", line)
-        if seconds is None and start is not None and last is not None:
-            seconds = last - start
-        cpu, memory = number(row, "cpu", line) or 0.0, number(row, "mem", line) or 0.0
-        if not seconds or seconds < 0 or max(cpu, memory) <= 0:
-            skipped.append(Skipped(line, f"a task of j{row['job_id']} has no run time or request"))
-            continue
-        priority = int(number(row, "priority", line) or 0)
-        job = gathered.setdefault(row["job_id"], _Gathered(line, submitted, priority, {}))
-        job.submitted = min(job.submitted, submitted)
-        tasks = job.kinds.setdefault((cpu, memory), _Tasks())
-        tasks.count += 1
-        tasks.seconds += seconds
+    for line, row in read_rows(text, _TASK_COLUMNS, omissions):
+        with omissions.reading(line):
+            submitted = number(row, "submit_s", line) or 0.0
+            if not submitted and not google.initial:
+                continue
+            start, last = number(row, "sched_s", line), number(row, "last_s", line)
+            seconds = number(row, "run_s", line)
+            if seconds is None and start is not None and last is not None:
+                seconds = last - start
+            cpu, memory = number(row, "cpu", line) or 0.0, number(row, "mem", line) or 0.0
+            if not seconds or seconds < 0 or max(cpu, memory) <= 0:
+                omissions.add(line, f"a task of j{row['job_id']} has no run time or request")
+                continue
+            priority = int(number(row, "priority", line) or 0)
+            job = gathered.setdefault(row["job_id"], _Gathered(line, submitted, priority, {}))
+            job.submitted = min(job.submitted, submitted)
+            tasks = job.kinds.setdefault((cpu, memory), _Tasks())
+            tasks.count += 1
+            tasks.seconds += seconds
     return [
         TraceJob(
             job.line,

@@ -7,10 +7,13 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from rdl.text_file import TextError, text_of
 
 #: The container of the models of MapReduce jobs: one core and 2 GiB.
 CONTAINER: Mapping[str, object] = {"cpu": 1, "memory": "2 GiB"}
@@ -71,6 +74,52 @@ class Skipped:
     why: str
 
 
+class Omissions:
+    """Records of a trace that are left out, and why.
+
+    A record that cannot be read ends nothing else, unless it is so with every record: then the file
+    is of another format.
+    """
+
+    def __init__(self) -> None:
+        self.skipped: list[Skipped] = []
+        self._read = 0
+        self._first_error: TraceError | None = None
+
+    def add(self, line: int, why: str) -> None:
+        """Leave out a record that can be read."""
+        self.skipped.append(Skipped(line, why))
+
+    @contextmanager
+    def reading(self, line: int) -> Iterator[None]:
+        """Inside, a TraceError leaves out the record of this line."""
+        try:
+            yield
+            self._read += 1
+        except TraceError as error:
+            self.fail(line, error)
+
+    def fail(self, line: int, error: TraceError) -> None:
+        """Leave out a record that cannot be read."""
+        self._first_error = self._first_error or error
+        why = str(error)
+        for word in ("line", "application"):
+            why = why.removeprefix(f"{word} {line}: ")
+        self.skipped.append(Skipped(line, why))
+
+    def finish(self) -> tuple[Skipped, ...]:
+        """Return what was left out, by line.
+
+        Raises
+        ------
+        TraceError
+            The first one, if no record could be read.
+        """
+        if self._first_error is not None and not self._read:
+            raise self._first_error
+        return tuple(sorted(self.skipped, key=lambda one: one.line))
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
     """The requests of a trace.
@@ -125,11 +174,11 @@ def open_trace(path: str) -> Iterator[str]:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
-        text = raw.decode("utf-8")
+        text = text_of(raw)
     except OSError as error:
         raise TraceError(str(error.strerror or error)) from error
-    except (UnicodeDecodeError, EOFError) as error:
-        raise TraceError(f"not text in UTF-8, plain or gzipped ({error})") from error
+    except (TextError, EOFError) as error:
+        raise TraceError(f"not text, plain or gzipped ({error})") from error
     yield from io.StringIO(text)
 
 

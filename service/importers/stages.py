@@ -21,7 +21,7 @@ from service.importers.lines import (
     LARGEST,
     Imported,
     Names,
-    Skipped,
+    Omissions,
     Slack,
     TraceError,
     window_text,
@@ -105,25 +105,41 @@ def peek_header(text: Iterable[str]) -> tuple[str, Iterator[str]]:
     return header.strip(), chain([header], lines)
 
 
-def read_rows(text: Iterable[str], columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+def read_rows(
+    text: Iterable[str], columns: Sequence[str], omissions: Omissions | None = None
+) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield line number and fields of a CSV file that has at least these columns.
+
+    Parameters
+    ----------
+    omissions
+        Receives the lines that cannot be read; without it they are errors.
 
     Raises
     ------
     TraceError
-        If a column is missing or a line has another number of fields.
+        If a column is missing, or a line has another number of fields.
     """
     rows = csv.reader(text)
     header = next(rows, [])
     missing = [name for name in columns if name not in header]
     if missing:
         raise TraceError(f"line 1: no column {missing[0]!r}; the header is {','.join(header)}")
-    for row in rows:
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise TraceError(f"line {rows.line_num}: {len(header)} columns, not {len(row)}")
-        yield rows.line_num, dict(zip(header, row, strict=True))
+    while True:
+        try:
+            row = next(rows)
+            why = "" if len(row) == len(header) else f"{len(header)} columns, not {len(row)}"
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row, why = [""], str(error)
+        if why and row:
+            problem = TraceError(f"line {rows.line_num}: {why}")
+            if omissions is None:
+                raise problem
+            omissions.fail(rows.line_num, problem)
+        elif row:
+            yield rows.line_num, dict(zip(header, row, strict=True))
 
 
 def number(row: Mapping[str, str], name: str, line: int) -> float | None:
@@ -151,31 +167,37 @@ def import_jobs(
     model: StageModel,
     generator: np.random.Generator,
     limit: int | None = None,
-    skipped: Sequence[Skipped] = (),
+    omissions: Omissions | None = None,
 ) -> Imported:
-    """Return jobs as workload lines in order of submission; one slack is drawn for each."""
+    """Return jobs as workload lines in order of submission; one slack is drawn for each.
+
+    Raises
+    ------
+    TraceError
+        If no record of the trace could be read.
+    """
     ordered = sorted(jobs, key=lambda job: (job.submitted_s, job.line))
     step = model.step_s
     zero = ordered[0].submitted_s // step * step if ordered and model.rebase else 0
     lines: list[dict[str, object]] = []
-    left, last = list(skipped), 0
+    left, last = omissions or Omissions(), 0
     leases: list[int] = []
     names = Names()
     for job in ordered:
         if limit is not None and len(lines) >= limit:
             break
         if any(_count_room(stage, model.machines) < 1 for stage in job.stages):
-            left.append(Skipped(job.line, f"a task of {job.name} fits no machine"))
+            left.add(job.line, f"a task of {job.name} fits no machine")
             continue
         submitted = job.submitted_s - zero
         if submitted < 0:
-            left.append(Skipped(job.line, f"{job.name} was submitted before the trace begins"))
+            left.add(job.line, f"{job.name} was submitted before the trace begins")
             continue
         alone = _steps_alone(job.stages, model)
         length = int(-(-alone * (1.0 + model.slack.draw(generator)) // 1))
         end = (-(-submitted // step) + length) * step
         if (why := names.why_not(job.name, job.line, end)) is not None:
-            left.append(Skipped(job.line, why))
+            left.add(job.line, why)
             continue
         leases += [stage.lease_s for stage in job.stages]
         last = max(last, end)
@@ -189,8 +211,7 @@ def import_jobs(
                 "creditable": True,
             }
         )
-    left.sort(key=lambda one: one.line)
-    return Imported(tuple(lines), step, last, tuple(left), median(leases) if leases else None)
+    return Imported(tuple(lines), step, last, left.finish(), median(leases) if leases else None)
 
 
 def _count_room(stage: Stage, machines: Sequence[MachineKind]) -> int:

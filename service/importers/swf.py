@@ -9,8 +9,10 @@ submission, rounded up to a step, plus (1 + slack) of the requested time on the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from service.importers.lines import (
     LARGEST,
     Imported,
     Names,
-    Skipped,
+    Omissions,
     Slack,
     TraceError,
     window_text,
@@ -27,6 +29,9 @@ from service.importers.lines import (
 _COLUMNS = 18
 _JOB, _SUBMIT, _RUN, _USED_PROCS = 0, 1, 3, 4
 _ASKED_PROCS, _ASKED_TIME, _USER = 7, 8, 11
+#: Header comment -> field of `SwfHeader`.
+_HEADERS: Final = {"MaxProcs": "processors", "MaxNodes": "nodes", "UnixStartTime": "start_s"}
+_NUMBER: Final = re.compile(r"\d{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,24 @@ class SwfModel:
 
 @dataclass(frozen=True, slots=True)
 class SwfHeader:
-    """What the header comments say, where they do."""
+    """What the header comments say, where they do.
+
+    Attributes
+    ----------
+    processors, nodes
+        ``MaxProcs`` and ``MaxNodes``.
+    start_s
+        ``UnixStartTime``, the zero of the log's times.
+    """
 
     processors: int | None = None
+    nodes: int | None = None
+    start_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _SwfJob:
+    line: int
     name: int
     submitted: int
     processors: int
@@ -68,7 +84,9 @@ class _SwfJob:
 def import_swf(
     text: Iterable[str], model: SwfModel, generator: np.random.Generator, limit: int | None = None
 ) -> tuple[Imported, SwfHeader]:
-    """Read a log into workload lines; also return what its header says.
+    """Read a log into workload lines, in order of submission; also return what its header says.
+
+    With `SwfModel.rebase` the header's start is that of the workload.
 
     Parameters
     ----------
@@ -77,46 +95,58 @@ def import_swf(
     model
         Grid, gangs or tasks, slack.
     generator
-        Draws one slack a job, in order of the log.
+        Draws one slack a job, in order of submission.
     limit
         Only the first so many jobs.
 
     Raises
     ------
     TraceError
-        If a line has fewer than 18 columns, or one of those read is not a number.
+        If no line has 18 columns of numbers.
     """
-    lines: list[dict[str, object]] = []
-    skipped: list[Skipped] = []
-    header = SwfHeader()
-    zero: int | None = None
-    names, last = Names(), 0
+    omissions, header = Omissions(), SwfHeader()
+    jobs: list[_SwfJob] = []
     for number, raw in enumerate(text, start=1):
-        if limit is not None and len(lines) >= limit:
-            break
         if not raw.strip() or raw.lstrip().startswith(";"):
             header = _header(raw, header)
             continue
-        job = _job(raw, number)
-        if job.processors < 1 or job.time_s < 1 or job.submitted < 0:
-            skipped.append(Skipped(number, f"job {job.name} asks for no processor or no time"))
-            continue
-        if zero is None:
-            zero = job.submitted // model.step_s * model.step_s if model.rebase else 0
+        with omissions.reading(number):
+            job = _job(raw, number)
+            if job.processors < 1 or job.time_s < 1 or job.submitted < 0:
+                omissions.add(number, f"job {job.name} asks for no processor or no time")
+            else:
+                jobs.append(job)
+    jobs.sort(key=lambda job: (job.submitted, job.line))
+    zero = jobs[0].submitted // model.step_s * model.step_s if jobs and model.rebase else 0
+    if header.start_s is not None:
+        header = replace(header, start_s=header.start_s + zero)
+    lines: list[dict[str, object]] = []
+    names, last, taken = Names(), 0, 0
+    for job in jobs:
+        if limit is not None and len(lines) >= limit:
+            break
+        taken += 1
         line, end = _line(job, job.submitted - zero, model, generator)
-        if (why := names.why_not(str(line["id"]), number, end)) is not None:
-            skipped.append(Skipped(number, why))
+        if (why := names.why_not(str(line["id"]), job.line, end)) is not None:
+            omissions.add(job.line, why)
             continue
         lines.append(line)
         last = max(last, end)
-    return Imported(tuple(lines), model.step_s, last, tuple(skipped)), header
+    skipped = omissions.finish()
+    if limit is not None and len(lines) >= limit:
+        read = max(job.line for job in jobs[:taken])
+        skipped = tuple(one for one in skipped if one.line <= read)
+    return Imported(tuple(lines), model.step_s, last, skipped), header
 
 
 def _header(raw: str, header: SwfHeader) -> SwfHeader:
+    """Add what a comment says; notes behind a number are passed over: ``64 (32 nodes)``."""
     key, _, value = raw.strip().lstrip("; ").partition(":")
-    if key.strip() == "MaxProcs" and value.strip().isdigit():
-        return SwfHeader(int(value))
-    return header
+    name = _HEADERS.get(key.strip())
+    found = _NUMBER.match(value.strip())
+    if name is None or found is None or not 0 < int(found[0]) <= LARGEST:
+        return header
+    return replace(header, **{name: int(found[0])})
 
 
 def _job(raw: str, number: int) -> _SwfJob:
@@ -131,6 +161,7 @@ def _job(raw: str, number: int) -> _SwfJob:
         raise TraceError(f"line {number}: columns are numbers up to {LARGEST}, not {max(values)}")
     asked, time_s = values[_ASKED_PROCS], values[_ASKED_TIME]
     return _SwfJob(
+        line=number,
         name=values[_JOB],
         submitted=values[_SUBMIT],
         processors=asked if asked > 0 else values[_USED_PROCS],

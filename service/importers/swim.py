@@ -19,7 +19,7 @@ from service.importers.lines import (
     LARGEST,
     Imported,
     Names,
-    Skipped,
+    Omissions,
     Slack,
     TraceError,
     TraceMachines,
@@ -79,34 +79,35 @@ def import_swim(
     Raises
     ------
     TraceError
-        If a line has other than six columns or a column is not a number of the right kind.
+        If no line has six columns with numbers of the right kind.
     """
     lines: list[dict[str, object]] = []
-    skipped: list[Skipped] = []
+    omissions = Omissions()
     names, last = Names(), 0
     for number, raw in enumerate(text, start=1):
         if not raw.strip():
             continue
         if limit is not None and len(lines) >= limit:
             break
-        name, submitted, stages = _job(raw, number)
-        end = _deadline(submitted, stages, model, generator)
-        if (why := names.why_not(name, number, end)) is not None:
-            skipped.append(Skipped(number, why))
-            continue
-        last = max(last, end)
-        atoms = [task_atom(s.tasks, s.lease_s, model.pool.containers) for s in stages]
-        of = atoms[0] if len(atoms) == 1 else {"order": atoms}
-        lines.append(
-            {
-                "id": name,
-                "tenant": model.tenant,
-                "submitted": submitted,
-                "rdl": window_text(submitted, end, of),
-                "creditable": True,
-            }
-        )
-    return Imported(tuple(lines), model.step_s, last, tuple(skipped))
+        with omissions.reading(number):
+            name, submitted, stages = _job(raw, number)
+            end = _deadline(submitted, stages, model, generator)
+            if (why := names.why_not(name, number, end)) is not None:
+                omissions.add(number, why)
+                continue
+            last = max(last, end)
+            atoms = [task_atom(s.tasks, s.lease_s, model.pool.containers) for s in stages]
+            of = atoms[0] if len(atoms) == 1 else {"order": atoms}
+            lines.append(
+                {
+                    "id": name,
+                    "tenant": model.tenant,
+                    "submitted": submitted,
+                    "rdl": window_text(submitted, end, of),
+                    "creditable": True,
+                }
+            )
+    return Imported(tuple(lines), model.step_s, last, omissions.finish())
 
 
 def _job(raw: str, number: int) -> tuple[str, int, list[_Stage]]:

@@ -1,4 +1,4 @@
-"""Scientific workflows as WfCommons describes them (WfFormat 1.3-1.5), one request each.
+"""Scientific workflows as WfCommons describes them (WfFormat 1.0 to 1.5), one request each.
 
 A workflow is a graph of tasks with parents; runtimes, cores and memory are those of its recorded
 execution. Every arrow of the graph is an arrow of the request, and there are no others: stages are
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rdl.codecs.strict_json import JsonTextError, read_json
-from service.importers.lines import Imported, Skipped, TraceError
+from service.importers.lines import Imported, Omissions, TraceError
 from service.importers.stages import (
     MachineKind,
     Stage,
@@ -67,13 +67,25 @@ class WorkflowModel:
 
 @dataclass(frozen=True, slots=True)
 class _RecordedTask:
-    """One task; not `timed`: its run time was not recorded, or is below 0."""
+    """One task as its file describes it.
+
+    Attributes
+    ----------
+    timed
+        Whether a run time of 0 or more was recorded.
+    name
+        Files up to 1.4 name parents and children so, those of 1.5 by id.
+    parents, children
+        Ids or names of other tasks.
+    """
 
     timed: bool
     seconds: float
     cpu_m: int
     memory_mib: int
+    name: str
     parents: tuple[str, ...]
+    children: tuple[str, ...] = ()
 
 
 def import_workflows(
@@ -92,13 +104,14 @@ def import_workflows(
     TraceError
         If a file is neither, or a field is not what it should be; the message names the file.
     """
-    skipped: list[Skipped] = []
+    omissions = Omissions()
     jobs: list[TraceJob] = []
     taken: set[str] = set()
     for file, lines in files:
         try:
             name = "workflow" if file == "-" else Path(file).name.partition(".")[0]
             workflows = _read(name or "workflow", lines)
+            parents = {given: _parents(given, tasks) for given, tasks in workflows.items()}
         except TraceError as error:
             raise TraceError(f"{file}: {error}") from error
         for given, tasks in workflows.items():
@@ -106,13 +119,13 @@ def import_workflows(
             name = next(one for one in names if one not in taken)
             taken.add(name)
             if not tasks:
-                skipped.append(Skipped(len(jobs) + 1, f"{name} has no task"))
+                omissions.add(len(jobs) + 1, f"{name} has no task")
                 continue
             if max(task.seconds for task in tasks.values()) > _LONGEST_S:
-                skipped.append(Skipped(len(jobs) + 1, f"a task of {name} runs for over 30 years"))
+                omissions.add(len(jobs) + 1, f"a task of {name} runs for over 30 years")
                 continue
-            jobs.append(_job(name, tasks, described, len(jobs), skipped))
-    return import_jobs(jobs, model, generator, limit, skipped)
+            jobs.append(_job(name, tasks, parents[given], described, len(jobs), omissions))
+    return import_jobs(jobs, model, generator, limit, omissions)
 
 
 def _read(name: str, lines: Iterable[str]) -> dict[str, dict[str, _RecordedTask]]:
@@ -136,6 +149,7 @@ def _read_table(lines: Iterable[str]) -> dict[str, dict[str, _RecordedTask]]:
             number(row, "cores", line),
             number(row, "avg_cpu_pct", line),
             number(row, "memory_bytes", line),
+            row["id"],
             tuple(row["parents"].split()),
         )
         flow = found.setdefault(row["instance"], {})
@@ -165,15 +179,17 @@ def _read_json(text: str) -> dict[str, _RecordedTask]:
         if key in found:
             raise TraceError(f"task {key!r} is there twice")
         ran = {**one, **executed.get(key, {})}
-        parents = one.get("parents", [])
-        if not isinstance(parents, list):
-            raise TraceError(f"task {key!r}: parents is a list of ids, not {parents!r}")
+        memory = _amount(ran, key, "memoryInBytes")
+        if memory is None:  # versions up to 1.3: in KB
+            memory = 1024 * (_amount(ran, key, "memory") or 0.0)
         found[key] = _task(
             _amount(ran, key, "runtimeInSeconds", "runtime"),
             _amount(ran, key, "coreCount", "cores"),
             _amount(ran, key, "avgCPU"),
-            _amount(ran, key, "memoryInBytes"),
-            tuple(str(parent) for parent in parents),
+            memory,
+            str(one.get("name", key)),
+            _names(one, key, "parents"),
+            _names(one, key, "children"),
         )
     return found
 
@@ -186,7 +202,7 @@ def _object(holder: Any, key: str) -> dict[str, Any]:
 
 
 def _tasks(holder: Any, where: str) -> list[dict[str, Any]]:
-    """Return the list of tasks; versions before 1.4 also called them jobs."""
+    """Return the list of tasks; the first versions called them jobs."""
     tasks = holder.get("tasks", holder.get("jobs")) if isinstance(holder, dict) else None
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise TraceError(f"{where}.tasks is a list of objects")
@@ -194,11 +210,18 @@ def _tasks(holder: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _key(task: Mapping[str, Any]) -> str:
-    """Return the id of a task; before 1.4 names were unique and parents named them."""
+    """Return the id of a task; the first versions had names only."""
     key = task.get("id", task.get("name"))
     if not isinstance(key, str) or not key:
         raise TraceError(f"a task has neither id nor name: {json.dumps(task)[:80]}")
     return key
+
+
+def _names(task: Mapping[str, Any], key: str, field: str) -> tuple[str, ...]:
+    names = task.get(field) or []
+    if not isinstance(names, list):
+        raise TraceError(f"task {key!r}: {field} is a list of ids or names, not {names!r}")
+    return tuple(str(name) for name in names)
 
 
 def _amount(task: Mapping[str, Any], key: str, *names: str) -> float | None:
@@ -218,36 +241,94 @@ def _task(
     cores: float | None,
     average: float | None,
     memory: float | None,
+    name: str,
     parents: tuple[str, ...],
+    children: tuple[str, ...] = (),
 ) -> _RecordedTask:
     """Return a task; without a count, its cores are what it used on average, rounded up."""
     used = cores if cores else max(1.0, ceil(max(average or 0.0, 0.0) / 100.0))
     mib = ceil(max(memory or 0.0, 0.0) / _MIB)
     timed = seconds is not None and seconds >= 0.0
-    return _RecordedTask(timed, max(seconds or 0.0, 0.0), ceil(1000 * used), mib, parents)
+    cpu_m = ceil(1000 * used)
+    return _RecordedTask(timed, max(seconds or 0.0, 0.0), cpu_m, mib, name, parents, children)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parents:
+    """The arrows of a workflow.
+
+    Attributes
+    ----------
+    of
+        Ids of the parents of each task.
+    missing
+        What arrows name that is no task, or the name of several.
+    """
+
+    of: Mapping[str, tuple[str, ...]]
+    missing: tuple[str, ...]
+
+
+def _parents(workflow: str, tasks: Mapping[str, _RecordedTask]) -> _Parents:
+    """Find the parents of each task by id, else by name; children are the same arrows.
+
+    Raises
+    ------
+    TraceError
+        If most of the tasks that parents name are not there: the file is of another shape.
+    """
+    named: dict[str, list[str]] = {}
+    for key, task in tasks.items():
+        named.setdefault(task.name, []).append(key)
+
+    def find(word: str) -> str | None:
+        if word in tasks:
+            return word
+        keys = named.get(word, [])
+        return keys[0] if len(keys) == 1 else None
+
+    of: dict[str, dict[str, None]] = {key: {} for key in tasks}
+    missing: list[str] = []
+    for key, task in tasks.items():
+        for word in task.parents:
+            if (parent := find(word)) is None:
+                missing.append(word)
+            else:
+                of[key][parent] = None
+        for word in task.children:
+            if (child := find(word)) is None:
+                missing.append(word)
+            else:
+                of[child][key] = None
+    given = sum(len(task.parents) + len(task.children) for task in tasks.values())
+    if 2 * len(missing) > given:
+        raise TraceError(
+            f"{workflow}: {len(missing)} of {given} parents and children are neither the id nor "
+            f"the name of one task, such as {missing[0]!r}: this is not WfFormat 1.0 to 1.5"
+        )
+    return _Parents({key: tuple(found) for key, found in of.items()}, tuple(missing))
 
 
 def _job(
     name: str,
     tasks: Mapping[str, _RecordedTask],
+    parents: _Parents,
     described: WorkflowModel,
     position: int,
-    skipped: list[Skipped],
+    omissions: Omissions,
 ) -> TraceJob:
     """Return one workflow as stages, each behind its parents."""
-    before = {
-        key: tuple(dict.fromkeys(p for p in task.parents if p in tasks and p != key))
-        for key, task in tasks.items()
-    }
+    before = {key: tuple(p for p in found if p != key) for key, found in parents.of.items()}
     line = position + 1
-    skipped += [Skipped(line, why) for why in _strange(name, tasks)]
+    for why in _strange(name, tasks, parents):
+        omissions.add(line, why)
     groups = _merge(tasks, before) if described.merged else [[key] for key in tasks]
     place = {key: index for index, group in enumerate(groups) for key in group}
     after = {
         index: sorted({place[parent] for parent in before[group[0]]})
         for index, group in enumerate(groups)
     }
-    order = in_order(after, lambda why: skipped.append(Skipped(line, f"edges of {name}: {why}")))
+    order = in_order(after, lambda why: omissions.add(line, f"edges of {name}: {why}"))
     rank = {index: at for at, index in enumerate(order)}
     stages = []
     for index in order:
@@ -259,13 +340,13 @@ def _job(
     return TraceJob(line, name, described.tenant, position * described.apart_s, tuple(stages))
 
 
-def _strange(name: str, tasks: Mapping[str, _RecordedTask]) -> Iterator[str]:
-    """Yield what of a workflow is not as it should be, and is left out."""
-    unknown = sorted({p for task in tasks.values() for p in task.parents} - tasks.keys())
+def _strange(name: str, tasks: Mapping[str, _RecordedTask], parents: _Parents) -> Iterator[str]:
+    """Yield what is wrong with a workflow and is left out."""
+    unknown = sorted(set(parents.missing))
     if unknown:
         why = f"{len(unknown)} from tasks that are not there, such as {unknown[0]!r}"
         yield f"edges of {name}: {why}"
-    looped = [key for key, task in tasks.items() if key in task.parents]
+    looped = [key for key, found in parents.of.items() if key in found]
     if looped:
         yield f"edges of {name}: {len(looped)} from a task to itself, such as {looped[0]!r}"
     untimed = sum(not task.timed for task in tasks.values())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from rdl.text_file import name_form
 from service.api.call import Call
 from service.api.fields import Field, flag
 from service.api.route import Body, Documented, FailureForm, Route, json_of
@@ -258,7 +259,7 @@ ROUTES: Final = (
             )
         },
         query=(
-            Field("queue", "The queue.", _TEXT, lambda value: value, "default"),
+            Field("queue", "The queue.", _TEXT, name_form, "default"),
             Field(
                 "reservation-id", "Only this one, at any time.", _TEXT, lambda value: value, None
             ),

@@ -74,10 +74,10 @@ def history_of_server(server: Server) -> RunHistory:
 def _tell_skipped(where: str, history: RunHistory) -> None:
     if not history.skipped:
         return
-    first = history.skipped[0]
+    first, count = history.skipped[0], len(history.skipped)
+    records = "1 record is" if count == 1 else f"{count:,} records are"
     click.echo(
-        f"{where}: {len(history.skipped):,} records are left out, the first is "
-        f"{first.line}: {first.why}",
+        f"{where}: {records} left out, the first is {first.line}: {first.why}",
         err=True,
     )
 

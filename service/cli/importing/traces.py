@@ -89,17 +89,20 @@ def swf(
     keep_times: bool,
 ) -> None:
     """Import a log in Standard Workload Format: requested processors and times."""
+    from rdl.durations import instant_of_epoch_ms, rfc3339_text
     from service.importers.lines import Slack, TraceMachines, open_trace
     from service.importers.swf import SwfModel, import_swf
 
     model = SwfModel(whole_seconds(step), gangs, not keep_times, Slack(*slack))
     with as_cli_error(file):
         imported, header = import_swf(open_trace(file), model, generator(seed), limit)
-    machines = machines or header.processors
+    machines = machines or header.processors or header.nodes
     if cluster_out and machines is None:
         raise CliError(f"{file} does not say how many processors there are; give --machines")
     pool = TraceMachines(machines or 1, cores, memory)
-    write_pool(imported, pool, file, out, cluster_out)
+    start = header.start_s
+    origin = None if start is None else rfc3339_text(instant_of_epoch_ms(1000 * start))
+    write_pool(imported, pool, file, out, cluster_out, origin)
 
 
 @import_.command(short_help="Import jobs or tasks of Google's 2011 trace.")

@@ -15,6 +15,7 @@ from planner.files.errors import FileProblem, FileProblems
 from planner.files.workload_file import DEFAULT_TENANT, WorkloadLine, lines_of
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.compile.source import read_source
+from rdl.text_file import TextError, text_of, utf8_of
 from service.cli.plans.request_defaults import RequestDefaults
 
 _STDIN = "-"
@@ -44,7 +45,7 @@ def lines_in(
     raw = sys.stdin.buffer.read() if name == _STDIN else Path(name).read_bytes()
     source = _rdl_in(raw)
     if source is None:
-        yield from lines_of(raw.splitlines(), origin, report)
+        yield from lines_of(utf8_of(raw).splitlines(), origin, report)
         return
     read_source(source)
     given = defaults or RequestDefaults()
@@ -67,8 +68,8 @@ def report_lines(workload: str | Path, problems: FileProblems) -> None:
 def _rdl_in(raw: bytes) -> str | dict[str, Any] | None:
     """Return the one request that a file holds in RDL; None for lines, and what is no text."""
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
+        text = text_of(raw)
+    except TextError:
         return None
     if not text.lstrip().startswith(("{", "[")):
         return text if text.strip() else None

@@ -186,10 +186,12 @@ def read_text(file: str) -> str:
     Raises
     ------
     CliError
-        If it is not UTF-8.
+        If it is not text.
     """
+    from rdl.text_file import TextError, text_of
+
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CliError(f"{file}: not UTF-8 text ({error.reason} at byte {error.start})") from error
+        return text_of(raw)
+    except TextError as error:
+        raise CliError(f"{file}: {error}") from error

@@ -41,7 +41,7 @@ def token_in(path: Path) -> str:
         If it cannot be read, or holds nothing.
     """
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = path.read_text(encoding="utf-8-sig").strip()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise SettingError(f"the token file {path} cannot be read: {why}") from error

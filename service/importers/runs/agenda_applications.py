@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from rdl.resources import Resources
-from service.importers.lines import Skipped, TraceError
-from service.importers.runs.finished_run import FinishedRun, RunHistory, began, held
-
-_CORE_M = 1000
+from service.importers.lines import Omissions, TraceError
+from service.importers.runs.finished_run import FinishedRun, RunHistory, began, containers, held
 
 
 def read_applications(document: Mapping[str, Any]) -> RunHistory:
@@ -19,27 +17,32 @@ def read_applications(document: Mapping[str, Any]) -> RunHistory:
     Raises
     ------
     TraceError
-        If an entry is not what the server lists.
+        If no entry is what the server lists.
     """
     entries = document.get("applications")
     if not isinstance(entries, list):
         raise TraceError('"applications" is a list, as GET /v1/applications answers')
     runs: list[FinishedRun] = []
-    skipped: list[Skipped] = []
+    omissions = Omissions()
     for place, entry in enumerate(entries, start=1):
-        try:
-            run = _run(entry, place)
-        except TraceError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise TraceError(
-                f"application {place}: this is not what the server lists ({error})"
-            ) from error
-        if run is None:
-            skipped.append(Skipped(place, f"{entry['id']} is {entry['state']}"))
-        else:
-            runs.append(run)
-    return RunHistory(tuple(runs), tuple(skipped))
+        with omissions.reading(place):
+            run = _read_run(entry, place)
+            if run is None:
+                omissions.add(place, f"{entry['id']} is {entry['state']}")
+            else:
+                runs.append(run)
+    return RunHistory(tuple(runs), omissions.finish())
+
+
+def _read_run(entry: Mapping[str, Any], place: int) -> FinishedRun | None:
+    try:
+        return _run(entry, place)
+    except TraceError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise TraceError(
+            f"application {place}: this is not what the server lists ({error})"
+        ) from error
 
 
 def _run(entry: Mapping[str, Any], place: int) -> FinishedRun | None:
@@ -71,8 +74,7 @@ def _origin_s(entry: Mapping[str, Any], place: int) -> float:
 def _containers(components: list[Mapping[str, Any]]) -> tuple[int, dict[str, int]]:
     """Return how many containers the components are, and what one is.
 
-    Components alike are containers themselves. Others are taken as containers of one core that
-    share the rest.
+    Components alike are containers themselves; others are divided into equal ones.
     """
     if not components:
         raise ValueError("it has no components")
@@ -83,5 +85,4 @@ def _containers(components: list[Mapping[str, Any]]) -> tuple[int, dict[str, int
     for count, need in needs:
         for name, amount in need.items():
             total[name] = total.get(name, 0) + count * amount
-    width = max(1, -(-total.get("cpu", 0) // _CORE_M))
-    return width, {name: -(-amount // width) for name, amount in total.items()}
+    return containers(total)

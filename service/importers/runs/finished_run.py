@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import isfinite
+from dataclasses import dataclass, field, replace
+from math import gcd, isfinite
 from typing import Final
 
-from planner.history.run import ONE_CORE, Stretch
-from service.importers.lines import LARGEST, Skipped, TraceError
+from planner.history.run import ONE_CORE, Stretch, common_container, stretches_of
+from rdl.resources import CPU, MEMORY
+from service.importers.lines import Skipped, TraceError
 
 #: No run is believed to last longer, some three years.
 _LONGEST_S: Final = 10**8
@@ -95,24 +96,23 @@ def began(seconds: float, line: int) -> float:
     return seconds
 
 
-def mebibytes_a_core(mebibytes: float, cores: float) -> dict[str, int]:
-    """Return the container of one core and its share of a memory; without any, one core."""
-    share = -int(-min(mebibytes, LARGEST) // max(cores, 1))
-    return {**ONE_CORE, "memory": share} if share > 0 else dict(ONE_CORE)
+def joined(parts: Sequence[FinishedRun]) -> FinishedRun:
+    """Return the run that the parts of a job are together: their widths over time."""
+    bundle, scaled = common_container([(part.stretches, part.bundle) for part in parts])
+    spans = [
+        (part.began_s, part.began_s + one.seconds, one.width)
+        for part, (one,) in zip(parts, scaled, strict=True)
+    ]
+    began_s = min(part.began_s for part in parts)
+    return replace(parts[0], began_s=began_s, stretches=stretches_of(spans), bundle=bundle)
 
 
-def column_places(header: Sequence[str], needed: Sequence[str], separator: str) -> dict[str, int]:
-    """Return where each column stands.
+def containers(total: Mapping[str, int]) -> tuple[int, dict[str, int]]:
+    """Return how many equal containers an amount of resources is, and what one is.
 
-    Raises
-    ------
-    TraceError
-        If one of those needed is not there.
+    One is a core with its share of the memory. Units that cannot be divided, such as GPUs, are
+    spread evenly: one container is then what belongs to one of them, and never more of them in all.
     """
-    places = {name.strip(): place for place, name in enumerate(header)}
-    missing = [name for name in needed if name not in places]
-    if missing:
-        raise TraceError(
-            f"line 1: no column {missing[0]}; there are {separator.join(header)[:200]}"
-        )
-    return places
+    units = gcd(*(amount for name, amount in total.items() if name not in (CPU, MEMORY)))
+    width = units or max(1, -(-total.get(CPU, 0) // ONE_CORE[CPU]))
+    return width, {name: -(-amount // width) for name, amount in total.items() if amount > 0}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from service.importers.lines import Skipped, TraceError
+from service.importers.lines import Omissions, TraceError
 from service.importers.runs.finished_run import FinishedRun, RunHistory, began, held
 from service.importers.stages import number, read_rows
 
@@ -21,26 +21,27 @@ def read_jobs_csv(text: Iterable[str]) -> RunHistory:
     Raises
     ------
     TraceError
-        If a column is missing, or a field is not what it should be.
+        If a column is missing, or no record can be read.
     """
     runs: list[FinishedRun] = []
-    skipped: list[Skipped] = []
-    for line, row in read_rows(text, COLUMNS):
-        start, seconds = number(row, "starting_time", line), number(row, "execution_time", line)
-        if row["success"] not in ("1", "True", "true") or start is None or not seconds:
-            skipped.append(Skipped(line, f"job {row['job_id']} did not end well"))
-            continue
-        width = number(row, "requested_number_of_resources", line) or 0
-        runs.append(
-            FinishedRun(
-                row["job_id"],
-                _tenant(row, line),
-                row.get("workload_name") or "",
-                began(start, line),
-                held(seconds, round(width), line),
+    omissions = Omissions()
+    for line, row in read_rows(text, COLUMNS, omissions):
+        with omissions.reading(line):
+            start, seconds = number(row, "starting_time", line), number(row, "execution_time", line)
+            if row["success"] not in ("1", "True", "true") or start is None or not seconds:
+                omissions.add(line, f"job {row['job_id']} did not end well")
+                continue
+            width = number(row, "requested_number_of_resources", line) or 0
+            runs.append(
+                FinishedRun(
+                    row["job_id"],
+                    _tenant(row, line),
+                    row.get("workload_name") or "",
+                    began(start, line),
+                    held(seconds, round(width), line),
+                )
             )
-        )
-    return RunHistory(tuple(runs), tuple(skipped), calendar=False)
+    return RunHistory(tuple(runs), omissions.finish(), calendar=False)
 
 
 def _tenant(row: Mapping[str, str], line: int) -> str:

@@ -42,8 +42,6 @@ def read_history(path: str, form: str | None, zone: tzinfo) -> RunHistory:
         If it cannot be read; the message names the line and what would be right.
     """
     lines = list(open_trace(path))
-    if lines:
-        lines[0] = lines[0].removeprefix("\ufeff")
     form = form or _form_of(lines)
     if form == "jobs-csv":
         return read_jobs_csv(lines)

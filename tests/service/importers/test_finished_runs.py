@@ -12,10 +12,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from planner.history.run import runs_by_job
 from service.importers.lines import TraceError
 from service.importers.runs.finished_run import FinishedRun, RunHistory
 from service.importers.runs.reading import read_history
-from service.importers.runs.recurring_names import job_name, recurring_name
+from service.importers.runs.recurring_names import job_name, job_runs, recurring_name
 
 JOBS = (
     "job_id,workload_name,requested_number_of_resources,success,starting_time,execution_time,"
@@ -109,8 +110,8 @@ def test_slurm(read: Callable[..., RunHistory]) -> None:
     history = read(text, zone="Europe/Paris")
     first, second = history.runs
     assert first.began_s == 1_795_312_800.0  # 02:00 UTC
-    assert _held(first) == [(3600.0, 8)]
-    assert dict(first.bundle) == {"cpu": 1000, "memory": 4096, "gpu": 1}
+    assert _held(first) == [(3600.0, 4)]
+    assert dict(first.bundle) == {"cpu": 2000, "memory": 8192, "gpu": 1}
     assert dict(second.bundle) == {"cpu": 1000, "memory": 500}
     assert [one.why for one in history.skipped] == ["etl is CANCELLED"]
 
@@ -127,6 +128,96 @@ def test_tasks_of_an_array_are_one_run(read: Callable[..., RunHistory]) -> None:
     assert dict(run.bundle) == {"cpu": 1000, "memory": 2048}
 
 
+def test_a_strange_record_of_sacct_ends_nothing_else(read: Callable[..., RunHistory]) -> None:
+    """Names with bars and line breaks are read; what is broken otherwise is left out by line."""
+    other = GOOD.replace("|etl|", "|{}|")
+    text = SACCT + "".join(
+        [
+            other.format("a|b"),
+            "9|cut off|ada\n",
+            other.format("two\nlines").replace("7|", "8|", 1),
+            GOOD.replace("7|etl", "10|etl").replace("T04:00:00", "T05:00:00"),
+            GOOD.replace("7|etl", "11|etl").replace("2026-11-22T03:00:00", "None"),
+            GOOD.replace("7|etl", "12|etl").replace("4G", "?"),
+            "13|etl|ada\n",
+        ]
+    )
+    history = read(text)
+    assert [run.name for run in history.runs] == ["a|b", "two\nlines", "etl"]
+    assert [one.line for one in history.skipped] == [3, 7, 8, 9]
+
+
+def test_bars_in_one_of_several_texts_are_not_guessed(read: Callable[..., RunHistory]) -> None:
+    """With a column of comments too, a bar may be of either: the record is left out."""
+    text = SACCT.replace("|State", "|Comment|State")
+    rows = [GOOD.replace("|COMPLETED", f"|{note}|COMPLETED") for note in ("fine", "a|b")]
+    history = read(text + "".join(rows))
+    assert (len(history.runs), [one.line for one in history.skipped]) == (1, [3])
+
+
+@pytest.mark.parametrize(
+    ("tres", "gres", "gpus"),
+    [
+        ("cpu=8,gres/gpu:a100=2,gres/gpu=2", "", 2),
+        ("cpu=8,gres/gpu:a100=2", "", 2),
+        ("cpu=8,gres/gpu:a100=1,gres/gpu:v100=3", "", 4),
+        ("cpu=8,gres/GPU=2", "", 2),
+        ("cpu=8", "gpu:2", 2),
+        ("cpu=8", "gpu:a100:2(S:0-1),fpga:1", 2),
+        ("cpu=8", "gres/gpu:a100=1,gres/gpu:v100=1", 2),
+        ("cpu=8,gres/gpumem=40G", "fpga:1", 0),
+        ("cpu=7,gres/gpu=3", "", 3),
+    ],
+)
+def test_gpus_in_every_spelling_and_no_more_than_there_were(
+    read: Callable[..., RunHistory], tres: str, gres: str, gpus: int
+) -> None:
+    """The containers have the run's GPUs in all, and at least its cores."""
+    text = SACCT.replace("|State", "|AllocGRES|State")
+    row = GOOD.replace("|8||", f"||{tres}|").replace("|COMPLETED", f"|{gres}|COMPLETED")
+    run = _only(read(text + row))
+    ((_, width),) = _held(run)
+    assert width * run.bundle.get("gpu", 0) == gpus
+    assert width * run.bundle["cpu"] >= 1000 * int(tres[4])
+
+
+def test_runs_of_one_job_on_cores_and_on_gpus_are_in_one_container(
+    read: Callable[..., RunHistory],
+) -> None:
+    """A run of 8 cores without GPUs is two of the containers of one with 2, not eight."""
+    text = SACCT + GOOD.replace("8||", "8|cpu=8,gres/gpu=2|") + GOOD.replace("7|", "8|", 1)
+    runs = runs_by_job(job_runs(read(text).runs, ("user", "name")))["ada/etl"]
+    assert [one.peak for one in runs] == [2, 2]
+
+
+def test_parts_of_one_job_are_one_run(read: Callable[..., RunHistory]) -> None:
+    """Components of a heterogeneous job, attempts before the last, and a record twice."""
+    text = SACCT + (
+        "7+0|het|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8|||COMPLETED\n"
+        "7+0.batch|batch||2026-11-22T03:00:00|2026-11-22T04:00:00|8|||COMPLETED\n"
+        "7+1|het|ada|2026-11-22T03:00:00|2026-11-22T05:00:00|4|||COMPLETED\n"
+        "8|again|ada|2026-11-22T03:00:00|2026-11-22T04:00:00|8|||NODE_FAIL\n"
+        "8|again|ada|2026-11-22T05:00:00|2026-11-22T06:00:00|8|||COMPLETED\n"
+        "8|again|ada|2026-11-22T05:00:00|2026-11-22T06:00:00|8|||COMPLETED\n"
+    )
+    history = read(text)
+    assert [(run.name, _held(run)) for run in history.runs] == [
+        ("again", [(3600.0, 8)]),
+        ("het", [(3600.0, 12), (3600.0, 4)]),
+    ]
+    assert [one.why for one in history.skipped] == ["again is NODE_FAIL"]
+
+
+def test_parts_of_an_swf_job_are_one_run(read: Callable[..., RunHistory]) -> None:
+    """Two parts (2, then 3) with a pause; nothing more where the job has a line of its own (1)."""
+    row = "{} {} 0 600 8 -1 -1 8 900 -1 {} 3 3 7 1 -1 -1 -1\n"
+    parts = SWF + row.format(1, 100, 2) + row.format(1, 1000, 3) + row.format(2, 100, 2)
+    history = read(parts + row.format(2, 900, 4))
+    assert [_held(run) for run in history.runs] == [[(600.0, 8), (300.0, 0), (600.0, 8)]]
+    assert [one.line for one in history.skipped] == [4]
+    assert len(read(parts + row.format(1, 100, 1)).runs) == 1
+
+
 def test_yarn(read: Callable[..., RunHistory]) -> None:
     """Totals over the length, rounded up: the mean width, and memory for each core of it."""
     apps = [app(), app(finalStatus="KILLED"), app(launchTime=1_030_000)]
@@ -136,6 +227,32 @@ def test_yarn(read: Callable[..., RunHistory]) -> None:
     assert (launched.began_s, _held(launched)) == (1030.0, [(30.0, 3)])
     assert (history.is_mean, len(history.skipped)) == (True, 1)
     assert read('{"apps": null}').runs == ()
+
+
+def test_gpus_of_yarn_and_of_a_server(read: Callable[..., RunHistory]) -> None:
+    """One of a mean of 1.5 cores; one GPU among three components that differ."""
+    entries = [{"key": "yarn.io/gpu", "value": "60"}]
+    for amounts in ({"yarn.io/gpu": 60}, {"entry": entries}):
+        run = _only(read(json.dumps({"apps": {"app": [app(resourceSecondsMap=amounts)]}})))
+        assert (_held(run), run.bundle["gpu"]) == ([(60.0, 1)], 1)
+    mixed = execution()
+    mixed["application"]["components"][1]["resources"]["gpu"] = 1
+    run = _only(read(json.dumps({"applications": [mixed]})))
+    assert (_held(run), dict(run.bundle)) == (
+        [(120.0, 1)],
+        {"cpu": 4500, "memory": 8192, "gpu": 1},
+    )
+
+
+def test_one_bad_entry_of_a_list_ends_nothing_else(read: Callable[..., RunHistory]) -> None:
+    """Of YARN, of a server, and of a table."""
+    history = read(json.dumps({"apps": {"app": [3, app(), app(vcoreSeconds="9")]}}))
+    assert (len(history.runs), [one.line for one in history.skipped]) == (1, [1, 3])
+    history = read(json.dumps({"applications": [{}, execution()]}))
+    assert (len(history.runs), [one.line for one in history.skipped]) == (1, [1])
+    good = "j,w,4,1,100.0,50.0,{}\n"
+    history = read(f"{JOBS}{good}j,w\nj,w,4,1,x,50.0,{{}}\n")
+    assert (len(history.runs), [one.line for one in history.skipped]) == (1, [3, 4])
 
 
 def test_a_server_s_applications(read: Callable[..., RunHistory]) -> None:

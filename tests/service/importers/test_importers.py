@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from service.importers.lines import (
 from service.importers.swf import SwfModel, import_swf
 from service.importers.swim import MIB, SwimModel, import_swim
 from service.importers.yarn import import_yarn
+from tests.service.cli.command_line import agenda
 
 GIB = 1024 * MIB
 
@@ -201,6 +203,46 @@ def test_an_swf_job_that_is_there_twice_or_takes_ages_is_left_out() -> None:
         swf([KTH_LINE.replace("53940", "1e300")])
 
 
+def test_a_strange_line_of_swim_is_left_out() -> None:
+    """The others are imported; the line is reported."""
+    found = swim("a\t0\t0\t1\t0\t0", "b\t0", "c\tx\t0\t1\t0\t0")
+    assert (len(found.lines), [one.line for one in found.skipped]) == (1, [2, 3])
+
+
+def test_an_unsorted_swf_log_counts_from_its_first_submission() -> None:
+    """Requests come in order of submission, and none before the origin of the workload."""
+    row = "{} {} 0 60 2 -1 -1 2 120 -1 1 1 1 1 1 1 -1 -1"
+    lines = swf([row.format(1, 600), row.format(2, 130), row.format(3, 300)]).lines
+    assert [(line["id"], line["submitted"]) for line in lines] == [
+        ("job2", 10), ("job3", 180), ("job1", 480),
+    ]  # fmt: skip
+
+
+def test_a_strange_line_of_an_swf_log_ends_nothing_else() -> None:
+    """A short line and one with a word are left out by number; a log of such lines is an error."""
+    strange = ["1 2 3", KTH_LINE.replace("53940", "many")]
+    found = swf([strange[0], KTH_LINE, strange[1]])
+    assert ([one.line for one in found.skipped], len(found.lines)) == ([1, 3], 1)
+    with pytest.raises(TraceError, match="line 1: 18 columns"):
+        swf(strange)
+
+
+def test_an_swf_header_with_notes_and_a_start(tmp_path: Path) -> None:
+    """Numbers with notes behind them are read; the start is the origin of the cluster file."""
+    row = "1 7261 0 60 2 -1 -1 2 120 -1 1 1 1 1 1 1 -1 -1"
+    header = "; MaxNodes: 32\n; UnixStartTime: 1700000000\n; MaxProcs: 64 (32 nodes)\n"
+    (tmp_path / "log.swf").write_text(f"{header}{row}\n")
+    done = agenda("import", "swf", tmp_path / "log.swf", "--cluster-out", tmp_path / "c.toml")
+    assert (done.exit_code, json.loads(done.stdout)["submitted"]) == (0, 1)
+    cluster = read_cluster(tmp_path / "c.toml")
+    assert cluster.origin == datetime.fromtimestamp(1_700_007_260, UTC)
+    assert sum(group.count for group in cluster.machines) == 64
+    (tmp_path / "log.swf").write_text(f"; MaxNodes: 32\n; UnixStartTime: UNKNOWN\n{row}\n")
+    done = agenda("import", "swf", tmp_path / "log.swf", "--cluster-out", tmp_path / "c.toml")
+    cluster = read_cluster(tmp_path / "c.toml")
+    assert (cluster.origin, cluster.machines[0].count) == (None, 32)
+
+
 def test_the_swf_header_tells_the_processors() -> None:
     """MaxProcs of the header comes back with the jobs."""
     model = SwfModel()
@@ -263,7 +305,7 @@ def test_a_trace_may_be_gzipped(tmp_path: Path) -> None:
 def test_a_file_that_is_not_text_says_so(tmp_path: Path) -> None:
     """Binary input is an error, not a crash."""
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(TraceError, match="not text in UTF-8"):
+    with pytest.raises(TraceError, match="not text, plain or gzipped"):
         list(open_trace(str(tmp_path / "b")))
 
 

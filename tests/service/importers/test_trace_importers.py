@@ -164,6 +164,21 @@ def test_malformed_traces_name_the_line(read: Any, lines: tuple[str, ...], said:
         read(*lines)
 
 
+@pytest.mark.parametrize(
+    ("read", "header", "good", "bad"),
+    [
+        (google, JOBS, "1,60,60,90,3,1,0.1,0.1,0,5", "2,soon,0,9,3,1,0.1,0.1,0,5"),
+        (google, TASKS, "1,0,60,60,5,,0,0.1,0.1", "2,0,60,60,many,,0,0.1,0.1"),
+        (alibaba, BATCH, "1,60,j,1,2,Terminated,50,0.1", "1,60,j,2,2,Terminated,half,0.1"),
+        (alibaba, DAGS, "j,1,,2,0,60,60,100,1", "j,2,,2,0,60,soon,100,1"),
+    ],
+)
+def test_strange_lines_of_a_trace_are_left_out(read: Any, header: str, good: str, bad: str) -> None:
+    """A word for a number and a short line lose themselves only, and are reported by line."""
+    found = read(header, bad, good, "1,2")
+    assert (len(found.lines), [one.line for one in found.skipped]) == (1, [2, 4])
+
+
 stages = st.lists(
     st.builds(
         Stage,

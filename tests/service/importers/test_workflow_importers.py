@@ -99,15 +99,74 @@ def test_cores_without_a_count_are_what_was_used() -> None:
     assert [nodes[name]["atom"]["bundle"]["cpu"] for name in ("s0", "s1")] == [3, 1]
 
 
-def test_older_versions_are_read() -> None:
-    """Before 1.4 the tasks stood in `workflow` (as jobs, at first) with all their fields."""
-    tasks = [
-        {"name": "a", "runtime": 20, "cores": 1, "parents": []},
-        {"name": "b", "runtime": 20, "cores": 1, "parents": ["a"]},
-    ]
-    for word in ("tasks", "jobs"):
-        (line,) = imported(json.dumps({"workflow": {word: tasks}})).lines
-        assert line["rdl"]["window"]["of"]["graph"]["edges"] == [["s0", "s1"]]  # type: ignore[index]
+def wfformat(version: str) -> str:
+    """Return the diamond in the shape in which WfCommons publishes a version.
+
+    Up to 1.1 tasks are jobs with names only. From 1.2 to 1.4 they have short ids too, and parents
+    are names. In 1.5 parents are ids and names may be shared.
+    """
+    tasks: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
+    keys = {key: f"ID{place:07d}" for place, key in enumerate(DIAMOND, start=1)}
+    names = {key: f"{key}_{id_}" for key, id_ in keys.items()}
+    for key, parents in DIAMOND.items():
+        children = [other for other, needs in DIAMOND.items() if key in needs]
+        shared = {"runtimeInSeconds": 20.0, "memoryInBytes": 2**31}
+        words = keys if version == "1.5" else names
+        task = {
+            "name": names[key],
+            "parents": [words[one] for one in parents],
+            "children": [words[one] for one in children],
+        }
+        if version == "1.5":
+            tasks.append(task | {"name": "step", "id": keys[key]})
+            runs.append({"id": keys[key], "coreCount": 1, **shared})
+        elif version == "1.4":
+            tasks.append(task | {"id": keys[key], "type": "compute", "cores": 1, **shared})
+        else:
+            task |= {"type": "compute", "runtime": 20.0, "memory": 2 * 2**20, "cores": 1}
+            if version < "1.2":
+                del task["children"]
+            tasks.append(task if version < "1.2" else task | {"id": keys[key]})
+    workflow: dict[str, Any] = {"jobs" if version < "1.2" else "tasks": tasks}
+    if version == "1.5":
+        workflow = {"specification": {"tasks": tasks}, "execution": {"tasks": runs}}
+    return json.dumps({"name": "x", "schemaVersion": version, "workflow": workflow})
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.2", "1.3", "1.4", "1.5"])
+def test_every_version_keeps_its_arrows_and_memory(version: str) -> None:
+    """The four arrows of the diamond and 2 GiB a task, in the shape of each published version."""
+    found = imported(wfformat(version))
+    assert found.skipped == ()
+    graph: Any = found.lines[0]["rdl"]
+    graph = graph["window"]["of"]["graph"]
+    assert sorted(map(tuple, graph["edges"])) == [
+        ("s0", "s1"), ("s0", "s2"), ("s1", "s3"), ("s2", "s3"),
+    ]  # fmt: skip
+    assert {str(one["atom"]["bundle"]) for one in graph["nodes"].values()} == {
+        "{'cpu': 1, 'memory': '2 GiB'}"
+    }
+
+
+def test_children_alone_are_arrows() -> None:
+    """A file that lists children only has the same graph."""
+    document = json.loads(wfformat("1.4"))
+    for task in document["workflow"]["tasks"]:
+        del task["parents"]
+    graph: Any = imported(json.dumps(document)).lines[0]["rdl"]
+    assert len(graph["window"]["of"]["graph"]["edges"]) == 4
+
+
+@pytest.mark.parametrize("version", ["1.4", "1.5"])
+def test_a_file_of_which_no_parent_is_found_is_an_error(version: str) -> None:
+    """Arrows that name nothing of the file are no remark: its order would be lost."""
+    document = json.loads(wfformat(version).replace('"parents": ["', '"parents": ["other/'))
+    workflow = document["workflow"]
+    for task in workflow.get("specification", workflow)["tasks"]:
+        del task["children"]
+    with pytest.raises(TraceError, match="3 of 4 parents"):
+        imported(json.dumps(document))
 
 
 def test_a_table_holds_many_workflows() -> None:

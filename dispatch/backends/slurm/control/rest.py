@@ -17,6 +17,7 @@ from typing import Any
 
 from dispatch.backends.slurm.control.errors import RestAwayError, SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, job_of, node_of
+from rdl.text_file import text_of
 
 #: Most bytes of an answer that are read at once.
 _PIECE = 1 << 20
@@ -77,7 +78,7 @@ class SlurmRest:
         """
         url = f"{self.url.rstrip('/')}/slurm/{self.api}/{path}"
         try:
-            token = Path(self.token_file).read_text().strip()
+            token = text_of(Path(self.token_file).read_bytes()).strip()
         except OSError as error:
             raise SlurmError(f"the token of slurmrestd cannot be read: {error}") from error
         headers = {"X-SLURM-USER-NAME": self.user, "X-SLURM-USER-TOKEN": token}

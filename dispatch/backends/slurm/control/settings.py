@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dispatch.backends.slurm.control.errors import SlurmError
 from rdl.errors import did_you_mean
+from rdl.text_file import TextError, text_of
 
 #: What a prefix, a partition and a node may be called: they become words of commands.
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -71,8 +72,8 @@ def read_settings(path: Path | str) -> SlurmSettings:
         With every problem: the key, and what would be right.
     """
     try:
-        found = tomllib.loads(Path(path).read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        found = tomllib.loads(text_of(Path(path).read_bytes()))
+    except (OSError, TextError, tomllib.TOMLDecodeError) as error:
         raise SlurmError(f"{path}: {error}") from error
     problems = _problems(found)
     if problems:

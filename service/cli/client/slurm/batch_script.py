@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from math import ceil
+from typing import Final
 
+from service.cli.client.slurm.sbatch_options import READ, SbatchOption, read_options
 from service.cli.terminal.errors import CliError
 
-#: Units of ``--mem`` in MiB; a bare number is one of them.
-_MEMORY: Final = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-
-#: Options of sbatch that `agenda sbatch` sets itself.
-TAKEN: Final = ("--comment", "--reservation", "--hold", "-H", "--begin", "-b", "--deadline",
-                "--array", "-a", "--nodelist", "-w", "--partition", "-p")  # fmt: skip
+#: Units of ``--mem`` in MiB.
+_MIB: Final = {"K": 1 / 1024, "": 1.0, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+_MEMORY: Final = re.compile(r"(\d{1,12}(?:\.\d+)?)([KMGT]?)B?", re.IGNORECASE)
+_FEATURE: Final = re.compile(r"[A-Za-z0-9_.-]+")
+#: The last of these that is given counts.
+_MEMORIES: Final = ("mem", "mem-per-cpu", "mem-per-gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class JobShape:
         Of each node.
     limit_s
         Its time limit in seconds, or None.
+    label
+        Of the machines; empty for any.
     """
 
     nodes: int
@@ -39,6 +44,7 @@ class JobShape:
     memory: int
     gpus: int
     limit_s: int | None
+    label: str = ""
 
     def request(self, seconds: int, end: str) -> str:
         """Return the request in RDL: a gang of nodes side by side, before an instant."""
@@ -46,6 +52,8 @@ class JobShape:
         gpus = f", {self.gpus} gpu" if self.gpus else ""
         bundle = f"<{self.cpus} cpu{memory}{gpus}>"
         gang = f"{self.nodes}, {self.nodes}, {seconds}s, {seconds * self.nodes}s, spread=1"
+        if self.label:
+            gang += f', on="{self.label}"'
         return f"deadline(atom({bundle}, {gang}), {end})"
 
 
@@ -72,50 +80,57 @@ def marked_words(script: str, mark: str) -> list[str]:
     return words
 
 
-class _OptionParser(argparse.ArgumentParser):
-    """A parser whose mistakes are messages of the command."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise what is wrong."""
-        raise CliError(f"sbatch's options: {message}")
-
-
-def shape_of(words: Iterable[str]) -> JobShape:
-    """Return the shape that sbatch's options describe; options that say nothing of it are skipped.
+def options_of(script: str) -> list[SbatchOption]:
+    """Return sbatch's options in the lines of a script.
 
     Raises
     ------
     CliError
-        For one that cannot be read, or that `agenda sbatch` sets itself.
+        As :func:`read_options`, or for a word that is no option.
     """
-    given = list(words)
-    for word in given:
-        name = word.partition("=")[0] if word.startswith("--") else word[:2]
-        if name in TAKEN:
-            raise CliError(f"{name} is set by `agenda sbatch`; leave it out")
-    parser = _OptionParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-N", "--nodes", type=_count, default=1)
-    parser.add_argument("-n", "--ntasks", type=_count, default=None)
-    parser.add_argument("--ntasks-per-node", type=_count, default=None)
-    parser.add_argument("-c", "--cpus-per-task", type=_count, default=1)
-    parser.add_argument("--mem", type=_mebibytes, default=0)
-    parser.add_argument("--mem-per-cpu", type=_mebibytes, default=0)
-    parser.add_argument("--gpus-per-node", type=_gpus, default=0)
-    parser.add_argument("--gpus-per-task", type=_gpus, default=0)
-    parser.add_argument("-G", "--gpus", type=_gpus, default=0)
-    parser.add_argument("--gres", type=_gres_gpus, default=0)
-    parser.add_argument("-t", "--time", type=time_limit_s, default=None)
-    found, _ = parser.parse_known_args(given)
-    tasks = found.ntasks_per_node or -(-(found.ntasks or found.nodes) // found.nodes)
-    cpus = tasks * found.cpus_per_task
-    memory = found.mem or found.mem_per_cpu * cpus
+    words = marked_words(script, "SBATCH")
+    options, place = read_options(words)
+    if place < len(words):
+        raise CliError(f"#SBATCH {words[place]}: this is no option")
+    return options
+
+
+def shape_of(options: Iterable[SbatchOption]) -> JobShape:
+    """Return the shape that sbatch's options describe; of one given twice the last counts.
+
+    Raises
+    ------
+    CliError
+        For a value that cannot be read, or means what is not reserved.
+    """
+    given: dict[str, int] = {}
+    label = ""
+    for option in options:
+        if option.name not in READ:
+            continue
+        try:
+            if option.name == "constraint":
+                label = _label(option.value)
+                continue
+            value = _READERS[option.name](option.value)
+        except argparse.ArgumentTypeError as error:
+            raise CliError(f"sbatch's option {option.written}: {error}") from error
+        if option.name in _MEMORIES:
+            given = {name: known for name, known in given.items() if name not in _MEMORIES}
+        given[option.name] = value
+    nodes = given.get("nodes", 1)
+    tasks = given.get("ntasks-per-node") or -(-given.get("ntasks", nodes) // nodes)
     gpus = (
-        found.gpus_per_node
-        or found.gres
-        or found.gpus_per_task * tasks
-        or -(-found.gpus // found.nodes)
+        given.get("gpus-per-node")
+        or given.get("gres")
+        or given.get("gpus-per-task", 0) * tasks
+        or -(-given.get("gpus", 0) // nodes)
     )
-    return JobShape(found.nodes, cpus, memory, gpus, found.time)
+    per_task = given.get("cpus-per-task", 1)
+    cpus = max(tasks * per_task, given.get("cpus-per-gpu", 0) * gpus, given.get("mincpus", 0))
+    memory = given.get("mem") or given.get("mem-per-cpu", 0) * cpus
+    memory = memory or given.get("mem-per-gpu", 0) * gpus
+    return JobShape(nodes, cpus, memory, gpus, given.get("time"), label)
 
 
 def _count(text: str) -> int:
@@ -125,23 +140,39 @@ def _count(text: str) -> int:
 
 
 def _mebibytes(text: str) -> int:
-    unit = text[-1:].upper()
-    digits, factor = (text[:-1], _MEMORY[unit]) if unit in _MEMORY else (text, 1.0)
-    if not digits.isdecimal():
+    found = _MEMORY.fullmatch(text)
+    if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no memory such as 4G")
-    return -int(-int(digits) * factor // 1)
+    amount = ceil(float(found[1]) * _MIB[found[2].upper()])
+    if not amount:
+        why = "all memory of a node is not supported; write how much, such as 4G"
+        raise argparse.ArgumentTypeError(f"{text!r}: {why}")
+    return amount
 
 
 def _gpus(text: str) -> int:
-    """Return the GPUs of ``2``, ``a100:2`` or ``a100:1,v100:1``."""
-    counts = (part.rpartition(":")[2] for part in text.split(","))
-    return sum(int(count) if count.isdecimal() else 1 for count in counts)
+    """Return a number of GPUs; a type is refused, for machines of other types may be reserved."""
+    if text.isdecimal():
+        return int(text)
+    why = "a type of GPUs is not reserved; write their number, and -C with a label of such nodes"
+    raise argparse.ArgumentTypeError(f"{text!r}: {why}")
 
 
 def _gres_gpus(text: str) -> int:
-    """Return the GPUs of ``gpu:a100:2,fpga:1``: other devices are none."""
-    names = (part.removeprefix("gres/") for part in text.split(","))
-    return sum(_gpus(name) for name in names if name.split(":")[0] == "gpu")
+    """Return the GPUs of ``gpu`` or ``gpu:2``."""
+    name, _, count = text.removeprefix("gres/").partition(":")
+    if name != "gpu":
+        why = "only GPUs are reserved; write such as gpu:2"
+        raise argparse.ArgumentTypeError(f"{text!r}: {why}")
+    return _gpus(count or "1")
+
+
+def _label(text: str) -> str:
+    """Return the label of the machines that have a feature, as `agenda import slurm` writes it."""
+    if not _FEATURE.fullmatch(text):
+        why = "one feature is a label of machines; counts, lists and alternatives are not reserved"
+        raise argparse.ArgumentTypeError(f"{text!r}: {why}")
+    return text
 
 
 def time_limit_s(text: str) -> int:
@@ -162,3 +193,14 @@ def time_limit_s(text: str) -> int:
 def _sum(numbers: Sequence[int]) -> int:
     hours, minutes, seconds = numbers
     return 3600 * hours + 60 * minutes + seconds
+
+
+_READERS: Final[Mapping[str, Callable[[str], int]]] = {
+    **dict.fromkeys(
+        ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus"), _count
+    ),
+    **dict.fromkeys(_MEMORIES, _mebibytes),
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-task"), _gpus),
+    "gres": _gres_gpus,
+    "time": time_limit_s,
+}

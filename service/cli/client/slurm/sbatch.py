@@ -7,6 +7,7 @@ import pwd
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,7 +17,8 @@ from agenda.errors import REFUSAL_CODES
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_names import is_job_for, promise_comment
 from service.cli.client.server import Server, client_options, entry_path
-from service.cli.client.slurm.batch_script import marked_words, shape_of
+from service.cli.client.slurm.batch_script import marked_words, options_of, shape_of
+from service.cli.client.slurm.sbatch_options import check_environment, read_options
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
@@ -56,19 +58,20 @@ def sbatch(
 ) -> int:
     """Reserve nodes before a deadline and submit SCRIPT to Slurm in them.
 
-    Options of sbatch are passed on and say what is reserved: nodes, tasks, CPUs, memory, GPUs and
-    time.
+    Options of sbatch are passed on and say what is reserved: nodes, tasks, CPUs, memory, GPUs,
+    a feature (-C) and time. One that asks for anything else is refused.
     Lines "#AGENDA --deadline=6h --work=8h" of the script stand for options that are not given.
     Exits with 3 if the reservation is refused: nothing is submitted then.
     """
     if shutil.which("sbatch") is None:
         raise CliError("there is no sbatch here; run this where Slurm's commands are")
-    place = script_place(words)
-    script = read_text(words[place])
+    check_environment(os.environ)
+    own, place = read_options(words)
+    script = read_text(script_name(words, place))
     lines = _own_lines(script)
     given = {"deadline": deadline, "work": work, "id": id_, "queue": queue}
     options = {name: given[name] or lines.get(name) for name in _LINES}
-    shape = shape_of([*marked_words(script, "SBATCH"), *words[:place]])
+    shape = shape_of([*options_of(script), *own])
     if not options["deadline"]:
         raise CliError("give --deadline, or a line #AGENDA --deadline=6h in the script")
     seconds = _seconds(options["work"], shape.nodes, shape.limit_s)
@@ -106,32 +109,19 @@ def _with_start(server: Server, rdl: str, cpus: int, user: str) -> str:
     return longer
 
 
-def script_place(words: tuple[str, ...]) -> int:
-    """Return where among sbatch's words the script is: the first that is no option or its value.
+def script_name(words: Sequence[str], place: int) -> str:
+    """Return the script, the first word behind sbatch's options.
 
     Raises
     ------
     CliError
-        If there is none.
+        If there is none, or another component of a job follows.
     """
-    place = 0
-    while place < len(words):
-        word = words[place]
-        if not word.startswith("-"):
-            return place
-        alone = word.startswith("--") and ("=" in word or word in _FLAGS)
-        glued = not word.startswith("--") and (len(word) > 2 or word in _FLAGS)
-        place += 1 if alone or glued else 2
-    raise CliError("name a script; without one sbatch reads standard input, and this does not")
-
-
-#: Options of sbatch without a value, or whose value stands after "=" alone.
-_FLAGS: Final = frozenset(
-    {"--exclusive", "--requeue", "--no-requeue", "--parsable", "--quiet", "-Q", "--verbose", "-v",
-     "--wait", "-W", "--overcommit", "-O", "--oversubscribe", "-s", "--contiguous",
-     "--ignore-pbs", "--spread-job", "--use-min-nodes", "--test-only", "--reboot", "-k",
-     "--no-kill", "--nice", "--propagate", "--get-user-env"}
-)  # fmt: skip
+    if place >= len(words):
+        raise CliError("name a script; without one sbatch reads standard input, and this does not")
+    if words[place] == ":":
+        raise CliError("a job of several components (:) is not supported; reserve each by itself")
+    return words[place]
 
 
 def _own_lines(script: str) -> dict[str, str]:
