@@ -90,7 +90,7 @@ def check(
                 expression, _Grid(step, horizon, origin), submitted, exact_work=exact_work
             )
         else:
-            context = _context_of_cluster(cluster, submitted, exact_work)
+            context = _context_of_cluster(expression, cluster, submitted, exact_work=exact_work)
         # Spans point into RDL text only; problems of JSON carry pointers.
         spans_into = None if text.lstrip().startswith("{") else text
         graph = compile_expression(expression, context, spans_into)
@@ -181,11 +181,19 @@ def _context_of_grid(
     return CompileContext(grid, submitted_ms, exact_work=exact_work)
 
 
-def _context_of_cluster(path: Path, submitted_ms: int, exact_work: bool) -> CompileContext:
-    """Return the context of a cluster's grid and machines."""
+def _context_of_cluster(
+    expression: Expression, path: Path, submitted_ms: int, *, exact_work: bool
+) -> CompileContext:
+    """Return the context of a cluster's grid and machines.
+
+    Where a calendar is needed and the file has no origin, it begins at the coming midnight.
+    """
     from planner.files import read_cluster
+    from rdl.meaning.request_meaning import names_calendar
 
     cluster = read_cluster(path)
+    if names_calendar(expression):
+        cluster = cluster.with_origin(datetime.now(UTC))
     return cluster.context(cluster.grid(), submitted_ms, exact_work=exact_work)
 
 

@@ -22,7 +22,7 @@ DAY_MS = 86_400_000
 
 #: What is said of a time of day that no zone stands around.
 NO_ZONE = "a time of day needs a zone"
-ADD_A_ZONE = 'write zone="Europe/Paris" beside it, or in the every around it'
+ADD_A_ZONE = 'write zone="Europe/Paris" in its window or every, or zone in the cluster file'
 
 _MS = timedelta(milliseconds=1)
 _DAY = timedelta(days=1)

@@ -192,11 +192,12 @@ def read_day(
     from planner.files import read_cluster
     from planner.files.errors import FileProblems
     from planner.workload.compile import compile_workload
-    from service.cli.plans.workload_input import lines_in, report_lines
+    from service.cli.plans.workload_input import lines_in, read_raw, report_lines, with_calendar
 
-    described = read_cluster(cluster)
+    raw = read_raw(workload)
+    described = with_calendar(read_cluster(cluster), raw)
     bad = FileProblems()
-    lines = lines_in(workload, described.origin, bad.append, defaults)
+    lines = lines_in(workload, raw, described.origin, bad.append, defaults)
     compiled = compile_workload(lines, described)
     report_lines(workload, bad)
     if bad and not compiled.requests and not compiled.refusals:
