@@ -59,6 +59,11 @@ def rdl() -> None:
     is_flag=True,
     help="Report work that whole leases cannot give exactly, instead of rounding it up.",
 )
+@click.option(
+    "--normal",
+    is_flag=True,
+    help="Print the normal form: nested operators flattened, equal atoms unified.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def check(
@@ -69,6 +74,7 @@ def check(
     origin: str | None,
     submitted: int,
     exact_work: bool,
+    normal: bool,
     form: str,
 ) -> int:
     """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
@@ -97,7 +103,7 @@ def check(
     except RdlError as error:
         _tell_problems(error, file, form)
         return ERROR
-    _tell_expression(text, expression, graph, form)
+    _tell_expression(text, expression, graph, form, normal=normal)
     return DONE
 
 
@@ -212,21 +218,26 @@ def _tell_problems(error: RdlError, file: str, form: str) -> None:
         click.echo(str(error), err=True)
 
 
-def _tell_expression(text: str, expression: Expression, graph: WorkGraph, form: str) -> None:
+def _tell_expression(
+    text: str, expression: Expression, graph: WorkGraph, form: str, *, normal: bool
+) -> None:
     from rdl.codecs.json_codec import to_json
     from rdl.errors import render
+    from rdl.meaning.normal_form import normal_form
     from rdl.meaning.questions import questions
     from rdl.meaning.request_meaning import meaning_json, meaning_lines, meaning_of
     from rdl.text.formatter import format_expression
 
     canonical, meaning = format_expression(expression), meaning_of(graph)
     is_json = text.lstrip().startswith("{")
+    simplest = format_expression(normal_form(graph.expression)) if normal else None
     asked = questions(json.loads(text) if is_json else text)
     if form == JSON:
         print_json(
             {
                 "valid": True,
                 "canonical": canonical,
+                **({} if simplest is None else {"normal": simplest}),
                 "json": to_json(expression),
                 "notes": list(graph.notes),
                 "questions": [one.to_json() for one in asked],
@@ -235,7 +246,7 @@ def _tell_expression(text: str, expression: Expression, graph: WorkGraph, form: 
             }
         )
         return
-    click.echo(canonical)
+    click.echo(canonical if simplest is None else simplest)
     lines = [("promise", "none: best effort")]
     if meaning is not None:
         lines = meaning_lines(meaning, graph.grid)
