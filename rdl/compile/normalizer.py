@@ -323,8 +323,29 @@ class Normalizer:
             message = f"the window starts at or past {horizon}"
             blame(part, Finding(window, path, BEYOND_HORIZON, message, "reserve it later"))
         else:
+            if last - first < part.shortest and not part.failed:
+                self._blame_clocks(part, window, path, layout, last - first)
             self._fit(part, inside, window, path, lost=lost)
         return part
+
+    def _blame_clocks(
+        self, part: VertexDraft, window: Window, path: str, layout: Occurrences, left: int
+    ) -> None:
+        """Blame a change of clocks where one offset for all runs leaves less than each run has."""
+        day = next((frame for frame in layout.frames if frame.changes(self._grid)), None)
+        if len(layout.frames) == 1 or day is None or day.day is None or day.zone is None:
+            return
+        first, last, _ = self._pulled_back(window, layout.first())
+        if last - first < part.shortest:
+            return
+        grid = self._grid
+        has, need = (duration_text(grid.ms(max(0, steps))) for steps in (left, part.shortest))
+        message = (
+            f"clocks change on {day.day.date()} ({day.zone.key}): with one offset for all runs its "
+            f"windows have {has} in common, and it takes at least {need}"
+        )
+        fix = "write same_offset=false, or leave an hour more in the window"
+        blame(part, Finding(window, path, UNSATISFIABLE, message, fix))
 
     def _pulled_back(self, window: Window, layout: Occurrences) -> tuple[int, int, int]:
         """Return [start, end) that holds for all occurrences moved to the first.

@@ -50,6 +50,13 @@ class Frame:
     zone: ZoneInfo | None = None
     in_period: bool = False
 
+    def changes(self, grid: TimeGrid) -> bool:
+        """Return whether clocks change in the civil day that begins here."""
+        if self.day is None or self.zone is None:
+            return False
+        next_day = grid.instant_ms(first_instant(self.day + _DAY, self.zone))
+        return next_day - self.start_ms != DAY_MS
+
 
 ORIGIN = Frame()
 

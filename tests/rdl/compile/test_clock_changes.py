@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rdl.compile.calendar import civil_time
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
+from rdl.errors import RdlError
 from rdl.expressions import Absolute, Atom, Every, Offset, TimeOfDay, Window
 from rdl.oracle import periods as oracle
 from rdl.resources import Resources
@@ -170,3 +171,13 @@ def test_a_day_that_a_zone_never_had_is_no_period() -> None:
         datetime(2011, 12, 31),  # noqa: DTZ001 - a clock's
     ]
     assert [one.start_ms for one in judged] == [one.start_ms for one in found]
+
+
+def test_a_night_that_is_too_short_by_a_change_of_clocks_says_so() -> None:
+    """One offset for all runs leaves nothing of 06:00 to 07:00 where clocks go back in between."""
+    text = "every(1d, window(atom(<4 cpu>, 1, 1, 1h, 1h), 06:00, 07:00), times=7,"
+    grid = TimeGrid(15 * MINUTE, 8 * 96, datetime(2026, 10, 29, 4, tzinfo=UTC))
+    with pytest.raises(RdlError, match=r"clocks change on 2026-11-01 .*same_offset=false"):
+        compile_source(f'{text} zone="America/New_York")', CompileContext(grid))
+    free = f'{text} zone="America/New_York", same_offset=false)'
+    assert len(compile_source(free, CompileContext(grid)).atoms) == 7
