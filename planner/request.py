@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypedDict
 
 from planner.promise import PromiseLevel
+from rdl.expressions import Expression
+from rdl.text.formatter import format_expression
 from rdl.work_graph import WorkGraph
 
 
@@ -122,3 +124,8 @@ class Request:
     creditable: bool = False
     promise: PromiseLevel | None = None
     written: str = ""
+
+
+def text_as_written(asked: Expression, graph: WorkGraph) -> str:
+    """Return the text of a request to which the compiler added a zone or dates; else empty."""
+    return "" if graph.expression is asked else format_expression(asked)

@@ -184,7 +184,9 @@ def build(
             return Void(arguments["bundle"], arguments["max"], span)
 
 
-def _atom(arguments: dict[str, Any], span: Span | None) -> Atom:
+def _atom(arguments: dict[str, Any], span: Span | None) -> Atom | Void:
+    if arguments.get("work") == 0 and not arguments.keys() - set(REQUIRED["atom"]):
+        return Void(arguments["bundle"], arguments["max"], span)  # as Rayon 3.1 writes it
     if "by" in arguments and "spread" not in arguments:
         message = "by says in what bundles are spread, and there is no spread"
         raise ArgumentError(message, "write spread=1 too, or leave by out", "by")

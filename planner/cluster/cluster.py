@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import count
 from typing import TypeAlias
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -269,6 +270,15 @@ class Cluster:
                 f"the horizon {duration_text(self.horizon_ms)} from the origin "
                 f"{self.origin.isoformat()} leaves the calendar; take an origin of our times"
             ) from error
+
+    def with_origin(self, now: datetime) -> Cluster:
+        """Return the cluster with an origin: its own, else the coming midnight of its zone."""
+        if self.origin is not None:
+            return self
+        zone = ZoneInfo(self.zone or "UTC")
+        today = now.astimezone(zone).date()
+        midnight = datetime.combine(today + timedelta(days=1), time(), zone)
+        return replace(self, origin=midnight.astimezone(UTC))
 
     def grid(self) -> TimeGrid:
         """Return the grid from the origin to the horizon.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from datetime import date, datetime, time
 from pathlib import Path
@@ -160,6 +161,8 @@ def cluster_from_json(
     """
     problems = schema_problems(document, "cluster")
     if problems:
+        for problem in _problems_of_the_rest(document, problems):
+            problems.append(problem)
         raise FileError(path, problems)
     assert isinstance(document, Mapping)
     values = JsonValueReader(document.get("origin"))
@@ -167,6 +170,70 @@ def cluster_from_json(
     if cluster is None:
         raise FileError(path, values.problems)
     return cluster
+
+
+def _problems_of_the_rest(
+    document: object, problems: Iterable[FileProblem]
+) -> tuple[FileProblem, ...]:
+    """Return what else is wrong in a document whose form is: of what can be read without it."""
+    if not isinstance(document, Mapping):
+        return ()
+    rest = deepcopy(dict(document))
+    for problem in problems:
+        _remove(rest, (problem.pointer or "").split("/")[1:])
+    rest = {"step": "1m", "horizon": "1d"} | rest
+    #: By list, the places of the entries that are left.
+    places: dict[str, list[int]] = {}
+    unread = [one.pointer for one in schema_problems(rest, "cluster")]
+    for key, entries in rest.items():
+        if isinstance(entries, list):
+            wrong = {_place(pointer, key) for pointer in unread}
+            if key == "machines":
+                entries = [_stand_in(one) if i in wrong else one for i, one in enumerate(entries)]
+                wrong = set()
+            places[key] = [index for index in range(len(entries)) if index not in wrong]
+            rest[key] = [entries[index] for index in places[key]]
+    rest.setdefault("machines", [_stand_in({})])
+    if schema_problems(rest, "cluster"):
+        return ()
+    values = JsonValueReader(rest.get("origin"))
+    _ClusterReader(rest, values, None).cluster(PromiseLevel.POOLED)
+    return tuple(_at_its_place(one, places) for one in values.problems)
+
+
+def _remove(here: Any, way: Sequence[str]) -> None:
+    """Remove what a pointer names, if it is a member of an object."""
+    for step in way[:-1]:
+        if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            here = here[int(step)]
+        elif isinstance(here, dict) and step in here:
+            here = here[step]
+        else:
+            return
+    if isinstance(here, dict) and way:
+        here.pop(way[-1], None)
+
+
+def _stand_in(entry: object) -> dict[str, Any]:
+    """Return a group of machines for one that cannot be read, so that others may name it."""
+    usual = {"name": "machines", "count": 10_000, "resources": {"cpu": 1}}
+    return usual | (entry if isinstance(entry, dict) else {})
+
+
+def _place(pointer: str | None, key: str) -> int | None:
+    """Return which entry of a list a pointer names."""
+    found = re.match(rf"/{key}/(\d+)", pointer or "")
+    return None if found is None else int(found[1])
+
+
+def _at_its_place(problem: FileProblem, places: Mapping[str, Sequence[int]]) -> FileProblem:
+    """Return a problem with the pointer that it has in the whole document."""
+    for key, kept in places.items():
+        at = _place(problem.pointer, key)
+        if at is not None and problem.pointer is not None:
+            tail = problem.pointer.split("/", 3)[3:]
+            return replace(problem, pointer="/".join(["", key, str(kept[at]), *tail]))
+    return problem
 
 
 def dispatch_from_json(document: object, path: str = "dispatch") -> DispatchPolicy:
@@ -407,7 +474,8 @@ class _ClusterReader:
 
     def _in_order(self, at: str, what: str, start: int, end: int) -> None:
         """Note an interval of no length; instants that could not be read are told of already."""
-        if end <= start and not self._values.problems:
+        unread = {at, at.replace("/end", "/start").replace("/to", "/from")}
+        if end <= start and not any(one.pointer in unread for one in self._values.problems):
             said = "ends before it starts" if end < start else "ends where it starts: no length"
             self._values.note(at, f"the {what} {said}", "write an end after its start")
 

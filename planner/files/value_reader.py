@@ -9,7 +9,7 @@ from rdl.durations import TimeTextError, parse_rfc3339, read_duration, read_inst
 from rdl.expressions import Absolute, Offset
 from rdl.local_time import UTC_ZONE
 from rdl.operators import ArgumentError, check_zone
-from rdl.resources import AmountError, Resources
+from rdl.resources import CPU, MEMORY, AmountError, Resources
 
 
 class JsonValueReader:
@@ -78,7 +78,12 @@ class JsonValueReader:
     def amounts(self, pointer: str, raw: object, *, round_up: bool) -> Resources:
         """Return amounts; none for what is not."""
         try:
-            return Resources.from_json(raw, round_up=round_up)
+            found = Resources.from_json(raw, round_up=round_up)
+            for name, amount in () if round_up else Resources.from_json(raw).items():
+                if name not in (CPU, MEMORY) and amount != found.get(name, 0):
+                    fix = f"write {amount - 1} or {amount}"
+                    self.note(f"{pointer}/{name}", f"{name} is counted in whole units", fix)
+            return found
         except AmountError as error:
             self.note(pointer, str(error))
             return Resources()

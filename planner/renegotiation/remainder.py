@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from zoneinfo import ZoneInfo
 
 from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.request import Request
-from rdl.compile.calendar.civil_time import ORIGIN, instant_ms, periods, window_ms
+from rdl.compile.calendar.civil_time import (
+    ORIGIN,
+    day_start_ms,
+    instant_ms,
+    periods,
+    window_ms,
+)
 from rdl.compile.calendar.recurrences import passed_over
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext
@@ -276,8 +283,12 @@ class _Cutter:
         `kept`: the nearest window with a start is part of what is taken over.
         """
         match expression:
-            case Every(anchor=None):
-                return replace(expression, anchor=anchor or AfterSubmission(0))
+            case Every(anchor=None, zone=zone):
+                begin = anchor or AfterSubmission(0)
+                if zone is not None:  # without an anchor its periods are the days of the zone
+                    ms = instant_ms(begin, ORIGIN, self.grid, self.submitted_ms)
+                    begin = Offset(day_start_ms(ms, ZoneInfo(zone), self.grid))
+                return replace(expression, anchor=begin)
             case Every(anchor=TimeOfDay()) if not kept:
                 raise PastChangedError("a recurrence by time of day stands too deep to be moved")
             case Window(of=of):

@@ -9,7 +9,7 @@ from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, readable
 from planner.placement import Code
 from planner.plan.records.changes import UncompiledRequest
-from planner.request import Request, header_of
+from planner.request import Request, header_of, text_as_written
 from rdl.errors import RdlError
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
 from rdl.time_grid import TimeGrid
@@ -119,8 +119,11 @@ def compile_line(
     RdlError
         With every problem of its expression.
     """
-    from rdl.compile.compiler import compile_source
+    from rdl.compile.compiler import compile_expression
+    from rdl.compile.source import read_source
 
     context = cluster.context(grid, line.submitted_ms, exact_work=exact_work, limits=limits)
-    graph = compile_source(line.source, context)
-    return Request(**header_of(line), graph=graph)
+    asked = read_source(line.source, limits)
+    text = line.source if isinstance(line.source, str) and asked.span is not None else None
+    graph = compile_expression(asked, context, text)
+    return Request(**header_of(line), graph=graph, written=text_as_written(asked, graph))

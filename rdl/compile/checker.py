@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -369,11 +370,31 @@ def _midnight(every: Every) -> Iterator[_Said]:
     """Find windows by times of day that pass the end of the days they stand in."""
     if every.period_ms != DAY_MS:
         return
-    begins = every.anchor.ms if isinstance(every.anchor, TimeOfDay) else 0
+    begins = _day_begins(every)
+    if begins is None:
+        return
     for start, end in dict.fromkeys(_nights(every.of, begins)):
         night = f"from {clock_text(start)} to {clock_text(end)}"
         fix = f"write anchor={clock_text(_between(end, start))}, and each period begins then"
         yield f"{night} it passes {clock_text(begins)}, where one day ends and the next begins", fix
+
+
+def _day_begins(every: Every) -> int | None:
+    """Return the time of day at which periods begin; None where only a plan can say it."""
+    match every.anchor:
+        case None:
+            return 0
+        case TimeOfDay(ms=ms):
+            return ms
+        case Absolute(at=at):
+            try:
+                shown = at.astimezone(ZoneInfo(every.zone or "UTC"))
+            except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
+                return None
+            midnight = datetime.combine(shown.date(), time())
+            return (shown.replace(tzinfo=None) - midnight) // timedelta(milliseconds=1)
+        case _:
+            return None
 
 
 def _nights(inside: Expression, begins: int) -> Iterator[tuple[int, int]]:

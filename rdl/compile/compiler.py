@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rdl.codecs.json_codec import pointer_of
 from rdl.compile.calendar.holidays import with_dates
+from rdl.compile.calendar.zones import needs_zone, with_zone
 from rdl.compile.checker import check
 from rdl.compile.context import CompileContext
 from rdl.compile.normalizer import Normalizer, TooLargeError
@@ -69,7 +70,8 @@ def compile_expression(
     Returns
     -------
     WorkGraph
-        Its expression has dates in place of the calendars it names.
+        Its expression has dates in place of the calendars it names, and the cluster's zone where
+        times of day have none.
 
     Raises
     ------
@@ -83,6 +85,11 @@ def compile_expression(
 
 def _compiled(expression: Expression, context: CompileContext, source: str | None) -> WorkGraph:
     """Return the WorkGraph of any expression."""
+    of_cluster = context.grid.zone
+    completed = of_cluster is not None and needs_zone(expression)
+    if completed:
+        assert of_cluster is not None
+        expression = with_zone(expression, of_cluster)
     findings = check(expression, context.limits, exact_work=context.exact_work)
     if findings.complete and findings.calendars:
         expression, unknown = with_dates(expression, context)
@@ -108,7 +115,10 @@ def _compiled(expression: Expression, context: CompileContext, source: str | Non
         troubles += troubles_of(root)
     if troubles:
         raise _error(expression, troubles, source)
-    return _Emission(normalizer, findings.notes).graph(expression, context, root)
+    notes = findings.notes
+    if completed:
+        notes = (f"times of day are read in {of_cluster}, the zone of the cluster", *notes)
+    return _Emission(normalizer, notes).graph(expression, context, root)
 
 
 def _too_long(expression: Expression, most: int) -> list[Finding]:

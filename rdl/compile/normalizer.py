@@ -26,6 +26,7 @@ from rdl.compile.precedence import topological
 from rdl.compile.rounding import (
     WorkBeyondSpreadError,
     gap_steps,
+    least_steps,
     numbers_of,
     rounding_note,
 )
@@ -48,7 +49,7 @@ from rdl.expressions import (
 )
 from rdl.local_time import time_words
 from rdl.names import PartNames
-from rdl.time_grid import TimeGridError, seconds_of
+from rdl.time_grid import TimeGridError, duration_text, seconds_of
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
 
 #: Civil times that one request may ask for (windows times occurrences in a zone): half a second.
@@ -287,10 +288,18 @@ class Normalizer:
     def _window(self, window: Window, path: str, scope: Enclosure) -> VertexDraft | None:
         grid, layout = self._grid, scope.layout
         try:
-            first, last = self._pulled_back(window, layout)
+            first, last, moved = self._pulled_back(window, layout)
         except TimeGridError as error:
             self._report(window, path, error.message, error.fix)
             return self._opaque(window, path)
+        lost = moved > last
+        if lost and not self._broken and least_steps(window.of, grid) == moved - first:
+            last = moved
+            begins, ends = (time_words(grid.ms(step), grid) for step in (first, last))
+            note = "the window is as long as what is in it and begins and ends with a step of "
+            note += f"{duration_text(grid.step_ms)}: from {begins} to {ends}"
+            called = self._names.at(path) if path else None
+            self.notes.append(note if called is None else f"{called}: {note}")
         limit = last if scope.limit is None else min(scope.limit, last)
         beyond = grid.horizon <= first < limit
         if last > grid.horizon and not beyond:
@@ -314,39 +323,76 @@ class Normalizer:
             message = f"the window starts at or past {horizon}"
             blame(part, Finding(window, path, BEYOND_HORIZON, message, "reserve it later"))
         else:
-            self._fit(part, inside, window, path)
+            if last - first < part.shortest and not part.failed:
+                self._blame_clocks(part, window, path, layout, last - first)
+            self._fit(part, inside, window, path, lost=lost)
         return part
 
-    def _pulled_back(self, window: Window, layout: Occurrences) -> tuple[int, int]:
-        """Return [start, end) that holds for all occurrences moved to the first."""
+    def _blame_clocks(
+        self, part: VertexDraft, window: Window, path: str, layout: Occurrences, left: int
+    ) -> None:
+        """Blame a change of clocks where one offset for all runs leaves less than each run has."""
+        day = next((frame for frame in layout.frames if frame.changes(self._grid)), None)
+        if len(layout.frames) == 1 or day is None or day.day is None or day.zone is None:
+            return
+        first, last, _ = self._pulled_back(window, layout.first())
+        if last - first < part.shortest:
+            return
+        grid = self._grid
+        has, need = (duration_text(grid.ms(max(0, steps))) for steps in (left, part.shortest))
+        message = (
+            f"clocks change on {day.day.date()} ({day.zone.key}): with one offset for all runs its "
+            f"windows have {has} in common, and it takes at least {need}"
+        )
+        fix = "write same_offset=false, or leave an hour more in the window"
+        blame(part, Finding(window, path, UNSATISFIABLE, message, fix))
+
+    def _pulled_back(self, window: Window, layout: Occurrences) -> tuple[int, int, int]:
+        """Return [start, end) that holds for all occurrences moved to the first.
+
+        The third number is where it ends if it begins with a step and keeps its written length.
+        """
         if isinstance(window.start, TimeOfDay) or isinstance(window.end, TimeOfDay):
             starts = ends = layout
         else:
             starts = _telling(window.start, layout, late=False)
             ends = _telling(window.end, layout, late=True)
         bounds = self._bounds(window, starts)
-        first = max((start for start, _ in bounds if start is not None), default=self._first)
+        first = max((start for start, _, _ in bounds if start is not None), default=self._first)
         if ends != starts:
             bounds = self._bounds(window, ends)
-        return first, min(end for _, end in bounds)
+        return first, min(end for _, end, _ in bounds), min(moved for _, _, moved in bounds)
 
-    def _bounds(self, window: Window, layout: Occurrences) -> list[tuple[int | None, int]]:
-        """Return [start, end) in steps in each occurrence, moved to the first."""
+    def _bounds(self, window: Window, layout: Occurrences) -> list[tuple[int | None, int, int]]:
+        """Return [start, end) in steps in each occurrence, moved to the first.
+
+        The third is where the window ends if it begins with a step and keeps its length.
+        """
         self._civil_times += len(layout.frames) - 1
         if self._civil_times > _MOST_CIVIL_TIMES:
             raise TimeGridError("too many windows in too many occurrences")
         grid, submitted = self._grid, self._context.submitted_ms
-        found: list[tuple[int | None, int]] = []
+        found: list[tuple[int | None, int, int]] = []
         for frame, shift in zip(layout.frames, layout.shifts, strict=True):
             start, end = window_ms(window, frame, grid, submitted)
             moved = None if start is None else grid.ceil(start) - shift
-            found.append((moved, grid.floor(end) - shift))
+            base = (frame.start_ms if frame.in_period else submitted) if start is None else start
+            whole = grid.ceil(base) + grid.floor(end - base) - shift
+            found.append((moved, grid.floor(end) - shift, whole))
         return found
 
-    def _fit(self, part: VertexDraft, scope: Enclosure, here: Expression, path: str) -> None:
+    def _fit(
+        self,
+        part: VertexDraft,
+        scope: Enclosure,
+        here: Expression,
+        path: str,
+        *,
+        lost: bool = False,
+    ) -> None:
         if part.failed or 0 < scope.end - scope.start >= part.shortest:
             return  # nearly always: no Room is worth building
-        room = TimeSpan(scope.start, scope.end, here, path, scope.limit)
+        room = TimeSpan(scope.start, scope.end, here, path, scope.limit, lost)
         fit(part, room, self._context)
 
     def _every(self, every: Every, path: str, scope: Enclosure) -> VertexDraft | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rdl.compile.parts import FAR, Numbers
 from rdl.compile.shapes import greatest_reachable, heights_of, round_up
-from rdl.expressions import Atom, Gap
+from rdl.expressions import AllOf, AnyOf, Atom, Expression, Gap, Order, Void
 from rdl.time_grid import TimeGrid, seconds_of
 
 
@@ -84,3 +84,27 @@ def gap_steps(gap: Gap | None, grid: TimeGrid) -> tuple[int, int]:
     # No gap within the horizon is longer than it; past that, numbers would only overflow.
     low = min(low, grid.horizon + 1)
     return low, -1 if high is None else max(low, min(high, grid.horizon + 1))
+
+
+def least_steps(expression: Expression, grid: TimeGrid) -> int | None:
+    """Return the least steps that atoms joined by any, all and order take; None of anything else.
+
+    Whether they fit machines is not looked at.
+    """
+    match expression:
+        case Atom():
+            return numbers_of(expression, grid)[1]
+        case Void():
+            return 0
+        case AnyOf(options=children) | AllOf(children=children) | Order(children=children):
+            lengths = [least_steps(child, grid) for child in children]
+            known = [length for length in lengths if length is not None]
+            if len(known) < len(lengths):
+                return None
+            if isinstance(expression, AnyOf):
+                return min(known)
+            if isinstance(expression, AllOf):
+                return max(known)
+            return sum(known) + gap_steps(expression.gap, grid)[0] * (len(known) - 1)
+        case _:
+            return None

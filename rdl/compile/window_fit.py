@@ -21,6 +21,8 @@ class TimeSpan:
     ----------
     limit
         Where it would end on a plan without a horizon; None if nowhere.
+    lost
+        Whether rounding to the grid made it a step shorter than written.
     """
 
     start: int
@@ -28,6 +30,7 @@ class TimeSpan:
     here: Expression
     path: str
     limit: int | None = None
+    lost: bool = False
 
 
 def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
@@ -69,4 +72,5 @@ def _too_short(part: VertexDraft, room: TimeSpan, grid: TimeGrid) -> str:
     limit = "its window"
     if room.end == grid.horizon:
         limit = "the time it has up to the plan's horizon"
-    return f"it takes at least {need}, but {limit}, {window}, is {has}"
+    said = f"it takes at least {need}, but {limit}, {window}, is {has}"
+    return f"{said} in whole steps of {duration_text(grid.step_ms)}" if room.lost else said

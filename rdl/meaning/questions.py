@@ -8,6 +8,7 @@ from typing import Final
 
 from rdl.durations import parse_duration
 from rdl.errors import Problem
+from rdl.operators import UNITS
 from rdl.text.tokenizer import BUNDLE, END, QUANTITY, Tokenizer
 from rdl.time_grid import duration_text
 
@@ -22,6 +23,9 @@ _THOUSANDTHS = re.compile(r"(\d{1,15})m", re.ASCII)
 _CORES = re.compile(
     r"(?<![\w.])(\d{1,15})\s*m\s+(cpus?|cores?|vcores?)\b", re.ASCII | re.IGNORECASE
 )
+#: An amount without a unit and its resource.
+_PARTS = re.compile(r"(?<![\w.])(\d{1,15}(?:\.\d{1,9})?)\s+([A-Za-z_][\w./-]*)", re.ASCII)
+_MEMORY: Final = frozenset({"memory", "mem", "ram"})
 _CPU_KEYS: Final = frozenset({"cpu", "cpus", "core", "cores", "vcore", "vcores"})
 
 
@@ -53,6 +57,11 @@ def _of_text(source: str) -> list[Problem]:
                 if said is not None:
                     span = (start + match.start(), start + match.end())
                     found.append(Problem(QUESTION, said[0], span, fix=said[1]))
+            for match in _PARTS.finditer(tokens.text):
+                said = _whole(match[1], match[2])
+                if said is not None:
+                    span = (start + match.start(), start + match.end())
+                    found.append(Problem(QUESTION, said[0], span, fix=said[1]))
         tokens.advance()
     return found
 
@@ -68,16 +77,23 @@ def _of_json(value: object, pointer: str, found: list[Problem]) -> None:
                 said = _of_member(str(key), entry)
                 if said is not None:
                     found.append(Problem(QUESTION, said[0], pointer=where, fix=said[1]))
+            elif pointer.endswith("/bundle") and isinstance(entry, int | float):
+                said = _whole(f"{entry}", str(key))
+                if said is not None:
+                    found.append(Problem(QUESTION, said[0], pointer=where, fix=said[1]))
             else:
                 _of_json(entry, where, found)
 
 
+_UNIT_WORDS: Final = frozenset(unit.lower() for unit in UNITS)
 _TIMES: Final = frozenset({"lease", "work", "each", "period", "gap", "start", "end"})
 
 
 def _of_member(key: str, text: str) -> tuple[str, str] | None:
     if key in _TIMES:
         return _time(text)
+    if key.lower() in _MEMORY and text.isdecimal():
+        return _whole(text, key)
     match = _THOUSANDTHS.fullmatch(text) if key.lower() in _CPU_KEYS else None
     return None if match is None else _amount(match[1])
 
@@ -90,6 +106,19 @@ def _time(text: str) -> tuple[str, str] | None:
     clear = duration_text(parse_duration(text)) if int(match[1]) < 10**9 else "hours"
     message = f"{text} means {match[1]} minutes here"
     return message, f"write {clear} if that is meant; a part of a core is <{text} cpu>"
+
+
+def _whole(number: str, resource: str) -> tuple[str, str] | None:
+    """Return a question about memory without a unit, and about parts of what is whole."""
+    name = resource.lower()
+    if name in _MEMORY:
+        message = f"{number} memory means {number} MiB"
+        return message, f"write {number} MiB memory if that is meant, or {number} GiB memory"
+    if "." not in number or name in _CPU_KEYS or name in _UNIT_WORDS or not float(number) % 1:
+        return None
+    least = int(float(number))
+    message = f"{resource} is counted in whole units: {number} becomes {least + 1}"
+    return message, f"write {least + 1} if that is meant"
 
 
 def _amount(digits: str) -> tuple[str, str] | None:

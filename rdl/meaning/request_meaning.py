@@ -163,6 +163,10 @@ def names_calendar(expression: Expression) -> bool:
                 return True
             case Every(anchor=Absolute()) | Every(until=Absolute()):
                 return True
+            case Every(anchor=TimeOfDay()) | Every(days=tuple()) | Every(holidays=str()):
+                return True
+            case Every(without=without) if without:
+                return True
             case Window(start=Absolute() | TimeOfDay()) | Window(end=Absolute() | TimeOfDay()):
                 return True
     return False

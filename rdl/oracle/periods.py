@@ -11,11 +11,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rdl.expressions import Absolute, AfterSubmission, Every, Instant, TimeOfDay, Window
+from rdl.expressions import (
+    Absolute,
+    AfterSubmission,
+    Every,
+    Instant,
+    Offset,
+    TimeOfDay,
+    Window,
+)
 from rdl.time_grid import TimeGrid
 
 _MS = timedelta(milliseconds=1)
 _DAY_MS = 86_400_000
+_ONE_DAY = timedelta(days=1)
 
 
 class PeriodError(ValueError):
@@ -79,7 +88,8 @@ def window_of(
     """Return where a window starts (None: nowhere) and ends, in ms from the origin.
 
     A time of day is the first one that is not before the start of the period around the window,
-    outside `every` the submission; that of the end is also after the window's start.
+    outside `every` the submission; that of the end is the next that clocks show after the start.
+    Where clocks skip the whole window it is as long as written, right after the gap.
 
     Raises
     ------
@@ -87,18 +97,50 @@ def window_of(
         For an absolute or a civil time on a grid without an origin, or without a zone.
     """
     least = frame.start_ms if frame.repeats else submitted_ms
-    start = None
-    match window.start:
-        case None:
-            pass
-        case TimeOfDay(ms=ms):
-            start = _first_clock(ms, _zone(window, frame), least, grid)
-        case other:
-            start = instant_ms(other, frame, grid, submitted_ms)
-    if not isinstance(window.end, TimeOfDay):
+    if window.start is None:
+        if isinstance(window.end, TimeOfDay):
+            zone = _zone(window, frame)
+            return None, _at(_first_clock(window.end.ms, zone, least + 1, grid), zone, grid)
+        return None, instant_ms(window.end, frame, grid, submitted_ms)
+    # What clocks show at both ends; only an interval on one clock can be skipped by it.
+    reads, clock = _reading(window, frame, least, grid)
+    if reads is None or clock is None:
+        start = instant_ms(window.start, frame, grid, submitted_ms)
+    else:
+        start = _at(reads, clock, grid)
+    ends: datetime | None = None
+    if isinstance(window.end, TimeOfDay):
+        zone = _zone(window, frame)
+        if reads is None or clock != zone:
+            return start, _at(_first_clock(window.end.ms, zone, start + 1, grid), zone, grid)
+        ends = _midnight_of(reads) + timedelta(milliseconds=window.end.ms)
+        ends = ends if ends > reads else ends + _ONE_DAY
+    elif isinstance(window.end, Offset) and frame.local is not None and frame.zone == clock:
+        ends = frame.local + timedelta(milliseconds=window.end.ms)
+    if reads is None or ends is None or clock is None:
         return start, instant_ms(window.end, frame, grid, submitted_ms)
-    least = least if start is None else start
-    return start, _first_clock(window.end.ms, _zone(window, frame), least + 1, grid)
+    end = _at(ends, clock, grid)
+    skipped = reads < ends and start >= end
+    return start, start + (ends - reads) // _MS if skipped else end
+
+
+def _reading(
+    window: Window, frame: OracleFrame, least: int, grid: TimeGrid
+) -> tuple[datetime | None, ZoneInfo | None]:
+    """Return what a clock shows at the start of a window, and its zone; None for no clock."""
+    if isinstance(window.start, TimeOfDay):
+        zone = _zone(window, frame)
+        if frame.local is None or frame.zone != zone:
+            return _first_clock(window.start.ms, zone, least, grid), zone
+        since = timedelta(milliseconds=window.start.ms) - (frame.local - _midnight_of(frame.local))
+        return frame.local + since % _ONE_DAY, zone
+    if isinstance(window.start, Offset) and frame.local is not None:
+        return frame.local + timedelta(milliseconds=window.start.ms), frame.zone
+    return None, None
+
+
+def _at(reading: datetime, zone: ZoneInfo, grid: TimeGrid) -> int:
+    return _since_origin(first_instant(reading, zone), grid)
 
 
 def _zone(window: Window, frame: OracleFrame) -> ZoneInfo:
@@ -116,23 +158,22 @@ def _known_zone(name: str) -> ZoneInfo:
         raise PeriodError(f"{name!r} is not a zone") from error
 
 
-def _first_clock(clock_ms: int, zone: ZoneInfo, least: int, grid: TimeGrid) -> int:
-    """Return the first of the instants, one a civil day, at which clocks show a time."""
+def _first_clock(clock_ms: int, zone: ZoneInfo, least: int, grid: TimeGrid) -> datetime:
+    """Return the reading of the first instant, of one a civil day, when clocks show a time."""
     midnight = _midnight_before(least, zone, grid)
-    candidates = (
-        _since_origin(
-            first_instant(midnight + timedelta(days=day, milliseconds=clock_ms), zone), grid
-        )
-        for day in range(-2, 4)
-    )
-    return min(found for found in candidates if found >= least)
+    candidates = (midnight + timedelta(days=day, milliseconds=clock_ms) for day in range(-2, 5))
+    return min(wall for wall in candidates if _at(wall, zone, grid) >= least)
 
 
 def _midnight_before(ms: int, zone: ZoneInfo, grid: TimeGrid) -> datetime:
     if grid.origin is None:
         raise PeriodError("a zone needs a grid with an origin")
     here = (grid.origin + ms * _MS).astimezone(zone)
-    return datetime.combine(here.date(), datetime.min.time())  # naive: a reading of a wall clock
+    return _midnight_of(here)
+
+
+def _midnight_of(wall: datetime) -> datetime:
+    return datetime.combine(wall.date(), datetime.min.time())  # naive: a reading of a wall clock
 
 
 def is_over(every: Every, period: OraclePeriod, grid: TimeGrid, submitted_ms: int) -> bool:
@@ -151,9 +192,10 @@ def is_over(every: Every, period: OraclePeriod, grid: TimeGrid, submitted_ms: in
 def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
     """Yield period 0, 1, 2, ... without end; the caller stops.
 
-    Without a zone, period k is [anchor + kP, anchor + (k+1)P). In a zone it is P in days counted
-    from the civil day of the anchor there; an anchor by time of day moves their beginnings to it.
-    Days of the week that are not named, and dates that are excepted, have no period.
+    Without a zone, period k is [anchor + kP, anchor + (k+1)P). In a zone it is P in days, whose
+    beginnings show on the clock what the anchor says: a time of day, or the clock at an instant;
+    without an anchor they are midnights. Days of the week that are not named, dates that are
+    excepted, and days that a zone left out, have no period.
 
     Raises
     ------
@@ -179,15 +221,18 @@ def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Ora
     zone = _known_zone(every.zone)
     days = timedelta(days=every.period_ms // _DAY_MS)
     local = _midnight_before(anchor_ms, zone, grid)
+    start = _at(local, zone, grid)
     if isinstance(every.anchor, TimeOfDay):
         begins = timedelta(milliseconds=every.anchor.ms)
-        today = _since_origin(first_instant(local + begins, zone), grid)
-        local += begins if today <= anchor_ms else begins - timedelta(days=1)
-    start = _since_origin(first_instant(local, zone), grid)
+        local += begins if _at(local + begins, zone, grid) <= anchor_ms else begins - _ONE_DAY
+        start = _at(local, zone, grid)
+    elif every.anchor is not None and start != anchor_ms and grid.origin is not None:
+        start = anchor_ms
+        local = (grid.origin + anchor_ms * _MS).astimezone(zone).replace(tzinfo=None)
     while True:
-        end = _since_origin(first_instant(local + days, zone), grid)
+        end = _at(local + days, zone, grid)
         named = every.days is None or local.isoweekday() - 1 in every.days
-        if named and local.date() not in every.without:
+        if named and local.date() not in every.without and start < end:
             yield OraclePeriod(start, end, OracleFrame(start, local, zone, repeats=True))
         local, start = local + days, end
 

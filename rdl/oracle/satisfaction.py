@@ -168,8 +168,7 @@ class _Judge:
             case AnyOf():
                 return self._any(expression, path, scope)
             case Window():
-                inside = self._narrow(expression, path, scope)
-                return self.span(expression.of, _child(path, 0), inside)
+                return self._window(expression, path, scope)
             case Every():
                 return self._every(expression, path, scope)
 
@@ -270,15 +269,29 @@ class _Judge:
         self.chosen.add(known)
         return self.span(choice.options[taken], _child(path, taken), scope)
 
-    def _narrow(self, window: Window, path: str, scope: _Scope) -> _Scope:
+    def _window(self, window: Window, path: str, scope: _Scope) -> _Span:
+        """Check what is in a window: it lies in whole steps of it, or is as long as it.
+
+        What takes the whole length of its window begins with the first step in it, and may so end
+        less than a step after it.
+        """
+        frame = scope.frame
         try:
-            start, end = window_of(window, scope.frame, self.grid, self.submitted_ms)
+            start, end = window_of(window, frame, self.grid, self.submitted_ms)
         except (PeriodError, OverflowError) as error:
             _violation(path, "window", str(error))
-        last = min(self.grid.floor(end), scope.end)
-        if start is None:
-            return replace(scope, end=last)
-        return _Scope(max(self.grid.ceil(start), scope.first), last, scope.frame, start)
+        inside = scope
+        if start is not None:
+            inside = _Scope(max(self.grid.ceil(start), scope.first), scope.end, frame, start)
+        else:
+            start = frame.start_ms if frame.repeats else self.submitted_ms
+        last = self.grid.floor(end)
+        longest = max(last, self.grid.ceil(start) + self.grid.floor(end - start))
+        inside = replace(inside, end=min(longest, scope.end))
+        span = self.span(window.of, _child(path, 0), inside)
+        if span is not None and span[1] > last and span != (inside.first, longest):
+            _violation(path, "window", f"ends at step {span[1]}, after {last}")
+        return span
 
     def _every(self, every: Every, path: str, scope: _Scope) -> _Span:
         try:

@@ -50,6 +50,8 @@ def plain_window(text: str, limits: SourceLimits) -> Window | None:
         start, end = _instant(times[0], times[1]), _instant(times[2], times[3])
     except TimeTextError:
         return None
+    if work_ms == 0:  # a best-effort session
+        return None
     atom = Atom(bundle, minimum, maximum, lease_ms, work_ms, span=found.span(1))
     return Window(start, end, atom, span=(0, len(text)))
 

@@ -59,6 +59,11 @@ def rdl() -> None:
     is_flag=True,
     help="Report work that whole leases cannot give exactly, instead of rounding it up.",
 )
+@click.option(
+    "--normal",
+    is_flag=True,
+    help="Print the normal form: nested operators flattened, equal atoms unified.",
+)
 @format_option(TABLE, JSON)
 @reports_errors
 def check(
@@ -69,6 +74,7 @@ def check(
     origin: str | None,
     submitted: int,
     exact_work: bool,
+    normal: bool,
     form: str,
 ) -> int:
     """Compile FILE (RDL text, RDL JSON or YARN JSON; - is standard input) without planning it.
@@ -90,14 +96,14 @@ def check(
                 expression, _Grid(step, horizon, origin), submitted, exact_work=exact_work
             )
         else:
-            context = _context_of_cluster(cluster, submitted, exact_work)
+            context = _context_of_cluster(expression, cluster, submitted, exact_work=exact_work)
         # Spans point into RDL text only; problems of JSON carry pointers.
         spans_into = None if text.lstrip().startswith("{") else text
         graph = compile_expression(expression, context, spans_into)
     except RdlError as error:
         _tell_problems(error, file, form)
         return ERROR
-    _tell_expression(text, expression, graph, form)
+    _tell_expression(text, expression, graph, form, normal=normal)
     return DONE
 
 
@@ -181,11 +187,19 @@ def _context_of_grid(
     return CompileContext(grid, submitted_ms, exact_work=exact_work)
 
 
-def _context_of_cluster(path: Path, submitted_ms: int, exact_work: bool) -> CompileContext:
-    """Return the context of a cluster's grid and machines."""
+def _context_of_cluster(
+    expression: Expression, path: Path, submitted_ms: int, *, exact_work: bool
+) -> CompileContext:
+    """Return the context of a cluster's grid and machines.
+
+    Where a calendar is needed and the file has no origin, it begins at the coming midnight.
+    """
     from planner.files import read_cluster
+    from rdl.meaning.request_meaning import names_calendar
 
     cluster = read_cluster(path)
+    if names_calendar(expression):
+        cluster = cluster.with_origin(datetime.now(UTC))
     return cluster.context(cluster.grid(), submitted_ms, exact_work=exact_work)
 
 
@@ -204,21 +218,26 @@ def _tell_problems(error: RdlError, file: str, form: str) -> None:
         click.echo(str(error), err=True)
 
 
-def _tell_expression(text: str, expression: Expression, graph: WorkGraph, form: str) -> None:
+def _tell_expression(
+    text: str, expression: Expression, graph: WorkGraph, form: str, *, normal: bool
+) -> None:
     from rdl.codecs.json_codec import to_json
     from rdl.errors import render
+    from rdl.meaning.normal_form import normal_form
     from rdl.meaning.questions import questions
     from rdl.meaning.request_meaning import meaning_json, meaning_lines, meaning_of
     from rdl.text.formatter import format_expression
 
     canonical, meaning = format_expression(expression), meaning_of(graph)
     is_json = text.lstrip().startswith("{")
+    simplest = format_expression(normal_form(graph.expression)) if normal else None
     asked = questions(json.loads(text) if is_json else text)
     if form == JSON:
         print_json(
             {
                 "valid": True,
                 "canonical": canonical,
+                **({} if simplest is None else {"normal": simplest}),
                 "json": to_json(expression),
                 "notes": list(graph.notes),
                 "questions": [one.to_json() for one in asked],
@@ -227,7 +246,7 @@ def _tell_expression(text: str, expression: Expression, graph: WorkGraph, form: 
             }
         )
         return
-    click.echo(canonical)
+    click.echo(canonical if simplest is None else simplest)
     lines = [("promise", "none: best effort")]
     if meaning is not None:
         lines = meaning_lines(meaning, graph.grid)

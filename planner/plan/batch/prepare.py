@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.capacity.overlay import Taking, takings_of
+from planner.explain_cause import cause_text
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import (
     count_refusal,
@@ -311,11 +312,15 @@ class _Batch:
             return _duplicate(index, asked.id)
         self.new_ids.add(asked.id)
         text = asked.expression if isinstance(asked, UncompiledRequest) else _text_of(asked)
+        cause = ""
+        if not isinstance(asked, UncompiledRequest):
+            graph = asked.graph
+            cause = cause_text(change.binding, graph.expression, self.plan.cluster, graph.grid)
         refusal = Refusal(
             **header_of(asked),
             expression=text,
             code=change.code,
-            detail=change.detail,
+            detail=change.detail + cause,
             binding=change.binding,
             offers=change.offers,
             written="" if isinstance(asked, UncompiledRequest) else asked.written,

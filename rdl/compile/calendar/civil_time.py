@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from rdl.expressions import Absolute, AfterSubmission, Every, Instant, TimeOfDay, Window
+from rdl.expressions import (
+    Absolute,
+    AfterSubmission,
+    Every,
+    Instant,
+    Offset,
+    TimeOfDay,
+    Window,
+)
 from rdl.time_grid import GIVE_AN_ORIGIN, TimeGrid, TimeGridError
 
 DAY_MS = 86_400_000
 
 #: What is said of a time of day that no zone stands around.
 NO_ZONE = "a time of day needs a zone"
-ADD_A_ZONE = 'write zone="Europe/Paris" beside it, or in the every around it'
+ADD_A_ZONE = 'write zone="Europe/Paris" in its window or every, or zone in the cluster file'
 
 _MS = timedelta(milliseconds=1)
 _DAY = timedelta(days=1)
@@ -42,6 +50,13 @@ class Frame:
     zone: ZoneInfo | None = None
     in_period: bool = False
 
+    def changes(self, grid: TimeGrid) -> bool:
+        """Return whether clocks change in the civil day that begins here."""
+        if self.day is None or self.zone is None:
+            return False
+        next_day = grid.instant_ms(first_instant(self.day + _DAY, self.zone))
+        return next_day - self.start_ms != DAY_MS
+
 
 ORIGIN = Frame()
 
@@ -55,29 +70,66 @@ class Period:
     frame: Frame
 
 
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A bound of a window: ms from the origin, and the reading of a clock that it was written as.
+
+    `wall` is naive and None where the bound is no reading of a clock; `zone` is that of the clock.
+    """
+
+    ms: int
+    wall: datetime | None = None
+    zone: ZoneInfo | None = None
+
+
 def window_ms(
     window: Window, frame: Frame, grid: TimeGrid, submitted_ms: int
 ) -> tuple[int | None, int]:
     """Return [start, end) of a window in ms from the origin; no start is None.
 
     A time of day as the start is the first at or after the start of the period around it, else the
-    submission; as the end the first after the start.
+    submission; as the end the next on the clock after the start. A window that lies wholly in an
+    hour that clocks skip has its written length right after the gap.
 
     Raises
     ------
     TimeGridError
         If it needs an origin that the grid lacks, or lies outside the calendar.
     """
-    start: int | None = None
     base = frame.start_ms if frame.in_period else submitted_ms
-    if isinstance(window.start, TimeOfDay):
-        start = clock_ms(window.start, _zone_of(window, frame), base, grid)
-    elif window.start is not None:
-        start = instant_ms(window.start, frame, grid, submitted_ms)
-    if isinstance(window.end, TimeOfDay):
-        after = (base if start is None else start) + 1
-        return start, clock_ms(window.end, _zone_of(window, frame), after, grid)
-    return start, instant_ms(window.end, frame, grid, submitted_ms)
+    if window.start is None:
+        if isinstance(window.end, TimeOfDay):
+            return None, _next_clock(window.end, _zone_of(window, frame), base + 1, grid).ms
+        return None, instant_ms(window.end, frame, grid, submitted_ms)
+    try:
+        start = _bound(window, window.start, frame, base, grid, submitted_ms)
+        if not isinstance(window.end, TimeOfDay):
+            end = _bound(window, window.end, frame, base, grid, submitted_ms)
+        elif (zone := _zone_of(window, frame)) == start.zone and start.wall is not None:
+            end = _clock_after(start.wall, window.end, zone, grid)
+        else:
+            end = _next_clock(window.end, zone, start.ms + 1, grid)
+    except OverflowError as error:
+        raise TimeGridError("the time lies outside the calendar") from error
+    if start.wall is None or end.wall is None or start.zone != end.zone:
+        return start.ms, end.ms
+    if end.ms <= start.ms and end.wall > start.wall:  # clocks skip all of it
+        return start.ms, start.ms + (end.wall - start.wall) // _MS
+    return start.ms, end.ms
+
+
+def _bound(
+    window: Window, instant: Instant, frame: Frame, base_ms: int, grid: TimeGrid, submitted_ms: int
+) -> _Bound:
+    if isinstance(instant, TimeOfDay):
+        zone = _zone_of(window, frame)
+        if frame.day is not None and zone == frame.zone:
+            return _clock_after(frame.day - _MS, instant, zone, grid)
+        return _next_clock(instant, zone, base_ms, grid)
+    ms = instant_ms(instant, frame, grid, submitted_ms)
+    if isinstance(instant, Offset) and frame.day is not None:
+        return _Bound(ms, frame.day + instant.ms * _MS, frame.zone)
+    return _Bound(ms)
 
 
 def _zone_of(window: Window, frame: Frame) -> ZoneInfo:
@@ -88,25 +140,26 @@ def _zone_of(window: Window, frame: Frame) -> ZoneInfo:
     return frame.zone
 
 
-def clock_ms(time: TimeOfDay, zone: ZoneInfo, base_ms: int, grid: TimeGrid) -> int:
+def _next_clock(time: TimeOfDay, zone: ZoneInfo, base_ms: int, grid: TimeGrid) -> _Bound:
     """Return the first instant at or after `base_ms` at which clocks of `zone` show a time.
 
     Each day has one: the first of two where clocks go back, the end of the gap where they skip it.
-
-    Raises
-    ------
-    TimeGridError
-        If the grid has no origin, or the time lies outside the calendar.
     """
     try:
-        day = _day_of(base_ms, zone, grid) - _DAY
-        while True:
-            found = grid.instant_ms(first_instant(day + time.ms * _MS, zone))
-            if found >= base_ms:
-                return found
-            day += _DAY
+        wall = _day_of(base_ms, zone, grid) - _DAY + time.ms * _MS
+        while (found := grid.instant_ms(first_instant(wall, zone))) < base_ms:
+            wall += _DAY
     except OverflowError as error:
         raise TimeGridError("the time lies outside the calendar") from error
+    return _Bound(found, wall, zone)
+
+
+def _clock_after(wall: datetime, time: TimeOfDay, zone: ZoneInfo, grid: TimeGrid) -> _Bound:
+    """Return the first reading of a time of day after another reading of the same clock."""
+    end = datetime(wall.year, wall.month, wall.day) + time.ms * _MS  # noqa: DTZ001 - a clock's
+    if end <= wall:
+        end += _DAY
+    return _Bound(grid.instant_ms(first_instant(end, zone)), end, zone)
 
 
 def _day_of(ms: int, zone: ZoneInfo, grid: TimeGrid) -> datetime:
@@ -175,9 +228,10 @@ def _wall(at: datetime, zone: ZoneInfo) -> datetime:
 def periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]:
     """Yield period 0, 1, 2, ... without end.
 
-    Period k is [anchor + kP, anchor + (k+1)P); in a zone, P in days from the civil day of the
-    anchor, or from the last time of day at or before it that the anchor says. Days of the week and
-    dates that do not count are left out.
+    Period k is [anchor + kP, anchor + (k+1)P); in a zone, P in days on the clock, from the anchor
+    that the recurrence names (a time of day is the last one at or before `anchor_ms`), else from
+    the beginning of the civil day of `anchor_ms`. Days of the week and dates that do not count are
+    left out, and so are days that a zone never had.
 
     Raises
     ------
@@ -206,17 +260,35 @@ def _civil_periods(
     without = frozenset(every.without)
     try:
         days = timedelta(days=every.period_ms // DAY_MS)
-        day = _day_of(anchor_ms, zone, grid)
-        if isinstance(every.anchor, TimeOfDay):
-            day += every.anchor.ms * _MS
-            if grid.instant_ms(first_instant(day, zone)) > anchor_ms:
-                day -= _DAY
-        start = grid.instant_ms(first_instant(day, zone))
+        day, start = _first_day(every, zone, anchor_ms, grid)
         while True:
             end = grid.instant_ms(first_instant(day + days, zone))
             counts = every.days is None or day.weekday() in every.days
-            if counts and day.date() not in without:
+            if counts and day.date() not in without and end > start:
                 yield Period(start, end, Frame(start, day, zone, in_period=True))
             day, start = day + days, end
     except OverflowError as error:
         raise TimeGridError("the period lies outside the calendar") from error
+
+
+def _first_day(
+    every: Every, zone: ZoneInfo, anchor_ms: int, grid: TimeGrid
+) -> tuple[datetime, int]:
+    """Return where period 0 begins: what the clock shows there, and ms from the origin."""
+    day = _day_of(anchor_ms, zone, grid)
+    begin = grid.instant_ms(first_instant(day, zone))
+    if every.anchor is None or (begin == anchor_ms and not isinstance(every.anchor, TimeOfDay)):
+        return day, begin
+    if not isinstance(every.anchor, TimeOfDay):
+        return _wall(grid.instant_at(anchor_ms), zone), anchor_ms
+    day += every.anchor.ms * _MS
+    begin = grid.instant_ms(first_instant(day, zone))
+    if begin > anchor_ms:
+        day -= _DAY
+        begin = grid.instant_ms(first_instant(day, zone))
+    return day, begin
+
+
+def day_start_ms(ms: int, zone: ZoneInfo, grid: TimeGrid) -> int:
+    """Return when the civil day of an instant begins, in ms from the origin."""
+    return grid.instant_ms(first_instant(_day_of(ms, zone, grid), zone))

@@ -13,7 +13,7 @@ import msgspec
 from dispatch.applications.application import Application
 from dispatch.applications.document import COVERS, application_from_json, application_to_json
 from dispatch.applications.zapp import application_from_zapp
-from dispatch.cycle.cover.cover import names_atom
+from dispatch.cycle.cover.cover import names_atom, without_occurrences
 from dispatch.cycle.cover.coverage import cover_faults
 from dispatch.cycle.uncovered import WAITS_FOR_ROOM
 from dispatch.entitlements.directive import Entitlement
@@ -26,6 +26,7 @@ from planner.placement import Code
 from planner.reservations.state import LIVE, State
 from rdl.compile.source import read_source
 from rdl.errors import did_you_mean
+from rdl.names import PartNames
 from service.access.actor import present_actor
 from service.calls.applications.quotas import check_alone, count_judge
 from service.calls.applications.serving import NO_EXECUTOR, served_machines
@@ -88,6 +89,7 @@ def _row_of(runtime: Runtime, values: Mapping[str, Any]) -> tuple[ApplicationRow
         cluster = plan.cluster
         if application.reservation is not None:
             require_own(plan, user, application.reservation)
+        application = _with_path(plan, application)
         after = _check_reservation(plan, application, tenant, f"{at}/atom")
         queue = _queue_of(plan, application, values["queue"])
     pool = MachinePool(cluster)
@@ -227,6 +229,19 @@ def _read(values: Mapping[str, Any]) -> Application:
     return replace(application, reservation=reservation, atom=atom, covered=covered)
 
 
+def _with_path(plan: Plan, application: Application) -> Application:
+    """Return an application with the path of its atom, where it calls the atom by its name."""
+    found = None if application.reservation is None else plan.reservation(application.reservation)
+    if found is None or application.atom is None:
+        return application
+    names = PartNames(read_source(found.expression))
+    paths = [path for one in found.atoms for path, _ in one.occurrences()]
+    for path in (*paths, *map(without_occurrences, paths)):
+        if application.atom not in paths and names.at(path) == application.atom:
+            return replace(application, atom=path)
+    return application
+
+
 def _check_reservation(
     plan: Plan, application: Application, tenant: str, pointer: str
 ) -> tuple[str, ...]:
@@ -253,7 +268,10 @@ def _check_reservation(
         if not any(names_atom(path, atom) for path in paths):
             raise ValueError(f"{name!r} holds nothing at {atom!r}")
     except ValueError as error:
-        known = sorted({one.path for one in found.atoms})
+        names = PartNames(read_source(found.expression))
+        called = [(names.at(one.path), one.path) for one in found.atoms]
+        # A part without a name is called by what it needs, which nobody would write here.
+        known = sorted({path if name is None or "<" in name else name for name, path in called})
         fix = did_you_mean(atom, known) if known else None
         api_error = ApiError(str(error), "not_found", pointer=pointer, fix=fix)
         raise problem("not_found", str(error), [api_error]) from error

@@ -9,7 +9,7 @@ from typing import Any
 from planner.agents import AGENT_NAMES
 from planner.plan.batch.admission import level_refusal
 from planner.promise import asked_level
-from planner.request import Request
+from planner.request import Request, text_as_written
 from planner.reservations.reservation import Reservation
 from planner.reservations.state import Transition
 from rdl.compile.source import read_source
@@ -104,7 +104,7 @@ def read_ask(
         graph=replace(graph, notes=(*completed.notes, *graph.notes)),
         creditable=values["creditable"],
         promise=asked_level(values),
-        written=completed.written,
+        written=completed.written or text_as_written(completed.expression, graph),
     )
     return Ask(
         completed.expression, source, request, agent, pointer, offers, completed.notes,
@@ -145,7 +145,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         graph=replace(graph, notes=(*completed.notes, *graph.notes)),
         creditable=present.creditable if values["creditable"] is None else values["creditable"],
         promise=asked_level(values) or present.promise,
-        written=completed.written,
+        written=completed.written or text_as_written(completed.expression, graph),
     )
     if request.promise is not present.promise:
         refused = level_refusal(cluster, request)

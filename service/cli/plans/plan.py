@@ -187,19 +187,25 @@ def read_day(
     Raises
     ------
     CliError
-        If no line is a request.
+        If no line is a request, or all are malformed.
     """
     from planner.files import read_cluster
     from planner.files.errors import FileProblems
+    from planner.placement import Code
     from planner.workload.compile import compile_workload
-    from service.cli.plans.workload_input import lines_in, report_lines
+    from service.cli.plans.workload_input import lines_in, read_raw, report_lines, with_calendar
 
-    described = read_cluster(cluster)
+    raw = read_raw(workload)
+    described = with_calendar(read_cluster(cluster), raw)
     bad = FileProblems()
-    lines = lines_in(workload, described.origin, bad.append, defaults)
+    lines = lines_in(workload, raw, described.origin, bad.append, defaults)
     compiled = compile_workload(lines, described)
     report_lines(workload, bad)
-    if bad and not compiled.requests and not compiled.refusals:
+    malformed = [one for one in compiled.refusals if one.code is Code.MALFORMED]
+    if compiled.count == len(malformed) > 0:
+        text = "\n".join(f"{one.line.id}: {one.error}" for one in malformed[:_SHOWN_REFUSALS])
+        raise CliError(f"{workload}: no request in it can be read\n{text}")
+    if bad and not compiled.count:
         raise CliError(f"{workload}: none of its lines is a request")
     return described, compiled
 

@@ -215,7 +215,7 @@ def test_paths_of_recurrences_inside_recurrences() -> None:
 def test_one_offset_that_a_clock_change_makes_impossible() -> None:
     """A day of 23 hours cannot hold what the days of 24 hours after it hold."""
     hourly = Every(HOUR, Atom(CPU, 1, 1, HOUR, HOUR), until=Offset(DAY))
-    daily = Every(DAY, hourly, times=3, zone="Europe/Paris", anchor=Offset(DAY))
+    daily = Every(DAY, hourly, times=3, zone="Europe/Paris", anchor=Offset(20 * HOUR))
 
     with pytest.raises(RdlError, match="do not lie alike"):
         compile_expression(daily, CompileContext(WEEK))

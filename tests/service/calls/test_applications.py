@@ -98,6 +98,23 @@ def test_what_cannot_be_is_refused_with_its_place(still: Service) -> None:
     assert still.client.delete("/v1/applications/nobody").status_code == 404
 
 
+def test_a_stage_is_called_by_its_name_or_its_path(still: Service) -> None:
+    """The name that answers use is as good as the path, also of one run of a recurrence."""
+    stages = "order(extract: atom(<1 cpu>, 1, 2, 60, 120), train: atom(<1 cpu>, 1, 2, 60, 120))"
+    still.reserve("r", stages)
+    still.reserve("e", f"every(10m, {stages}, times=2)")
+    for id_, name, atom, path in (
+        *(("a", "r", "train", "1"), ("b", "r", "1", "1")),
+        *(("c", "e", "extract", "0.0"), ("d", "e", "train@1", "0@1.1")),
+    ):
+        answer = submit_one(still, id_, an_application(), reservation=name, atom=atom)
+        assert answer.status_code == 201, answer.get_json()
+        kept = still.client.get(f"/v1/applications/{id_}").get_json()
+        assert kept["application"]["atom"] == path
+    wrong = submit_one(still, "x", an_application(), reservation="r", atom="trian")
+    assert "train" in wrong.get_json()["errors"][0]["fix"]
+
+
 def test_what_could_never_have_an_effect_is_refused_with_its_place(still: Service) -> None:
     """An occurrence, a group or an option that holds nothing, and closing no reservation."""
     atom = "atom(<1 cpu>, 1, 2, 60, 120)"

@@ -15,8 +15,8 @@ TEXTS: Final = (
     (
         "window(atom(<1 cpu>, 1, 1, 1h, 1h), 06:00, 08:00)",
         (1, 49),
-        'a time of day needs a zone; write zone="Europe/Paris" beside it, or in the every around '
-        "it",
+        'a time of day needs a zone; write zone="Europe/Paris" in its window or every, or zone in '
+        "the cluster file",
     ),
     ("atom(<1 cpu>, 4, 2, 1h, 4h)", (1, 27), "min 4 is more than max 2; write max=4 or more"),
     ("atom(<1 cpus>, 1, 1, 1h, 1h", (5, 1), "'(' is never closed; write ')' at its end"),

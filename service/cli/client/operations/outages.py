@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,6 +38,15 @@ def outages() -> None:
     """Take machines of a server away, list outages and give machines back."""
 
 
+def _from_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a duration as one from now: nobody at a shell counts from the server's origin."""
+    return f"+{value}" if value is not None and _DURATION.fullmatch(value) else value
+
+
+#: A duration with its units, such as 2h or 1h30m; a bare number is seconds from the origin.
+_DURATION: Final = re.compile(r"(\d+(\.\d+)?[wdhms])+", re.ASCII)
+
+
 @outages.command()
 @click.argument("machines")
 @click.option(
@@ -50,9 +60,10 @@ def outages() -> None:
 @click.option(
     "--end",
     required=True,
-    help="When the machines are back: seconds from the origin, +2h (from now) or RFC 3339.",
+    callback=_from_now,
+    help="When the machines are back: 2h or +2h from now, or RFC 3339.",
 )
-@click.option("--start", help="When the machines go.  [default: now]")
+@click.option("--start", callback=_from_now, help="When the machines go, alike.  [default: now]")
 @click.option(
     "--kind",
     type=click.Choice(("loss", "drain", "maintenance")),

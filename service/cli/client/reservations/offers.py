@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,10 +135,15 @@ def _ask_files(
     from planner.workload.plan import plan_from_nothing
     from rdl.compile.source import read_source
     from rdl.text.formatter import format_expression
+    from service.cli.plans.workload_input import is_dated, with_calendar
 
-    described = read_cluster(cluster)
+    raw = b"" if workload is None else workload.read_bytes()
+    described = with_calendar(read_cluster(cluster), raw)
+    given = None if file is None else _line_in(file)
+    if given is not None and is_dated(given.source):
+        described = described.with_origin(datetime.now(UTC))
     lines = [] if workload is None else list(read_workload(workload, described.origin))
-    line = _line_in(file) if file is not None else _line_of(lines, str(id_), workload)
+    line = _line_of(lines, str(id_), workload) if given is None else given
     lines = [one for one in lines if one is not line]
     agent = agent_named(agent_name or DEFAULT_AGENT)
     plan = plan_from_nothing(described, compile_workload(lines, described), agent).plan

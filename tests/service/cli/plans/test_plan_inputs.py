@@ -89,3 +89,19 @@ def test_every_agent_has_a_line_in_help_and_is_completed() -> None:
     context = main.make_context("agenda", ["demo"])
     completed = complete_agent(context, main.params[0], "gree,port")
     assert completed == ["gree,portfolio", "gree,portfolio-free"]
+
+
+def test_a_request_that_cannot_be_read_is_an_error(cluster: Path, tmp_path: Path) -> None:
+    """A script stops at it, whether the text or what it says is wrong; a refusal is an answer."""
+    out = tmp_path / "plan.json"
+    for number, text in enumerate(("atom(<1 cpu>, 4, 2, 1h, 4h)", "atom(<1 cpu>, 1, 2, 1h")):
+        file = tmp_path / f"{number}.rdl"
+        file.write_text(text)
+        lines = tmp_path / f"{number}.jsonl"
+        lines.write_text(json.dumps({"id": "bad", "rdl": text}) + "\n")
+        for given in (file, lines):
+            assert agenda("plan", cluster, given, "--out", out).exit_code == ERROR
+            assert agenda("compare", cluster, given, "--agents", "gree").exit_code == ERROR
+    assert not out.exists()
+    file.write_text("window(atom(<2 cpu>, 1, 1, 10, 10), 0, 800)")
+    assert agenda("plan", cluster, file, "--out", out).exit_code == DONE
