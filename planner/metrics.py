@@ -38,7 +38,7 @@ class RequestOutcome:
         Whether it holds, held, or gave back of its own will what it asked for: reservations that
         are accepted, active, completed or cancelled; not degraded or failed ones, not refusals.
     worth
-        Product of the preferences of the options taken; 1 without any.
+        What the options taken leave of a worth of 1 (`planner.value.worth_of`).
     held
         (bundle, rows) of every atom, one entry an occurrence.
     """
@@ -217,7 +217,7 @@ def outcome_of(request: Request, result: PlacementResult, nominal: Resources) ->
     if not result.placed:
         return RequestOutcome(request.weight, size, accepted=False)
     held = tuple(atoms_held(graph, result))
-    worth = worth_of(graph, result.choices)
+    worth = worth_of(graph, result.choices, nominal)
     return RequestOutcome(request.weight, size, accepted=True, worth=worth, held=held)
 
 

@@ -66,6 +66,10 @@ class AtomAllocation:
     rule: MachineRule = ANYWHERE
     slots: Slots | None = None
 
+    def part(self, path: str, rows: Rows) -> AtomAllocation:
+        """Return rows of one occurrence as an atom of its own, with the same rule for machines."""
+        return AtomAllocation(path, self.bundle, self.label, rows, rule=self.rule)
+
     def occurrences(self) -> Iterator[tuple[str, Rows]]:
         """Yield (path, rows) of every occurrence that holds something."""
         for number, shift in enumerate(self.shifts):

@@ -179,9 +179,21 @@ def test_size(rdl: str, size: float) -> None:
 
 
 def test_worth() -> None:
-    """The product of the preferences of what was chosen; the graph lists options by preference."""
+    """Parts add up by their sizes, an `any` inside an option multiplies."""
     one = "atom(<1 cpu>, 1, 1, 1, 1)"
     graph = compiled(f"all(any({one}, {one}, prefer=[1, 0.5]), any({one}, {one}, prefer=[0.2, 1]))")
     first, second = (v for v, path in enumerate(graph.paths) if path in ("0", "1"))
-    assert worth_of(graph, ()) == 1.0
-    assert worth_of(graph, ((first, 1), (second, 1))) == pytest.approx(0.1)
+    assert worth_of(graph, (), NOMINAL) == 1.0
+    assert worth_of(graph, ((first, 1), (second, 1)), NOMINAL) == pytest.approx((0.5 + 0.2) / 2)
+
+
+def test_worth_of_parts_is_by_their_share_of_the_size() -> None:
+    """Three quarters of the work lose half, a quarter loses nothing; options count as written."""
+    small, large = "atom(<1 cpu>, 1, 1, 1, 1)", "atom(<1 cpu>, 1, 1, 3, 3)"
+    inner = f"any({small}, {small}, prefer=[1, 0.5])"
+    graph = compiled(
+        f"any({large}, all(any({large}, {small}, prefer=[1, 0.5]), {inner}), prefer=[1, 0.8])"
+    )
+    at = {path: v for v, path in enumerate(graph.paths)}
+    taken = [(at[""], 1), (at["1.0"], 1), (at["1.1"], 0)]
+    assert worth_of(graph, taken, NOMINAL) == pytest.approx(0.8 * (0.75 * 0.5 + 0.25))
