@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.request import Request
 from planner.value import size_of
-from rdl.expressions import AnyOf, Atom, Expression, children_of
+from rdl.expressions import AnyOf, Atom, Every, Expression, children_of
 from rdl.resources import Resources
 from tests.rdl.brute_force import Allocation, satisfying
 
@@ -90,6 +90,10 @@ def _worth(
         at, child = below[taken.get(path, 0)]
         prefer = 1.0 if here.prefer is None else here.prefer[taken.get(path, 0)]
         return size, prefer * _worth(child, at, taken, capacity)[1]
+    if isinstance(here, Every):  # of tiny requests none has a choice inside
+        assert here.times is not None
+        size, worth = _worth(here.of, path, taken, capacity)
+        return size * here.times, worth
     parts = [_worth(child, at, taken, capacity) for at, child in below]
     total = sum(size for size, _ in parts)
     return total, sum(size * worth for size, worth in parts) / total if total else 1.0

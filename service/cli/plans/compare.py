@@ -70,7 +70,7 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     type=agent_names,
     shell_complete=complete_agent,
     metavar="AGENT,...",
-    default="gree,gree-l",
+    default="gree,gree-l,exact",
     show_default=True,
     help="Names of agents, separated by commas.",
 )

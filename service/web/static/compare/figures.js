@@ -12,11 +12,12 @@
  */
 
 /**
- * The least bound of all, and who gives it: all plan the same requests, so it holds for all.
+ * The least bound of all, and who gives it: all plan the same requests, so it holds for all. The
+ * bound of the Plan as it stands is another: that of what can still change.
  * @param {any} result of a comparison @returns {{bound: number, agent: string}|null}
  */
 export function bestBound({ agents, bound_by: by }) {
-  const found = agents.filter((/** @type {any} */ one) => typeof one.metrics?.bound === "number")
+  const found = agents.filter((/** @type {any} */ one) => one.basis !== "plan" && typeof one.metrics?.bound === "number")
     .sort((/** @type {any} */ a, /** @type {any} */ b) => a.metrics.bound - b.metrics.bound)[0];
   return found ? { bound: found.metrics.bound, agent: by ?? found.agent } : null;
 }
@@ -30,7 +31,7 @@ export function figuresOf(result) {
     detail: one.detail,
     metrics: one.metrics,
     relative: one.relative?.value ?? null,
-    gap: best && one.metrics ? Math.max(0, best.bound - one.metrics.value) / (best.bound || 1) : null,
+    gap: one.basis === "plan" ? one.metrics?.gap ?? null : best && one.metrics ? Math.max(0, best.bound - one.metrics.value) / (best.bound || 1) : null,
     differences: one.differences,
   }));
 }

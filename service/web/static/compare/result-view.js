@@ -38,7 +38,8 @@ export class ResultView extends EventTarget {
     const rows = figuresOf(result);
     this.element.replaceChildren(
       make("section", { class: "panel" },
-        make("h2", { text: `${counted(result.requests, "request")}, planned from nothing by each` }),
+        make("h2", { text: `${counted(result.requests, "request")}, ${onPlan ? "as it stands, one by one, and with hindsight" : "planned with all of them known"}` }),
+        onPlan ? make("p", { class: "faint", text: BASES }) : null,
         this.#values(rows), figuresTable(rows, result.baseline).element, boundNote(result)),
       ...(result.skylines ? [make("section", { class: "panel" }, this.#bar(), this.pictures)] : []),
       this.#differences());
@@ -142,6 +143,9 @@ const totalAt = (layers, n) => layers.reduce((sum, layer) => sum + layer[n], 0);
 const answerOf = (answer) => make("span", { class: `state ${answer === "accepted" ? "accepted" : answer ? "refused" : ""}`, text: answer ?? "–" });
 
 /** @param {import("./figures.js").AgentFigures[]} rows @param {string} baseline */
+const BASES = "As it stands: what the Plan holds, with the bound of the Plan page. By arrival: each agent answers the requests one by one, "
+  + "as this server does. The other rows have hindsight: they know all requests before they place the first, so no server could have done it.";
+
 function figuresTable(rows, baseline) {
   /** @param {(metrics: any) => string|number} show */
   const of = (show) => (/** @type {any} */ row) => (row.metrics ? show(row.metrics) : "–");
