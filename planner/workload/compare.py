@@ -75,6 +75,7 @@ class AgentRun:
             "detail": self.detail,
             "order": None if self.document is None else self.document.order,
             "metrics": None if self.metrics is None else self.metrics.to_json(),
+            "work": None if self.document is None else self.document.work().to_json(),
             "relative": dict(self.relative),
             "differences": None if self.differences is None else self.differences.to_json(),
             "left_out": [one.to_json() for one in self.left_out()],

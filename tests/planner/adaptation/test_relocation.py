@@ -281,7 +281,8 @@ def test_what_is_left_of_a_recurrence_keeps_its_rules_and_its_slots(offset: str)
     commit(plan, Reconfigure(replace(plan.cluster, outages=(out,))))
     adapt_now(plan)
     found = plan.reservation("r")
-    assert found is not None and found.state is State.DEGRADED
+    assert found is not None
+    assert found.state is State.DEGRADED
     assert {(atom.rule.spread, atom.rule.handover) for atom in found.atoms} == {(1, False)}
     assert sorted(_slots(plan, "r")) == sorted(before)
     assert violations(plan) == []

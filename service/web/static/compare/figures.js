@@ -6,6 +6,7 @@
  * @property {string} status
  * @property {string} detail
  * @property {any} metrics null where there is no plan
+ * @property {any} work hours of each resource, utilisation and waits; null where there is no plan
  * @property {number|null} relative value over that of the baseline
  * @property {number|null} gap to the best bound of all
  * @property {any} differences from the baseline's plan
@@ -30,6 +31,7 @@ export function figuresOf(result) {
     status: one.status,
     detail: one.detail,
     metrics: one.metrics,
+    work: one.work,
     relative: one.relative?.value ?? null,
     gap: one.basis === "plan" ? one.metrics?.gap ?? null : best && one.metrics ? Math.max(0, best.bound - one.metrics.value) / (best.bound || 1) : null,
     differences: one.differences,
