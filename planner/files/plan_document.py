@@ -14,7 +14,6 @@ from planner.cluster.cluster import Cluster
 from planner.files.cluster_file import cluster_from_json
 from planner.files.errors import FileError, FileProblem
 from planner.files.schema import schema_problems
-from planner.metrics import WorkFigures, work_figures
 from rdl.codecs.strict_json import JsonTextError, read_json
 
 #: What a file that is no JSON is to be.
@@ -106,11 +105,6 @@ class PlanDocument:
             return cluster_from_json(self.cluster, path)
         except FileError as error:
             raise FileError(path, error.problems.each(_in_cluster)) from error
-
-    def work(self) -> WorkFigures:
-        """Return what its accepted requests get: hours of each resource, utilisation, waits."""
-        cluster = self.read_cluster()
-        return work_figures(self.reservations, cluster.nominal, cluster.horizon_ms / 1000)
 
     def to_text(self) -> str:
         """Return the file's text: deterministic, one line a reservation or refusal."""

@@ -15,7 +15,7 @@ from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics
 from planner.workload.compile import CompiledWorkload
 from planner.workload.diff import COMPARED, PlanDiff, plan_diff
-from planner.workload.plan import Planned, plan_by_arrival, plan_from_nothing
+from planner.workload.plan import Planned, plan_by_arrival, plan_from_nothing, work_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class AgentRun:
             "detail": self.detail,
             "order": None if self.document is None else self.document.order,
             "metrics": None if self.metrics is None else self.metrics.to_json(),
-            "work": None if self.document is None else self.document.work().to_json(),
+            "work": None if self.document is None else work_of(self.document).to_json(),
             "relative": dict(self.relative),
             "differences": None if self.differences is None else self.differences.to_json(),
             "left_out": [one.to_json() for one in self.left_out()],

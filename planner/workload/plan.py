@@ -22,7 +22,14 @@ from planner.cluster.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
 from planner.machines.warm_up import load_machine_kernels
-from planner.metrics import Metrics, RequestOutcome, measure, outcome_of
+from planner.metrics import (
+    Metrics,
+    RequestOutcome,
+    WorkFigures,
+    measure,
+    outcome_of,
+    work_figures,
+)
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
@@ -301,6 +308,12 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
     )
 
 
+def work_of(document: PlanDocument) -> WorkFigures:
+    """Return what the accepted requests of a plan get: hours, utilisation, waits."""
+    cluster = document.read_cluster()
+    return work_figures(document.reservations, cluster.nominal, cluster.horizon_ms / 1000)
+
+
 def _answers(
     agent: Agent, asked: Sequence[Request], plan: Plan, limits: Limits
 ) -> tuple[Sequence[PlacementResult], SolverReport | None]:
@@ -319,4 +332,5 @@ __all__ = [
     "plan_by_arrival",
     "plan_from_nothing",
     "plan_workload",
+    "work_of",
 ]

@@ -47,7 +47,9 @@ def print_metrics(rows: Sequence[Sequence[object]]) -> None:
 
 def print_work(plans: Iterable[tuple[str, PlanDocument]]) -> None:
     """Print hours, utilisation and waits of plans: figures that compare between clusters."""
-    figures = [(agent, document.work()) for agent, document in plans]
+    from planner.workload.plan import work_of
+
+    figures = [(agent, work_of(document)) for agent, document in plans]
     names = sorted({name for _, one in figures for name, hours in one.hours.items() if hours > 0})
     if not names:
         return
