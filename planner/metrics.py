@@ -8,9 +8,9 @@ reservations.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from planner.placement import PlacementResult, atoms_held
 from planner.request import Request
 from planner.value import PriceList, relative_gap, size_of, worth_of
-from rdl.resources import Resources
+from rdl.resources import CPU, MEMORY, Resources
 
 #: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.
 Rows: TypeAlias = NDArray[np.int64]
@@ -38,7 +38,7 @@ class RequestOutcome:
         Whether it holds, held, or gave back of its own will what it asked for: reservations that
         are accepted, active, completed or cancelled; not degraded or failed ones, not refusals.
     worth
-        Product of the preferences of the options taken; 1 without any.
+        What the options taken leave of a worth of 1 (`planner.value.worth_of`).
     held
         (bundle, rows) of every atom, one entry an occurrence.
     """
@@ -172,6 +172,62 @@ def measure(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class WorkFigures:
+    """What the accepted requests of a plan file get, in units that do not depend on its cluster.
+
+    Attributes
+    ----------
+    hours
+        By resource: core-hours, GiB-hours of memory, else unit-hours that are reserved.
+    utilisation
+        By resource: that, of what all machines have over the horizon, without outages.
+    wait_mean_s, wait_p95_s
+        Seconds from submission to the first allocation; None where nothing is accepted.
+    """
+
+    hours: Mapping[str, float]
+    utilisation: Mapping[str, float]
+    wait_mean_s: float | None
+    wait_p95_s: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON."""
+        return {
+            "hours": {name: _short(amount) for name, amount in self.hours.items()},
+            "utilisation": {name: _short(share) for name, share in self.utilisation.items()},
+            "wait_mean_s": _short(self.wait_mean_s),
+            "wait_p95_s": _short(self.wait_p95_s),
+        }
+
+
+#: Least units of a resource in the unit in which its hours are counted; 1 for all others.
+_UNIT_SIZES: Final = {CPU: 1000, MEMORY: 1024}
+
+
+def work_figures(
+    reservations: Iterable[Mapping[str, Any]], nominal: Resources, horizon_s: float
+) -> WorkFigures:
+    """Return the figures of the ``reservations`` of a plan file."""
+    amounts, waits = dict.fromkeys(nominal, 0.0), list[float]()
+    for one in reservations:
+        starts: list[float] = []
+        for atom in one["atoms"]:
+            bundle = Resources.from_json(atom["bundle"])
+            seconds = math.fsum((end - start) * n for start, end, n in atom["allocation"])
+            starts += [row[0] for row in atom["allocation"]]
+            for name, amount in bundle.items():
+                amounts[name] = amounts.get(name, 0.0) + amount * seconds
+        if starts:
+            waits.append(min(starts) - one["submitted"])
+    return WorkFigures(
+        {name: amount / _UNIT_SIZES.get(name, 1) / 3600 for name, amount in amounts.items()},
+        {name: amounts[name] / (whole * horizon_s) for name, whole in nominal.items() if whole},
+        math.fsum(waits) / len(waits) if waits else None,
+        float(np.percentile(waits, 95)) if waits else None,
+    )
+
+
 def preemption(atoms: Iterable[Rows]) -> tuple[int, int]:
     """Return the sum of all falls, and of all but the last of each atom, in bundles.
 
@@ -217,7 +273,7 @@ def outcome_of(request: Request, result: PlacementResult, nominal: Resources) ->
     if not result.placed:
         return RequestOutcome(request.weight, size, accepted=False)
     held = tuple(atoms_held(graph, result))
-    worth = worth_of(graph, result.choices)
+    worth = worth_of(graph, result.choices, nominal)
     return RequestOutcome(request.weight, size, accepted=True, worth=worth, held=held)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -96,12 +97,57 @@ def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:
         pending.extend([min(children)] if row[KIND] == ANY else children)
 
 
-def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]]) -> float:
-    """Return the product of `prefer` of the options chosen: (vertex of the `any`, option)."""
-    worth = 1.0
-    for vertex, option in choices:
-        worth *= float(graph.prefer[options_of(graph, vertex)[option]])
-    return worth
+def preference_losses(graph: WorkGraph, nominal: Resources) -> NDArray[np.float64]:
+    """Return float64[vertex]: the share of a request's worth that taking an option loses.
+
+    Parts of a group share its worth by their sizes; an option has the worth of its `any` times its
+    preference. So the worth of a request is 1 less the losses of all options taken: independent
+    parts add up, and an `any` inside an option multiplies. All but options lose nothing.
+    """
+    losses = np.zeros(len(graph.vertices))
+    if (graph.prefer == 1.0).all():
+        return losses
+    worth, sizes = np.ones(len(graph.vertices)), vertex_sizes(graph, nominal)
+    for vertex in range(len(graph.vertices) - 1, -1, -1):  # parents before children
+        row = graph.vertices[vertex]
+        if row[KIND] == ATOM:
+            continue
+        children = options_of(graph, vertex)
+        if row[KIND] == ANY:
+            losses[children] = worth[vertex] * (1.0 - graph.prefer[children])
+            worth[children] = worth[vertex] * graph.prefer[children]
+            continue
+        total = sizes[children].sum()
+        shares = sizes[children] / total if total > 0 else 1.0 / len(children)
+        worth[children] = worth[vertex] * shares
+    return losses
+
+
+def vertex_sizes(graph: WorkGraph, nominal: Resources) -> NDArray[np.float64]:
+    """Return float64[vertex]: `size_of` what lies below each vertex, in steps."""
+    shares = [_amounts_known(bundle, nominal).dominant_share(nominal) for bundle in graph.bundles]
+    sizes = np.zeros(len(graph.vertices))
+    for vertex, row in enumerate(graph.vertices):
+        if row[KIND] == ATOM:
+            sizes[vertex] = int(row[WORK]) * int(row[SHIFT_COUNT]) * shares[int(row[BUNDLE])]
+            continue
+        children = options_of(graph, vertex)
+        sizes[vertex] = sizes[min(children)] if row[KIND] == ANY else sizes[children].sum()
+    return sizes
+
+
+def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]], nominal: Resources) -> float:
+    """Return 1 less what the options chosen lose (`preference_losses`).
+
+    Parameters
+    ----------
+    choices
+        (vertex of the `any`, option) of every `any` that was reached.
+    """
+    taken = [options_of(graph, vertex)[option] for vertex, option in choices]
+    if not taken:
+        return 1.0
+    return 1.0 - math.fsum(preference_losses(graph, nominal)[taken].tolist())
 
 
 def options_of(graph: WorkGraph, vertex: int) -> list[int]:
@@ -118,7 +164,8 @@ def satisfiable_options(graph: WorkGraph, vertex: int) -> list[int]:
 
 def value_of(request: Request, choices: Iterable[tuple[int, int]], nominal: Resources) -> float:
     """Return weight times size times the worth of the options chosen."""
-    return request.weight * size_of(request.graph, nominal) * worth_of(request.graph, choices)
+    worth = worth_of(request.graph, choices, nominal)
+    return request.weight * size_of(request.graph, nominal) * worth
 
 
 def value_asked(request: Request, nominal: Resources) -> float:

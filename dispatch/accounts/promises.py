@@ -15,12 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from dispatch.cycle.cover.coverage import cover_of
 from dispatch.cycle.cover.slot_cover import Places
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
+from planner.plan.records.reservation_records import DEGRADED, MISSED, RENEGOTIATED
+from planner.reservations.reservation import HistoryEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,50 @@ def _waiting_on(places: Places) -> set[str]:
         for part, here in zip(execution.parts, machines, strict=True)
         for machine in part.shortage_by_machine(here)
     }
+
+
+#: Share of its time, and least time in ms, for which work may lack its machines: less is a start.
+_SHARE: Final = 10
+_LEAST_MS: Final = 5_000
+
+#: Words of a history that take something of a reservation away, and that make it whole again.
+_TAKES: Final = frozenset({DEGRADED, MISSED})
+_WHOLE: Final = frozenset({"restored", "moved", "optimized", RENEGOTIATED})
+
+
+def tolerance_ms(length_ms: int) -> int:
+    """Return for how long work may lack machines in a time of some length, before that counts."""
+    return min(length_ms, max(_LEAST_MS, length_ms // _SHARE))
+
+
+def was_short(
+    history: Iterable[HistoryEntry], now_ms: int, length_ms: int = 0, below_ms: int = 0
+) -> bool:
+    """Return whether a reservation lacked machines while they were due.
+
+    By the Plan: something was taken from it and not restored before that was due. What is restored
+    in time was never missing. By what ran: its work lacked machines for longer than a start takes.
+
+    Parameters
+    ----------
+    history
+        What happened to it, in order.
+    length_ms
+        From its begin to its end.
+    below_ms
+        For how long it was below its entitlement.
+    """
+    due: int | None = None
+    for entry in history:
+        if entry.what in _TAKES and entry.lost is not None:
+            due = entry.lost[0] if due is None else min(due, entry.lost[0])
+        elif entry.what in _WHOLE and due is not None:
+            if entry.at_ms > due:
+                return True
+            due = None
+    if due is not None and now_ms >= due:
+        return True
+    return below_ms > tolerance_ms(length_ms)
 
 
 @dataclass(slots=True)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from dispatch.accounts.promises import tolerance_ms
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up, subtract
 from rdl.time_grid import TimeGrid
-
-#: What part of a stretch, and how long at least, work may lack its machines: less is late.
-_SHARE: Final = 10
-_LEAST_MS: Final = 5_000
 
 
 class HeldStretch(NamedTuple):
@@ -29,8 +26,7 @@ class HeldStretch(NamedTuple):
     @property
     def tolerance_ms(self) -> int:
         """For how long its work may lack machines."""
-        length_ms = self.end_ms - self.start_ms
-        return min(length_ms, max(_LEAST_MS, length_ms // _SHARE))
+        return tolerance_ms(self.end_ms - self.start_ms)
 
 
 class Cut(NamedTuple):

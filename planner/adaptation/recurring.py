@@ -15,7 +15,7 @@ from planner.renegotiation.remainder import Remainder
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of, occurrence_of
-from planner.reservations.holding import within
+from planner.reservations.holding import rule_of, within
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import split
 from rdl.work_graph import BUNDLE, LABEL, START, WORK, occurrence_path
@@ -37,7 +37,7 @@ def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
     known = {atom.path for atom in held.atoms}
     for atom, path, rows in commitment.occurrences():
         if "@" in path and path not in known:
-            one = AtomAllocation(path, atom.bundle, atom.label, rows, rule=atom.rule)
+            one = atom.part(path, rows)
             groups.setdefault(occurrence_of(path), []).append(one)
     for atoms in groups.values():
         more = Holding(held.atoms + tuple(atoms), held.begin, held.finish)
@@ -63,7 +63,7 @@ def regain(draft: DraftPlan, commitment: Commitment) -> Holding | None:
     groups: dict[str, list[AtomAllocation]] = {}
     for path, atom, rows in _pattern(commitment):
         if path not in there and int(rows[0, 0]) >= draft.plan.now:
-            one = AtomAllocation(path, atom.bundle, atom.label, rows, rule=atom.rule)
+            one = atom.part(path, rows)
             groups.setdefault(occurrence_of(path), []).append(one)
     more = held
     for atoms in groups.values():
@@ -168,7 +168,8 @@ def refill(plan: Plan, commitment: Commitment) -> Move | None:
                 return None
         row = graph.vertices[vertex]
         label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
-        atom = AtomAllocation(graph.paths[vertex], graph.bundles[row[BUNDLE]], label, base)
+        path, rule = graph.paths[vertex], rule_of(graph, vertex)
+        atom = AtomAllocation(path, graph.bundles[row[BUNDLE]], label, base, rule=rule)
         fixed[graph.paths[vertex]] = FixedAtom.whole(atom, base)
     return Move(commitment, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
 

@@ -12,6 +12,7 @@ import rdl.work_graph as wg
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import options_of, satisfiable_options, worth_of
+from rdl.resources import Resources
 from rdl.work_graph import WorkGraph
 
 #: Ways that are all tried; of a request with more only those that differ in one choice.
@@ -39,7 +40,9 @@ def _min_vertex_preemption(graph: WorkGraph, vertex: int) -> int:
     return sum(_min_vertex_preemption(graph, v) for v in options_of(graph, vertex))
 
 
-def option_variants(request: Request, result: PlacementResult) -> Iterator[Request]:
+def option_variants(
+    request: Request, result: PlacementResult, nominal: Resources
+) -> Iterator[Request]:
     """Yield the request once for each way to take its options that is worth no less.
 
     Parameters
@@ -60,9 +63,9 @@ def option_variants(request: Request, result: PlacementResult) -> Iterator[Reque
     root = len(graph.vertices) - 1
     taken = dict(result.choices)
     few = _count(graph, root) <= MOST_WAYS
-    least = worth_of(graph, result.choices)
+    least = worth_of(graph, result.choices, nominal)
     for choices in _all_ways(graph, root) if few else _single_changes(graph, taken):
-        if worth_of(graph, choices.items()) >= least:
+        if worth_of(graph, choices.items(), nominal) >= least:
             yield replace(request, graph=_with_others_closed(graph, choices))
 
 
@@ -72,7 +75,7 @@ class OptionVariant(NamedTuple):
     Attributes
     ----------
     worth
-        Product of the preferences of the options taken.
+        What its options leave of a worth of 1 (`planner.value.worth_of`).
     choices
         The option taken of each `any` that is reached.
     request
@@ -84,7 +87,7 @@ class OptionVariant(NamedTuple):
     request: Request
 
 
-def all_variants(request: Request) -> list[OptionVariant]:
+def all_variants(request: Request, nominal: Resources) -> list[OptionVariant]:
     """Return every way to take the options of a request; none where there are over `MOST_WAYS`."""
     graph = request.graph
     root = len(graph.vertices) - 1
@@ -92,7 +95,7 @@ def all_variants(request: Request) -> list[OptionVariant]:
         return []
     return [
         OptionVariant(
-            worth_of(graph, choices.items()),
+            worth_of(graph, choices.items(), nominal),
             choices,
             replace(request, graph=_with_others_closed(graph, choices)),
         )

@@ -31,6 +31,7 @@ from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import size_of, worth_of
 from planner.view import PlanView
+from rdl.resources import Resources
 from rdl.work_graph import COLUMNS, END, SHIFT_COUNT, SHORTEST, START
 
 I64 = NDArray[np.int64]
@@ -95,7 +96,7 @@ class Portfolio:
             batch = first.again(free, slack)
             member.run(batch, order, Limits())
             score: tuple[float, ...] = (
-                _value(batch, requests, values),
+                _value(batch, requests, values, view.nominal),
                 -preemption_of(batch, requests),
             )
             if best is None or score > best:
@@ -155,12 +156,14 @@ def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
     return slack
 
 
-def _value(batch: Batch, requests: Sequence[Request], values: NDArray[np.float64]) -> float:
+def _value(
+    batch: Batch, requests: Sequence[Request], values: NDArray[np.float64], nominal: Resources
+) -> float:
     placed = batch.out.status[:, codes.OUTCOME] == codes.PLACED
     total = float(values[placed].sum())
     for index in np.flatnonzero(placed & (batch.out.extents[:, codes.CHOICE_COUNT] > 0)).tolist():
         choices = batch.choices(index)
-        total += float(values[index]) * (worth_of(requests[index].graph, choices) - 1.0)
+        total += float(values[index]) * (worth_of(requests[index].graph, choices, nominal) - 1.0)
     return total
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from planner.cluster.policy import CapacityOverTime, Quota
 from planner.view import Demand
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
-
-#: What is left where a quota does not hold; far above any amount, far below overflow.
-UNLIMITED: Final = 2**60
 
 Account: TypeAlias = "tuple[str | None, str | None]"
 
@@ -224,25 +221,31 @@ def terms_of(demand: Demand, book: CapacityRows) -> NDArray[np.int64]:
 
 
 def limit_of(row: CapacityRow, calendar: Calendar, grid: TimeGrid, first: int) -> NDArray[np.int64]:
-    """Return int64[horizon - first]: what `row` offers before anything is reserved."""
-    match row.policy:
-        case None:
-            return calendar.dense(calendar.capacity(row.resource, row.label))
-        case CapacityOverTime() as policy:
-            nominal = calendar.cluster.nominal.get(row.resource, 0)
-            limit = policy.instant_limit(nominal)
-            return np.full(grid.horizon - first, limit, dtype=np.int64)
-        case Quota() as policy:
-            return _quota_row(policy, row.resource, grid, first)
+    """Return int64[horizon - first]: what `row` offers before anything is reserved.
 
-
-def _quota_row(policy: Quota, resource: str, grid: TimeGrid, first: int) -> NDArray[np.int64]:
-    limit = dict(policy.limit)[resource]
-    if not policy.needs_origin:
-        return np.full(grid.horizon - first, limit, dtype=np.int64)
-    values = np.full(grid.horizon - first, UNLIMITED, dtype=np.int64)
-    if grid.origin is None:
-        raise ValueError(f"policy {policy.name!r} holds at times of day and needs an origin")
-    for start, end in policy.intervals(grid.origin, grid.ms(first), grid.horizon_ms):
-        values[grid.floor(start) - first : grid.ceil(end) - first] = limit
+    A policy never offers more than all machines have together. Where it does not apply it offers
+    exactly that, which limits nothing beyond the machines. So there is no mark for "unlimited",
+    and the sum of a row over the plan stays within `MOST_AMOUNT_STEPS`, as the machines' does.
+    """
+    if row.policy is None:
+        return calendar.dense(calendar.capacity(row.resource, row.label))
+    nominal = calendar.cluster.nominal.get(row.resource, 0)
+    values = np.full(grid.horizon - first, nominal, dtype=np.int64)
+    if isinstance(row.policy, CapacityOverTime):
+        limit = row.policy.instant_limit(nominal)
+        return values if limit is None else np.minimum(values, limit)
+    most = min(dict(row.policy.limit)[row.resource], nominal)
+    for start, end in _times_of(row.policy, grid, first):
+        values[start - first : end - first] = most
     return values
+
+
+def _times_of(policy: Quota, grid: TimeGrid, first: int) -> Iterator[tuple[int, int]]:
+    """Yield the steps [start, end) from `first` on at which a quota applies."""
+    if not policy.needs_origin:
+        yield first, grid.horizon
+        return
+    if grid.origin is None:
+        raise ValueError(f"policy {policy.name!r} applies at times of day and needs an origin")
+    for start, end in policy.intervals(grid.origin, grid.ms(first), grid.horizon_ms):
+        yield grid.floor(start), grid.ceil(end)

@@ -8,6 +8,7 @@ one on plans in which everybody who holds something still does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -24,7 +25,8 @@ from planner.replanning.move import Move, move_of
 from planner.request import Request
 from planner.reservations.reservation import Rows
 from planner.reservations.rows import subtract
-from planner.value import size_of
+from planner.value import preference_losses, size_of
+from rdl.resources import Resources
 
 #: Part of the time that a solver gets.
 _SHARE: Final = 0.6
@@ -200,7 +202,7 @@ class SolverStep:
         rest, cost_model = move.remainder.request, self._search.cost_model
         assert rest is not None
         size = size_of(rest.graph, cost_model.nominal)
-        value = cost_model.requested_value(move.commitment) * _worth_taken(move)
+        value = cost_model.requested_value(move.commitment) * _worth_taken(move, cost_model.nominal)
         return replace(rest, weight=value / size if size else 0.0)
 
     def _complete(
@@ -271,13 +273,14 @@ def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:
     return placed if move.whole(placed).placed else None
 
 
-def _worth_taken(move: Move) -> float:
-    """Return the product of the preferences of the options that what is left no longer has."""
+def _worth_taken(move: Move, nominal: Resources) -> float:
+    """Return what the options leave of a worth of 1 that the remainder no longer has."""
     rest, graph, choices = move.remainder.request, move.request.graph, move.commitment.choices
     assert rest is not None
     open_ = {move.remainder.old_path(path) for _, path, _ in rest.graph.options}
-    worth = 1.0
-    for vertex, path, option in graph.options:
-        if path not in open_ and choices.get(path) == option:
-            worth *= float(graph.prefer[vertex])
-    return worth
+    taken = [
+        vertex
+        for vertex, path, option in graph.options
+        if path not in open_ and choices.get(path) == option
+    ]
+    return 1.0 - math.fsum(preference_losses(graph, nominal)[taken].tolist())

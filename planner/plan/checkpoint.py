@@ -62,7 +62,7 @@ class Checkpoint:
             **self.words,
             "details": [pack(one) for one in self.details],
             "history": [
-                [number, [[e.at_ms, e.version, e.what, e.detail] for e in entries]]
+                [number, [[e.at_ms, e.version, e.what, e.detail, e.lost] for e in entries]]
                 for number, entries in self.history.items()
             ],
             "released": [[index, rows.tolist()] for index, rows in self.released.items()],
@@ -163,7 +163,10 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
     for number, hold in document.get("holds", ()):
         table.holds[number] = Hold.from_json(hold)
     for number, entries in document["history"]:
-        table._history[number] = [HistoryEntry(*entry) for entry in entries]
+        table._history[number] = [
+            HistoryEntry(*entry, None if lost is None else (lost[0], lost[1]))
+            for *entry, lost in entries
+        ]
     for index, rows in document["released"]:
         table._released[index] = np.array(rows, dtype=np.int64).reshape(-1, 3)
 

@@ -39,7 +39,13 @@ from planner.plan.records.reservation_records import (
 )
 from planner.plan.table.removal import without
 from planner.plan.table.table import ReservationTable
-from planner.reservations.holding import extend_shifts, release_rows, with_slots, without_after
+from planner.reservations.holding import (
+    extend_shifts,
+    lost_rows,
+    release_rows,
+    with_slots,
+    without_after,
+)
 from planner.reservations.reservation import (
     Degradation,
     HistoryEntry,
@@ -299,7 +305,8 @@ class PlanState:
 
     def _degrade(self, change: Degraded, record: CommitRecord) -> None:
         number = self._number(change.id)
-        self._take(number, self.table.holding(number), -1)
+        before = self.table.holding(number)
+        self._take(number, before, -1)
         self.table.replace(number, change.holding)
         self._take_new(number, change.holding)
         self.table.meta[number]["revision"] += 1
@@ -307,8 +314,16 @@ class PlanState:
         known = self.table.degradations.get(number)
         since_ms = record.at_ms if known is None else known.since_ms
         self.table.degradations[number] = Degradation(since_ms, change.reason, change.offers)
-        entry = HistoryEntry(record.at_ms, record.version, change.cause, change.reason)
+        lost = self._lost(before, change.holding)
+        entry = HistoryEntry(record.at_ms, record.version, change.cause, change.reason, lost)
         self.table.note(number, entry)
+
+    def _lost(self, before: Holding, after: Holding) -> tuple[int, int] | None:
+        """Return (first, end) in ms of what `before` holds and `after` does not."""
+        taken = lost_rows(before, after)
+        if not len(taken):
+            return None
+        return self.grid.ms(int(taken[:, 0].min())), self.grid.ms(int(taken[:, 1].max()))
 
     def _release(self, change: Released, record: CommitRecord) -> None:
         number = self._number(change.id)
@@ -341,7 +356,9 @@ class PlanState:
         self.set_state(number, change.state)
         self.table.degradations.pop(number, None)
         what = "closed" if change.state is State.COMPLETED else change.state.value
-        self.table.note(number, HistoryEntry(record.at_ms, record.version, what, change.reason))
+        lost = self._lost(holding, kept)
+        entry = HistoryEntry(record.at_ms, record.version, what, change.reason, lost)
+        self.table.note(number, entry)
 
     def _advance(self, change: Advanced, record: CommitRecord) -> None:
         first = max(change.now_step, self.ledger.first)

@@ -13,7 +13,6 @@ from planner.reservations.rows import merge
 from rdl.compile.shapes import is_reachable
 from rdl.expressions import Expression
 from rdl.names import part_name
-from rdl.resources import Resources
 
 #: g, h, multiple, lease and work of an atom, in steps and bundle-steps.
 Numbers = tuple[int, int, int, int, int]
@@ -45,8 +44,9 @@ class FixedAtom:
 
     Attributes
     ----------
-    rows
-        What is fixed: the past, and what is taken then kept until its leases end; or all of it.
+    held
+        What is fixed, as an atom: the past, and what is taken then kept until its leases end; or
+        all of it.
     left
         Bundle-steps of the new work that are not held yet; reachable by themselves, or 0.
     first, end
@@ -56,18 +56,21 @@ class FixedAtom:
         window with at most so many. 0: what is left comes after `end`.
     """
 
-    bundle: Resources
-    label: str | None
-    rows: Rows
+    held: AtomAllocation
     left: int
     first: int
     end: int
     beside: int = 0
 
+    @property
+    def rows(self) -> Rows:
+        """Rows that are fixed."""
+        return self.held.rows
+
     @classmethod
     def whole(cls, atom: AtomAllocation, rows: Rows) -> FixedAtom:
         """Return an occurrence of an atom that stays as it is, all of it."""
-        return cls(atom.bundle, atom.label, rows, 0, int(rows[0, 0]), int(rows[-1, 1]))
+        return cls(atom.part(atom.path, rows), 0, int(rows[0, 0]), int(rows[-1, 1]))
 
     @classmethod
     def of(cls, atom: AtomAllocation, past: Rows, numbers: Numbers, now: int) -> FixedAtom:
@@ -93,7 +96,7 @@ class FixedAtom:
             left = work - held
             if left == 0 or (left > 0 and is_reachable(g, h, multiple, lease, left)):
                 first, end = int(rows[0, 0]), int(rows[-1, 1])
-                return cls(atom.bundle, atom.label, rows, left, first, end)
+                return cls(atom.part(atom.path, rows), left, first, end)
             if left < 0 or not height:
                 raise PastChangedError(
                     f"holds {held} bundle-steps until its leases end; the new work of {work} "

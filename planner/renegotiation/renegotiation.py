@@ -25,7 +25,7 @@ from planner.renegotiation.fixed import FixedAtom, PastChangedError
 from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.request import Request
 from planner.reservations.holding import details_of, holding_of
-from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.reservation import Holding, Rows
 from planner.reservations.rows import add_up, split
 from planner.value import options_of
 from planner.view import PlanView
@@ -184,9 +184,7 @@ def verify(request: Request, whole: PlacementResult, max_period_ms: int) -> Plac
 
 def _with_fixed(plan: Plan, number: int, begun: dict[str, FixedAtom]) -> PlanSnapshot:
     """Return a view without the old version and with what is fixed of the new one."""
-    atoms = tuple(
-        AtomAllocation(path, one.bundle, one.label, one.rows) for path, one in begun.items()
-    )
+    atoms = tuple(one.held.part(path, one.rows) for path, one in begun.items())
     ledger = plan.ledger.copy()
     tenant, queue = plan.table.scope(number)
     old = takings_of(plan.table.holding(number), ledger, tenant, queue)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,9 +13,10 @@ from planner.request import Request
 from planner.reservations.holding import without_after
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.state import State
-from planner.value import held_value, importance, size_of
+from planner.value import held_value, importance, preference_losses, size_of
 from rdl.compile.compiler import compile_expression, compile_source
 from rdl.errors import RdlError
+from rdl.resources import Resources
 from rdl.work_graph import WorkGraph
 
 #: States in which all that was asked is held.
@@ -48,7 +50,7 @@ class Commitment:
     before
         What it holds.
     value
-        What keeping it is worth: weight x size x preferences of the options taken.
+        What keeping it is worth: weight x size x worth of the options taken.
     source
         Gives the whole request, compiled when first asked for.
     choices
@@ -101,11 +103,7 @@ class Commitment:
 
 def _mark_as_lost(holding: Holding) -> Holding:
     """Return a holding whose cut-off rows are not given back by their owner, but lost."""
-    atoms = tuple(
-        AtomAllocation(one.path, one.bundle, one.label, one.rows)
-        for one in holding.atoms
-        if len(one.rows)
-    )
+    atoms = tuple(one.part(one.path, one.rows) for one in holding.atoms if len(one.rows))
     return Holding(atoms, holding.begin, holding.finish)
 
 
@@ -179,13 +177,10 @@ def _value(
     request = source.get()[0]
     if request is None:
         return weight
-    return weight * size_of(request.graph, nominal) * _worth(request.graph, choices)
+    return weight * size_of(request.graph, nominal) * _worth(request.graph, choices, nominal)
 
 
-def _worth(graph: WorkGraph, choices: Mapping[str, int]) -> float:
-    """Return the product of the preferences of the options taken, by path."""
-    worth = 1.0
-    for vertex, path, option in graph.options:
-        if choices.get(path) == option:
-            worth *= float(graph.prefer[vertex])
-    return worth
+def _worth(graph: WorkGraph, choices: Mapping[str, int], nominal: Resources) -> float:
+    """Return what the options taken leave of a worth of 1; `choices` by path of the `any`."""
+    taken = [vertex for vertex, path, option in graph.options if choices.get(path) == option]
+    return 1.0 - math.fsum(preference_losses(graph, nominal)[taken].tolist())

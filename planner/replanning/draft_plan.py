@@ -277,7 +277,7 @@ def anchor_of(plan: Plan, commitment: Commitment) -> Holding:
     atoms = []
     for atom, path, rows in commitment.occurrences():
         if int(rows[0, 0]) < plan.now and "@" in path:
-            atoms.append(AtomAllocation(path, atom.bundle, atom.label, rows))
+            atoms.append(atom.part(path, rows))
     past = commitment.past(plan.now)
     begun = {atom.path for atom in atoms}
     atoms += [atom for atom in past.atoms if atom.path not in begun]

@@ -13,7 +13,7 @@ from planner.renegotiation.remainder import Remainder, remainder_of
 from planner.renegotiation.renegotiation import join_parts, verify
 from planner.replanning.commitment import Commitment
 from planner.request import Request
-from planner.reservations.reservation import AtomAllocation, Holding
+from planner.reservations.reservation import Holding
 from planner.reservations.rows import split
 from planner.view import PlanView
 from rdl.errors import RdlError
@@ -49,10 +49,7 @@ class Move:
 
     def holding(self) -> Holding:
         """Return what is fixed, as something held."""
-        atoms = tuple(
-            AtomAllocation(path, one.bundle, one.label, one.rows)
-            for path, one in self.fixed.items()
-        )
+        atoms = tuple(one.held.part(path, one.rows) for path, one in self.fixed.items())
         begin = min((one.first for one in self.fixed.values()), default=0)
         return Holding(atoms, begin, max((one.end for one in self.fixed.values()), default=begin))
 

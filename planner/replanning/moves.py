@@ -57,7 +57,7 @@ class CommitmentMoves:
         for atom, path, rows in commitment.occurrences():
             if int(rows[0, 0]) < self._plan.now:
                 continue
-            alone = AtomAllocation(path, atom.bundle, atom.label, rows)
+            alone = atom.part(path, rows)
             short = self._shortage.hits(draft.takings(commitment, Holding((alone,), 0, 0)))
             if short or path in lacking:
                 hit = True
@@ -109,9 +109,7 @@ def _cut_down(
         return None
     steps = np.arange(first, end)
     parts = add_up(np.stack([steps, steps + 1, kept], axis=1)[kept > 0])
-    return FixedAtom(
-        atom.bundle, atom.label, parts, left, int(parts[0, 0]), int(parts[-1, 1]), beside
-    )
+    return FixedAtom(atom.part(atom.path, parts), left, int(parts[0, 0]), int(parts[-1, 1]), beside)
 
 
 def _room(ledger: FreeProfile, demand: Demand, first: int, end: int) -> NDArray[np.int64]:

@@ -168,6 +168,17 @@ def without_after(holding: Holding, step: int) -> Holding:
     return Holding(tuple(atoms), min(holding.begin, finish), finish)
 
 
+def lost_rows(before: Holding, after: Holding) -> Rows:
+    """Return int64[m, 3]: what occurrences of `before` hold more than those of `after`."""
+    kept = {path: rows for atom in after.atoms for path, rows in atom.occurrences()}
+    found = [np.empty((0, 3), dtype=np.int64)]
+    for atom in before.atoms:
+        for path, rows in atom.occurrences():
+            more = subtract(rows, kept[path]) if path in kept and len(kept[path]) else rows
+            found.append(more[more[:, 2] > 0])
+    return np.concatenate(found)
+
+
 def past_of(holding: Holding, step: int) -> dict[tuple[str, Resources], list[list[int]]]:
     """Return the rows before `step` of every occurrence, for comparing two holdings."""
     found: dict[tuple[str, Resources], list[list[int]]] = {}

@@ -66,6 +66,10 @@ class AtomAllocation:
     rule: MachineRule = ANYWHERE
     slots: Slots | None = None
 
+    def part(self, path: str, rows: Rows) -> AtomAllocation:
+        """Return rows of one occurrence as an atom of its own, with the same rule for machines."""
+        return AtomAllocation(path, self.bundle, self.label, rows, rule=self.rule)
+
     def occurrences(self) -> Iterator[tuple[str, Rows]]:
         """Yield (path, rows) of every occurrence that holds something."""
         for number, shift in enumerate(self.shifts):
@@ -117,12 +121,20 @@ def _slots_of_occurrence(slots: Slots, rows: Rows) -> tuple[Slots, Slots]:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One thing that happened to a reservation."""
+    """One thing that happened to a reservation.
+
+    Attributes
+    ----------
+    lost
+        (first, end) of what it held until then and no longer holds, ms from the origin; None
+        where nothing was taken.
+    """
 
     at_ms: int
     version: int
     what: str
     detail: str = ""
+    lost: tuple[int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the form of plan files."""
@@ -131,7 +143,11 @@ class HistoryEntry:
             "version": self.version,
             "what": self.what,
         }
-        return entry | {"detail": self.detail} if self.detail else entry
+        if self.detail:
+            entry["detail"] = self.detail
+        if self.lost is not None:
+            entry["lost_from"], entry["lost_to"] = map(seconds_of, self.lost)
+        return entry
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ does not say whether it compiled, and what did not compile has no size.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +26,9 @@ from rdl.time_grid import TimeGrid
 #: States whose promise counts as value: what was given back of its own will was promised too.
 PROMISED = (*WHOLE, "cancelled")
 
+
+#: The number of a run of a recurrence in a source path.
+_RUN: Final = re.compile(r"@\d+")
 
 #: Part of a value by which a proven bound may lie below it: solvers round.
 _BOUND_TOLERANCE = 1e-6
@@ -90,10 +95,43 @@ def _value(entry: Held, cluster: Cluster, grid: TimeGrid) -> float:
         return 0.0
     paths = [atom.path for atom in entry.atoms]
     size = _size(entry.expression, "", paths, (cluster.nominal, grid.step_ms))
-    worth = math.prod(
-        _preference(entry.expression, path, option) for path, option in entry.choices.items()
-    )
+    worth = _worth(entry.expression, "", paths, entry.choices, (cluster.nominal, grid.step_ms))
     return entry.weight * size * worth * grid.step_ms / 1000
+
+
+def _worth(
+    here: Expression,
+    path: str,
+    held: Sequence[str],
+    choices: Mapping[str, int],
+    of: tuple[Resources, int],
+) -> float:
+    """Return the worth of an expression: parts count by size, an option by its preference."""
+    if isinstance(here, AnyOf):
+        option = _option(path, choices)
+        if option is None or not 0 <= option < len(here.options):
+            return 1.0  # the oracle reports a wrong choice
+        prefer = 1.0 if here.prefer is None else here.prefer[option]
+        return prefer * _worth(here.options[option], _child(path, option), held, choices, of)
+    parts = [(child, _child(path, index)) for index, child in enumerate(children_of(here))]
+    if isinstance(here, Every):
+        before = f"{parts[0][1]}@"
+        runs = {p.removeprefix(before).partition(".")[0] for p in held if p.startswith(before)}
+        parts = [(here.of, f"{before}{run}") for run in sorted(runs)]
+    sizes = [_size(child, at, held, of) for child, at in parts]
+    worths = [_worth(child, at, held, choices, of) for child, at in parts]
+    total = math.fsum(sizes)
+    if total <= 0:
+        return 1.0
+    return math.fsum(size * worth for size, worth in zip(sizes, worths, strict=True)) / total
+
+
+def _option(path: str, choices: Mapping[str, int]) -> int | None:
+    """Return the option of the `any` at a path; runs at the same offset share that of the first."""
+    if path in choices:
+        return choices[path]
+    plain = _RUN.sub("", path)
+    return next((option for at, option in choices.items() if _RUN.sub("", at) == plain), None)
 
 
 def _size(here: Expression, path: str, held: Sequence[str], of: tuple[Resources, int]) -> float:
@@ -114,19 +152,6 @@ def _size(here: Expression, path: str, held: Sequence[str], of: tuple[Resources,
         case _:
             parts = enumerate(children_of(here))
             return math.fsum(_size(child, _child(path, i), held, of) for i, child in parts)
-
-
-def _preference(expression: Expression, path: str, option: int) -> float:
-    """Return what the option taken by the `any` at a source path is worth; 1 where none says."""
-    here = expression
-    for part in path.split(".") if path else []:
-        index, children = part.partition("@")[0], children_of(here)
-        if not (index.isdecimal() and len(index) < 10 and int(index) < len(children)):
-            return 1.0  # the oracle says what is wrong with the path
-        here = children[int(index)]
-    if not isinstance(here, AnyOf) or here.prefer is None or option >= len(here.prefer):
-        return 1.0
-    return here.prefer[option]
 
 
 def _child(path: str, index: int) -> str:

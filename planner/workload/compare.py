@@ -15,7 +15,7 @@ from planner.files.plan_document import PlanDocument
 from planner.metrics import Metrics
 from planner.workload.compile import CompiledWorkload
 from planner.workload.diff import COMPARED, PlanDiff, plan_diff
-from planner.workload.plan import Planned, plan_from_nothing
+from planner.workload.plan import Planned, plan_by_arrival, plan_from_nothing, work_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,6 +24,12 @@ NOT_RUN = "not_run"
 
 #: Metrics shown relative to the baseline.
 RELATIVE = COMPARED
+
+#: What a run knew: all requests at once, each as it arrived, or none (the Plan as it stands).
+HINDSIGHT, ARRIVAL, AS_IT_STANDS = "hindsight", "arrival", "plan"
+
+#: What follows the name of an agent in a row of requests in the order of their arrival.
+BY_ARRIVAL = ", by arrival"
 
 #: What others are compared with when it takes part, else the first.
 BASELINE = AGENT_NAMES[0]
@@ -46,6 +52,9 @@ class AgentRun:
         Metric / that of the baseline; None where either is missing or the baseline's is 0.
     differences
         From the baseline's plan to this one; None for the baseline and without a plan.
+    basis
+        ``hindsight``: planned with all requests known. ``arrival``: each request answered in the
+        order of submission, before any later one was known. ``plan``: the Plan as it stands.
     """
 
     agent: str
@@ -55,15 +64,18 @@ class AgentRun:
     document: PlanDocument | None = None
     relative: Mapping[str, float | None] = field(default_factory=dict)
     differences: PlanDiff | None = None
+    basis: str = HINDSIGHT
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON, without the whole plan."""
         return {
             "agent": self.agent,
+            "basis": self.basis,
             "status": self.status,
             "detail": self.detail,
             "order": None if self.document is None else self.document.order,
             "metrics": None if self.metrics is None else self.metrics.to_json(),
+            "work": None if self.document is None else work_of(self.document).to_json(),
             "relative": dict(self.relative),
             "differences": None if self.differences is None else self.differences.to_json(),
             "left_out": [one.to_json() for one in self.left_out()],
@@ -264,15 +276,20 @@ def run_agent(
     agent: Agent,
     limits: Limits,
     timer: Callable[[], float] = time.perf_counter,
+    *,
+    basis: str = HINDSIGHT,
 ) -> AgentRun:
     """Plan a workload with one agent on an empty Plan; one that breaks is a row that says so."""
+    plan = plan_by_arrival if basis == ARRIVAL else plan_from_nothing
+    name = agent.name + BY_ARRIVAL if basis == ARRIVAL else agent.name
     try:
-        done: Planned = plan_from_nothing(cluster, workload, agent, limits, timer=timer)
+        done: Planned = plan(cluster, workload, agent, limits, timer=timer)
     except Exception as error:  # noqa: BLE001 - one agent's fault must not cost the others' answers
         _LOG.error("agent %s broke", agent.name, exc_info=True)
         detail = f"the agent broke: {type(error).__name__}: {error}"
-        return AgentRun(agent.name, SolverOutcome.FAILED.value, detail)
-    return AgentRun(agent.name, done.metrics.status, done.detail, done.metrics, done.document)
+        return AgentRun(name, SolverOutcome.FAILED.value, detail, basis=basis)
+    status, metrics = done.metrics.status, done.metrics
+    return AgentRun(name, status, done.detail, metrics, done.document, basis=basis)
 
 
 def _beside(run: AgentRun, base: AgentRun) -> AgentRun:

@@ -22,7 +22,14 @@ from planner.cluster.cluster import Cluster
 from planner.files.cluster_writer import cluster_to_json
 from planner.files.plan_document import PlanDocument
 from planner.machines.warm_up import load_machine_kernels
-from planner.metrics import Metrics, RequestOutcome, measure, outcome_of
+from planner.metrics import (
+    Metrics,
+    RequestOutcome,
+    WorkFigures,
+    measure,
+    outcome_of,
+    work_figures,
+)
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import screen
 from planner.plan.plan import Plan
@@ -136,6 +143,53 @@ def plan_from_nothing(
             f"machines hold {100 * (1 - loss):.1f} % of the value that totals have room for"
         )
     return Planned(plan, tuple(results), metrics, document, "; ".join(told))
+
+
+def plan_by_arrival(
+    cluster: Cluster,
+    workload: CompiledWorkload,
+    agent: Agent,
+    limits: Limits | None = None,
+    *,
+    timer: Callable[[], float] = time.perf_counter,
+) -> Planned:
+    """Plan a workload one request at a time, in order of submission, as a server does.
+
+    What was accepted keeps its place, and no request is known before its turn. The time that is
+    left is shared among the requests that are left. No bound is looked for.
+    """
+    plan, limits = Plan(cluster, workload.grid), limits or Limits()
+    load_kernels()
+    if cluster.promise is PromiseLevel.PLACED:
+        load_machine_kernels()
+    started, requests = timer(), workload.requests
+    order = sorted(range(len(requests)), key=lambda index: requests[index].submitted_ms)
+    results = [PlacementResult(Code.TIME_LIMIT, "the comparison was stopped")] * len(requests)
+    for done, index in enumerate(order):
+        if limits.stop is not None and limits.stop():
+            break
+        one = replace(
+            workload,
+            requests=(requests[index],),
+            positions=(workload.positions[index],),
+            refusals=(),
+        )
+        refused = screen(plan, requests[index])
+        left = _time_left(limits, timer() - started).time_s
+        own = replace(limits, time_s=None if left is None else left / (len(order) - done))
+        answers = [refused] if refused else _answers(agent, one.requests, plan, own)[0]
+        [results[index]] = commit_workload(plan, one, answers, agent)
+    commit_workload(plan, replace(workload, requests=(), positions=()), [], agent)
+    metrics = measure(
+        _outcomes(workload, results, cluster),
+        cluster.nominal,
+        plan.grid.horizon,
+        runtime_ms=(timer() - started) * 1000,
+        status=_status(results),
+        prices=prices_of(cluster, plan.grid),
+    )
+    document = document_of(plan, agent.name, SUBMITTED_ORDER, metrics)
+    return Planned(plan, tuple(results), metrics, document)
 
 
 def _agent_limits(limits: Limits, agent: Agent) -> Limits:
@@ -254,6 +308,12 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
     )
 
 
+def work_of(document: PlanDocument) -> WorkFigures:
+    """Return what the accepted requests of a plan get: hours, utilisation, waits."""
+    cluster = document.read_cluster()
+    return work_figures(document.reservations, cluster.nominal, cluster.horizon_ms / 1000)
+
+
 def _answers(
     agent: Agent, asked: Sequence[Request], plan: Plan, limits: Limits
 ) -> tuple[Sequence[PlacementResult], SolverReport | None]:
@@ -265,4 +325,12 @@ def _answers(
     return agent.plan(asked, plan.view(), limits), None
 
 
-__all__ = ["Planned", "change_of", "document_of", "plan_from_nothing", "plan_workload"]
+__all__ = [
+    "Planned",
+    "change_of",
+    "document_of",
+    "plan_by_arrival",
+    "plan_from_nothing",
+    "plan_workload",
+    "work_of",
+]

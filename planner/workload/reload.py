@@ -232,7 +232,7 @@ def _outcome(plan: Plan, number: int) -> RequestOutcome:
         paths = {atom.path.replace("@*", "@0") for atom in one.atoms if len(atom.rows)}
         vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in paths]
         empty = [np.empty((0, 3), dtype=np.int64)] * len(vertices)
-        worth = worth_of(graph, result_of(graph, vertices, empty).choices)
+        worth = worth_of(graph, result_of(graph, vertices, empty).choices, plan.cluster.nominal)
     return RequestOutcome(one.weight, size, one.state in _COUNTED, worth, held)
 
 

@@ -9,15 +9,20 @@ import base64
 import pickle
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version as release
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, read_line
+from planner.metrics import Metrics, preemption
+from planner.optimization.plan_bound import RequestBook, bound_of, read_plan
 from planner.plan.plan import Plan
-from planner.workload.compare import AgentRun
+from planner.reservations.state import State
+from planner.value import relative_gap
+from planner.workload.compare import AS_IT_STANDS, BY_ARRIVAL, AgentRun
 from planner.workload.compile import compile_workload
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.comparison_skylines import comparison_skylines
@@ -25,6 +30,11 @@ from service.optimizing.live_requests import lines_of_plan, whole_cluster
 from service.optimizing.process import JobCall, carry_out
 from service.tasks.agent_tasks import bare_limits, compare_on
 from service.tasks.data_pickle import read_data
+
+#: States in which all that was asked is reserved.
+WHOLE: Final = (State.ACCEPTED, State.ACTIVE)
+
+_TOO_MANY: Final = "the Plan has too many requests for a bound"
 
 
 def _compare(call: JobCall) -> None:
@@ -43,15 +53,48 @@ def _compare(call: JobCall) -> None:
             return
         done[run.agent] = run
         reporter.keep(msgspec.json.encode({"runs": written_runs(done, based_on)}))
-        reporter.enter(f"{len(done)} of {len(asked.agents)} agents are done", twin.version)
+        reporter.enter(f"{len(done)} of {len(rows)} rows are done", twin.version)
 
-    limits = bare_limits(asked.agents, asked.time_s, asked.seed)
+    rows = asked.agents
+    if asked.workload is None:
+        rows = (*(name + BY_ARRIVAL for name in asked.agents), *asked.agents)
+    limits = bare_limits(rows, asked.time_s, asked.seed)
     found = compare_on(call.pool, day, limits, reporter.stop, dict(done), keep)
+    if asked.workload is None:
+        found = replace(found, runs=(_as_it_stands(twin), *found.runs))
     result: dict[str, Any] = {"based_on": twin.version, "requests": len(lines), **found.to_json()}
     result["skylines"] = comparison_skylines(cluster, found.runs)
     if reporter.stop():
         result["runs"] = written_runs(done, based_on)
     reporter.ended_with(msgspec.json.encode(result), "what was done")
+
+
+def _as_it_stands(plan: Plan) -> AgentRun:
+    """Return the row of the Plan itself: value and bound as `GET /v1/plan/bound` has them."""
+    book = RequestBook()
+    reading = read_plan(plan, book)
+    while reading is None:
+        reading = read_plan(plan, book)
+    known = bound_of(reading, book)
+    if known.value is None or known.total is None:
+        return AgentRun("as it stands", known.proof, _TOO_MANY, basis=AS_IT_STANDS)
+    whole = [one for one in plan.reservations() if one.state in WHOLE]
+    falls, inner = preemption(
+        atom.all_rows() for one in whole for atom in one.atoms if len(atom.rows)
+    )
+    metrics = Metrics(
+        runtime_ms=0.0,
+        acceptance=known.value / known.total if known.total > 0 else None,
+        accepted=known.holders,
+        requests=known.holders + known.candidates,
+        preemption=falls,
+        preemption_inner=inner,
+        uniformity=None,
+        value=known.value,
+        bound=known.bound,
+        gap=None if known.bound is None else relative_gap(known.value, known.bound),
+    )
+    return AgentRun("as it stands", "placed", "", metrics, basis=AS_IT_STANDS)
 
 
 def written_runs(runs: Mapping[str, AgentRun], based_on: int | None) -> str:

@@ -9,6 +9,9 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.workload.compare import (
+    ARRIVAL,
+    BY_ARRIVAL,
+    HINDSIGHT,
     AgentRun,
     Comparison,
     comparison_of,
@@ -33,7 +36,8 @@ def compare_on(
     Parameters
     ----------
     limits
-        Of each agent, by name, in the order of the rows; `stop` and what they report are left out.
+        Of each row, by the agent's name, with `BY_ARRIVAL` after it for one that answers requests
+        one by one, in the order of the rows; `stop` and what they report are left out.
     done
         Runs of agents that were made before, by name.
     tell
@@ -62,4 +66,5 @@ def _plan_day(
 ) -> AgentRun:
     load_kernels()
     own = Limits(time_s=limits.time_s, seed=limits.seed, stop=link.stop)
-    return run_agent(*day, agent_named(name), own)
+    basis = ARRIVAL if name.endswith(BY_ARRIVAL) else HINDSIGHT
+    return run_agent(*day, agent_named(name.removesuffix(BY_ARRIVAL)), own, basis=basis)

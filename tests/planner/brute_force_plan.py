@@ -8,7 +8,7 @@ import numpy as np
 
 from planner.request import Request
 from planner.value import size_of
-from rdl.expressions import Atom, Expression, children_of
+from rdl.expressions import AnyOf, Atom, Every, Expression, children_of
 from rdl.resources import Resources
 from tests.rdl.brute_force import Allocation, satisfying
 
@@ -51,7 +51,7 @@ def options_of(
     found: dict[bytes, tuple[float, np.ndarray]] = {}
     for allocation in satisfying(request.graph.expression, horizon):
         used = _used(request.graph.expression, allocation, sorted(capacity), horizon)
-        value = size * _worth(request.graph.expression, allocation)
+        value = size * _worth(request.graph.expression, "", dict(allocation[1]), capacity)[1]
         if value > found.get(used.tobytes(), (-1.0, used))[0]:
             found[used.tobytes()] = (value, used)
     return sorted(found.values(), key=lambda option: -option[0])
@@ -75,15 +75,28 @@ def _at(expression: Expression, path: str) -> Resources:
     return expression.bundle
 
 
-def _worth(expression: Expression, allocation: Allocation) -> float:
-    worth = 1.0
-    for path, option in allocation[1]:
-        choice = expression
-        for part in path.split(".") if path else []:
-            choice = children_of(choice)[int(part.split("@")[0])]
-        prefer = getattr(choice, "prefer", None)
-        worth *= 1.0 if prefer is None else prefer[option]
-    return worth
+def _worth(
+    here: Expression, path: str, taken: Mapping[str, int], capacity: Resources
+) -> tuple[float, float]:
+    """Return the size of an expression and its worth: parts add up by size, options multiply."""
+    below = [
+        (path + "." * bool(path) + str(index), child)
+        for index, child in enumerate(children_of(here))
+    ]
+    if isinstance(here, Atom):
+        return here.work_ms * here.bundle.dominant_share(capacity), 1.0
+    if isinstance(here, AnyOf):
+        size = _worth(below[0][1], below[0][0], {}, capacity)[0]
+        at, child = below[taken.get(path, 0)]
+        prefer = 1.0 if here.prefer is None else here.prefer[taken.get(path, 0)]
+        return size, prefer * _worth(child, at, taken, capacity)[1]
+    if isinstance(here, Every):  # of tiny requests none has a choice inside
+        assert here.times is not None
+        size, worth = _worth(here.of, path, taken, capacity)
+        return size * here.times, worth
+    parts = [_worth(child, at, taken, capacity) for at, child in below]
+    total = sum(size for size, _ in parts)
+    return total, sum(size * worth for size, worth in parts) / total if total else 1.0
 
 
 def _search(

@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.metrics import Metrics, RequestOutcome, Rows, measure, preemption, uniformity
+from planner.metrics import (
+    Metrics,
+    RequestOutcome,
+    Rows,
+    measure,
+    preemption,
+    uniformity,
+    work_figures,
+)
 from planner.value import size_of, worth_of
 from rdl.compile.compiler import compile_expression
 from rdl.compile.context import CompileContext, MachineShape
@@ -179,9 +187,37 @@ def test_size(rdl: str, size: float) -> None:
 
 
 def test_worth() -> None:
-    """The product of the preferences of what was chosen; the graph lists options by preference."""
+    """Parts add up by their sizes, an `any` inside an option multiplies."""
     one = "atom(<1 cpu>, 1, 1, 1, 1)"
     graph = compiled(f"all(any({one}, {one}, prefer=[1, 0.5]), any({one}, {one}, prefer=[0.2, 1]))")
     first, second = (v for v, path in enumerate(graph.paths) if path in ("0", "1"))
-    assert worth_of(graph, ()) == 1.0
-    assert worth_of(graph, ((first, 1), (second, 1))) == pytest.approx(0.1)
+    assert worth_of(graph, (), NOMINAL) == 1.0
+    assert worth_of(graph, ((first, 1), (second, 1)), NOMINAL) == pytest.approx((0.5 + 0.2) / 2)
+
+
+def test_worth_of_parts_is_by_their_share_of_the_size() -> None:
+    """Three quarters of the work lose half, a quarter loses nothing; options count as written."""
+    small, large = "atom(<1 cpu>, 1, 1, 1, 1)", "atom(<1 cpu>, 1, 1, 3, 3)"
+    inner = f"any({small}, {small}, prefer=[1, 0.5])"
+    graph = compiled(
+        f"any({large}, all(any({large}, {small}, prefer=[1, 0.5]), {inner}), prefer=[1, 0.8])"
+    )
+    at = {path: v for v, path in enumerate(graph.paths)}
+    taken = [(at[""], 1), (at["1.0"], 1), (at["1.1"], 0)]
+    assert worth_of(graph, taken, NOMINAL) == pytest.approx(0.8 * (0.75 * 0.5 + 0.25))
+
+
+def test_work_figures_do_not_depend_on_the_number_of_machines() -> None:
+    """Two cores for an hour and four for half an hour: four core-hours, waits of 0 and 30 min."""
+
+    def entry(start: float, end: float, cores: int) -> dict[str, object]:
+        atom = {"bundle": {"cpu": 1}, "allocation": [[start, end, cores]]}
+        return {"submitted": 0, "atoms": [atom]}
+
+    reservations = [entry(0, 3600, 2), entry(1800, 3600, 4)]
+    for cores in (4, 8):
+        nominal = Resources.of({"cpu": 1000 * cores})
+        found = work_figures(reservations, nominal, 7200)
+        assert found.hours == {"cpu": pytest.approx(4)}
+        assert found.utilisation == {"cpu": pytest.approx(4 / (2 * cores))}
+        assert (found.wait_mean_s, found.wait_p95_s) == (900, pytest.approx(1710))

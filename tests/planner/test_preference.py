@@ -43,3 +43,20 @@ def test_the_option_that_is_preferred_is_taken(
     assert held["choices"] == {"0": taken}
     assert document.metrics["value"] == pytest.approx(14.0 + value)
     assert validate(document.to_json()) == []
+
+
+@pytest.mark.parametrize("same_offset", ["true", "false"])
+@pytest.mark.parametrize("agent", ["gree", "milp", "exact"])
+def test_the_runs_of_a_recurrence_add_up_their_preferences(agent: str, same_offset: str) -> None:
+    """Four runs that each lose half of their worth are worth half, not a sixteenth."""
+    cluster = a_cluster().horizon(40).machines("m", 2, cpu=1).build()
+    choice = "any(atom(<1 cpu>, 2, 2, 3, 12), atom(<1 cpu>, 1, 1, 2, 2), prefer=[1, 0.5])"
+    runs = f"every(10, window({choice}, 0, 3), times=4, anchor=0, same_offset={same_offset})"
+    lines = [
+        WorkloadLine("runs", runs),
+        WorkloadLine("small", "window(atom(<1 cpu>, 2, 2, 2, 4), 0, 3)"),
+    ]
+    document = plan_workload(cluster, compile_workload(lines, cluster), agent_named(agent))
+    assert [one["id"] for one in document.reservations] == ["runs"]
+    assert document.metrics["value"] == pytest.approx(4 * 12 / 2 / 2)
+    assert validate(document.to_json()) == []

@@ -71,8 +71,8 @@ class Forest(NamedTuple):
         float64[vertex]: its part of what flows into `V_INFLOW`; what each of its successors gets.
     worth
         float64[vertex]: most that the preferences below it can be worth.
-    prefer
-        float64[vertex].
+    loss
+        float64[vertex]: share of the worth that taking it as an option loses.
     value
         float64[request]: worth at preferences of 1.
     succs
@@ -93,7 +93,7 @@ class Forest(NamedTuple):
     inflow: F64
     flow: F64
     worth: F64
-    prefer: F64
+    loss: F64
     value: F64
     succs: I64
     keep: F64

@@ -96,7 +96,7 @@ class RuinRecreate:
         for vertex, option in result.choices:
             arrays.option[at, offset + vertex] = option
             child = forest.children[forest.vertices[offset + vertex, pb.V_CHILD] + option]
-            worth *= float(forest.prefer[child])
+            worth -= float(forest.value[request] * forest.loss[child])
         arrays.worth[at, request] = worth + float(forest.keep[request])
         arrays.held[at, request] = 1
 

@@ -9,7 +9,6 @@ import numpy as np
 from planner.agents.milp.columns import AtomColumns, VertexColumns
 from planner.agents.milp.rayon import RayonModel
 from planner.agents.milp.rows import Floats, Ints
-from planner.agents.milp.worth import preference_chain
 from planner.placement import Code, PlacementResult
 from planner.value import options_of
 from rdl.work_graph import ANY, ATOM, EVERY, KIND, LAST_SHIFT, WorkGraph
@@ -81,14 +80,16 @@ def encode(results: Sequence[PlacementResult], built: RayonModel) -> Floats:
             _encode_atom(values, atom, held[atom.request][atom.vertex])
     for total in built.totals:
         values[total.first : total.first + total.steps] = total.values(values)
-    at = model.blocks["worth"].start
     for index, request in enumerate(built.columns.requests):
         own = built.columns.vertices[index]
         spans = {
             vertex: (int(rows[0, 0]), int(rows[-1, 1])) for vertex, rows in held[index].items()
         }
         _encode_groups(values, own, request.graph, spans)
-        at = _encode_worth(values, at, own, request.graph)
+        overflow = values[[vertex.overflow for vertex in own]]
+        losses = built.losses[index]
+        lost = float((losses * (1.0 - overflow)).sum())
+        values[model.blocks["worth"].start + index] = 1.0 - overflow[-1] - lost
     return values
 
 
@@ -127,21 +128,3 @@ def _encode_groups(
             begin, end = spans[number]
             values[vertex.started : vertex.started + steps.size] = steps >= begin
             values[vertex.unfinished : vertex.unfinished + steps.size] = steps < end
-
-
-def _encode_worth(values: Floats, at: int, own: list[VertexColumns], graph: WorkGraph) -> int:
-    """Fill the chain of one request's worth; return the column after it."""
-    worth = 1.0 - values[own[-1].overflow]
-    for vertex, children in preference_chain(own, graph):
-        values[at] = worth
-        reached = values[vertex.overflow] < 0.5
-        values[at + 1] = 0.0 if reached else worth
-        after = values[at + 1]
-        for share, child in enumerate(children):
-            taken = worth if reached and values[child.overflow] < 0.5 else 0.0
-            values[at + 2 + share] = taken
-            after += taken * float(graph.prefer[child.vertex])
-        worth = after
-        at += 2 + len(children)
-    values[at] = worth
-    return at + 1

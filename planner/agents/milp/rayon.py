@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lp.arrays import Sense
 from lp.model import Entries, LinearModel
@@ -40,6 +41,8 @@ class RayonModel:
     view: PlanView
     totals: list[RunningTotal]
     scale: float
+    #: float64[vertex] of each request: `planner.value.preference_losses`.
+    losses: list[NDArray[np.float64]]
 
 
 #: Value of everything asked, as the solver sees it. Tiny coefficients pass for zero: unscaled,
@@ -91,10 +94,10 @@ def build(
     averages_19(model, totals, view)
     asked = total_requested_value(requests, view.nominal)
     scale = TOTAL_VALUE / asked if asked > 0 else 1.0
-    worth(model, columns, view, scale, kept)
+    losses = worth(model, columns, view, scale, kept)
     if kept is not None and kept.falls is not None:
         falls_20(model, columns, kept.falls)
-    return RayonModel(model, columns, view, totals, scale)
+    return RayonModel(model, columns, view, totals, scale, losses)
 
 
 def _add_variables(

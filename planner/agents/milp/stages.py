@@ -202,7 +202,19 @@ class StagedSolve:
             )
         limits = self._solve_limits(stage)
         answer = solve(built.model, limits, solver=self.setup.solver, start=start, monitor=monitor)
+        if not stage.keeps_value and self._contradicts(answer, built):
+            # HiGHS 1.14's presolve loses the best plan of some models; without it none was lost.
+            limits = replace(self._solve_limits(stage), options={"presolve": "off"})
+            solver = self.setup.solver
+            answer = solve(built.model, limits, solver=solver, start=start, monitor=monitor)
         return answer, built
+
+    def _contradicts(self, answer: Solution, built: rayon.RayonModel) -> bool:
+        """Return whether an answer bounds value below that of the plan in hand."""
+        if answer.status is not SolveStatus.OPTIMAL or self.setup.solver != "highs":
+            return False
+        value, bound = self.best.score[0], answer.bound / built.scale
+        return self.best.whole and value > bound and not is_proven(bound, value, 0.0)
 
     def _solve_limits(self, stage: SolveStage) -> SolveLimits:
         """Return the limits of one solve; the gap asked for is one of value alone."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from planner.plan.table.columns import plain, ranges
 from planner.plan.table.table import ReservationTable
 from planner.reservations.reservation import HistoryEntry
+from planner.reservations.state import NUMBERED_STATES, State
 from rdl.resources import Resources
 
 
@@ -133,6 +134,23 @@ def changed_between(table: ReservationTable, start_ms: int, end_ms: int) -> NDAr
             number
             for number, told in table._history.items()
             if any(start_ms <= entry.at_ms < end_ms for entry in told)
+        ],
+        dtype=np.int64,
+    )
+
+
+def lost_between(
+    table: ReservationTable, start_ms: int, end_ms: int, states: Collection[State]
+) -> NDArray[np.int64]:
+    """Return the reservations in some states that no longer hold what they held in a time."""
+    wanted = {NUMBERED_STATES.index(state) for state in states}
+    state = table.meta["state"]
+    return np.array(
+        [
+            number
+            for number, entries in table._history.items()
+            if int(state[number]) in wanted
+            and any(e.lost and e.lost[0] < end_ms and e.lost[1] > start_ms for e in entries)
         ],
         dtype=np.int64,
     )

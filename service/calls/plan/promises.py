@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
+from dispatch.accounts.promises import was_short
 from planner.plan.plan import Plan
 from planner.plan.records.reservation_records import UNUSED
-from planner.plan.table.column_reading import changed_between, histories_of, ids_of, scope_column
+from planner.plan.table.column_reading import (
+    changed_between,
+    histories_of,
+    ids_of,
+    lost_between,
+    scope_column,
+)
+from planner.reservations.reservation import HistoryEntry
 from planner.reservations.state import NUMBERED_STATES, State
 from rdl.time_grid import seconds_of
 from service.access.user import User
@@ -24,9 +32,8 @@ from service.store.log.archive import ArchivePage
 if TYPE_CHECKING:
     from service.runtime import Runtime
 
-#: Words of a history that say that less was held for a while, and that it stands elsewhere.
-_LESS: Final = frozenset({"degraded", "regained"})
-_ELSEWHERE: Final = frozenset({"moved", "missed", "relocated", "optimized"})
+#: Words of a history that say that it is held at other times or on other machines.
+_ELSEWHERE: Final = frozenset({"moved", "missed", "relocated", "optimized", "restored"})
 
 #: Applications, or archived reservations, read at once.
 _PAGE: Final = 1000
@@ -44,9 +51,11 @@ class PromiseCounts:
     promised
         All of them that were not given up by their owners.
     kept
-        Those that never held less than was promised, were used, and whose work was not late.
+        Those that had their machines whenever they were due, were used, and whose work was not
+        late. What was lost and restored before it was due is kept.
     degraded, failed
-        Those that held less for a while (some still do), and those that were given up for it.
+        Those that lacked machines while they were due (`dispatch.accounts.promises.was_short`),
+        and those that failed.
     moved
         Those that stand elsewhere, in time or on other machines, than at first; they may be kept.
     unused
@@ -152,14 +161,24 @@ class _WorkFacts:
 
 
 class _Outcome(NamedTuple):
-    """One reservation: whose, what happened to it, the end of what it holds, and the last word."""
+    """One reservation: whose, what happened to it, and from when to when it holds something."""
 
     id: str
     tenant: str
     state: State
-    words: set[str]
+    history: Sequence[HistoryEntry]
+    begin_ms: int
     finish_ms: int
-    told_ms: int
+
+    @property
+    def words(self) -> set[str]:
+        """What happened to it."""
+        return {entry.what for entry in self.history}
+
+    @property
+    def told_ms(self) -> int:
+        """When the last thing happened to it."""
+        return max((entry.at_ms for entry in self.history), default=0)
 
 
 def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Outcome]:
@@ -169,19 +188,19 @@ def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Outcome]:
     meta = table.meta
     held = np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first))
     # What has lost all that it held holds nothing in any time.
-    numbers = np.union1d(held, changed_between(table, start_ms, end_ms))
+    lost = lost_between(table, start_ms, end_ms, (State.DEGRADED, State.FAILED))
+    numbers = np.union1d(np.union1d(held, lost), changed_between(table, start_ms, end_ms))
     tenants = scope_column(table, numbers, "tenant")
     changed = histories_of(table, numbers)
     ids = ids_of(table, numbers)
     for place, number in enumerate(numbers.tolist()):
-        history = changed.get(number, ())
         yield _Outcome(
             ids[place],
             tenants.words[int(tenants.place[place])],
             NUMBERED_STATES[int(meta["state"][number])],
-            {entry.what for entry in history},
+            changed.get(number, ()),
+            grid.ms(int(meta["begin"][number])),
             grid.ms(min(int(meta["finish"][number]), grid.horizon)),
-            history[-1].at_ms if history else 0,
         )
 
 
@@ -190,6 +209,16 @@ class _ArchivedEntry(msgspec.Struct):
 
     what: str
     at: float = 0.0
+    lost_from: float | None = None
+    lost_to: float = 0.0
+
+    def entry(self) -> HistoryEntry:
+        """Return it as the Plan has it; versions do not matter."""
+        at_ms = round(1000 * self.at)
+        if self.lost_from is None:
+            return HistoryEntry(at_ms, 0, self.what)
+        lost = round(1000 * self.lost_from), round(1000 * self.lost_to)
+        return HistoryEntry(at_ms, 0, self.what, lost=lost)
 
 
 class _Archived(msgspec.Struct):
@@ -209,13 +238,12 @@ def _in_archive(
             if row.state == State.REFUSED.value or (row.id, row.end_ms) in known:
                 continue
             history = msgspec.json.decode(row.body, type=_Archived).history
-            told_ms = [round(1000 * entry.at) for entry in history]
+            entries = [entry.entry() for entry in history]
             if (row.begin_ms < end_ms and row.end_ms > start_ms) or any(
-                start_ms <= one < end_ms for one in told_ms
+                start_ms <= one.at_ms < end_ms for one in entries
             ):
-                words = {entry.what for entry in history}
-                last_ms = max(told_ms, default=0)
-                yield _Outcome(row.id, row.tenant, State(row.state), words, row.end_ms, last_ms)
+                state = State(row.state)
+                yield _Outcome(row.id, row.tenant, state, entries, row.begin_ms, row.end_ms)
         if len(rows) < _PAGE:
             return
         after = rows[-1].place
@@ -254,7 +282,9 @@ def _count(count: PromiseCounts, one: _Outcome, facts: _WorkFacts) -> None:
     if one.state is State.CANCELLED:
         count.cancelled += 1
         return
-    less = one.state is State.DEGRADED or bool(one.words & _LESS)
+    below_ms = facts.below_ms.get(one.id, 0)
+    length_ms = max(0, one.finish_ms - one.begin_ms)
+    less = was_short(one.history, facts.now_ms, length_ms, below_ms)
     late = _is_late(one.id, one.finish_ms, facts)
     unused = UNUSED in one.words
     count.promised += 1
@@ -265,7 +295,7 @@ def _count(count: PromiseCounts, one: _Outcome, facts: _WorkFacts) -> None:
     count.late += late
     count.kept += not (less or unused or late or one.state is State.FAILED)
     count.below += one.id in facts.below
-    count.below_s += facts.below_ms.get(one.id, 0) / 1000
+    count.below_s += below_ms / 1000
 
 
 def _is_late(id_: str, finish_ms: int, beside: _WorkFacts) -> bool:

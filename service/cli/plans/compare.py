@@ -11,7 +11,7 @@ import click
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.forms.table_text import printable
 from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
-from service.cli.plans.metric_tables import print_metrics
+from service.cli.plans.metric_tables import print_metrics, print_work
 from service.cli.plans.plan import limits_of, read_day
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows
 from service.cli.terminal.errors import as_cli_error, reports_errors
@@ -70,7 +70,7 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     type=agent_names,
     shell_complete=complete_agent,
     metavar="AGENT,...",
-    default="gree,gree-l",
+    default="gree,gree-l,exact",
     show_default=True,
     help="Names of agents, separated by commas.",
 )
@@ -175,6 +175,7 @@ def _print(comparison: Comparison, form: str) -> None:
         print_csv(METRIC_COLUMNS, run_rows(comparison))
     else:
         print_metrics(run_rows(comparison))
+        print_work((run.agent, run.document) for run in comparison.runs if run.document is not None)
         click.echo()
         print_title(f"times the figure of {comparison.baseline}: 1.100 is a tenth more")
         relative = [

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from rdl.time_grid import duration_text
 from service.cli.forms.better_text import better_text
 from service.cli.plans.plan_tables import METRIC_COLUMNS
 from service.cli.terminal.output import print_table, print_title
 
+if TYPE_CHECKING:
+    from planner.files.plan_document import PlanDocument
+
 #: Columns of the first table: what is accepted, and how near that is to the best.
 _ACCEPTED: Final = ("agent", "accepted", "acceptance", "value", "bound", "gap", "status")
 _ACCEPTED_WORDS: Final = {
-    "acceptance": "acceptance: share of the value asked",
-    "value": "value: weight x size x preference",
+    "acceptance": "acceptance: share of the value asked, not of the requests",
+    "value": "value: weight x size x worth, seconds of this whole cluster",
     "bound": "bound: no plan is worth more",
     "gap": "gap: share of the bound that is not reached",
 }
@@ -39,6 +43,42 @@ def print_metrics(rows: Sequence[Sequence[object]]) -> None:
     click.echo()
     _print_some(rows, _SHAPE, _SHAPE_WORDS, "")
     _print_better(rows)
+
+
+def print_work(plans: Iterable[tuple[str, PlanDocument]]) -> None:
+    """Print hours, utilisation and waits of plans: figures that compare between clusters."""
+    from planner.workload.plan import work_of
+
+    figures = [(agent, work_of(document)) for agent, document in plans]
+    names = sorted({name for _, one in figures for name, hours in one.hours.items() if hours > 0})
+    if not names:
+        return
+    click.echo()
+    print_title(
+        "hours reserved (memory: GiB-hours); use: per cent of all machines over the horizon"
+    )
+    columns = [part for name in names for part in (f"{name}_hours", f"{name}_use")]
+    rows = [
+        [
+            agent,
+            *(
+                text
+                for name in names
+                for text in (
+                    f"{one.hours.get(name, 0.0):,.1f}",
+                    f"{100 * one.utilisation.get(name, 0.0):.1f} %",
+                )
+            ),
+            _time(one.wait_mean_s),
+            _time(one.wait_p95_s),
+        ]
+        for agent, one in figures
+    ]
+    print_table(("agent", *columns, "mean_wait", "p95_wait"), rows)
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else duration_text(60_000 * round(seconds / 60)) or "0s"
 
 
 def _print_better(rows: Sequence[Sequence[object]]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
-from service.cli.plans.metric_tables import print_metrics
+from service.cli.plans.metric_tables import print_metrics, print_work
 from service.cli.plans.plan_tables import (
     REQUEST_COLUMNS,
     TIME_COLUMNS,
@@ -224,12 +224,15 @@ def limits_of(run: CommandProgress, time_limit_ms: int | None, seed: int) -> Lim
 
 
 def _print_plan(document: Mapping[str, Any], form: str) -> None:
+    from planner.files.plan_document import PlanDocument
+
     if form == JSON:
         print_json(document)
     elif form == CSV:
         print_csv(REQUEST_COLUMNS, request_rows(document))
     else:
         print_metrics(metric_rows([document]))
+        print_work([(document["agent"], PlanDocument.from_json(document))])
         print_times(document)
         print_refusals(document)
 

@@ -270,6 +270,24 @@ def test_new_occurrences_get_machines_with_an_advance() -> None:
     assert violations(plan) == []
 
 
+@pytest.mark.parametrize("offset", ["true", "false"])
+def test_what_is_left_of_a_recurrence_keeps_its_rules_and_its_slots(offset: str) -> None:
+    """One run finds no machines; the others keep one bundle a machine, on the machines they had."""
+    cluster = _cluster(4)
+    text = f"every(10, atom(<2 cpu>, 2, 2, 2, 4, spread=1), times=3, same_offset={offset})"
+    plan = a_plan(cluster).holding(a_request("r", text).on(cluster)).build()
+    before = [slot for slot in _slots(plan, "r") if not 10 <= slot[0] < 20]
+    out = Outage("m", (0, 1, 2, 3), 10_000, 20_000)
+    commit(plan, Reconfigure(replace(plan.cluster, outages=(out,))))
+    adapt_now(plan)
+    found = plan.reservation("r")
+    assert found is not None
+    assert found.state is State.DEGRADED
+    assert {(atom.rule.spread, atom.rule.handover) for atom in found.atoms} == {(1, False)}
+    assert sorted(_slots(plan, "r")) == sorted(before)
+    assert violations(plan) == []
+
+
 def test_a_drain_takes_the_machines_with_the_least_to_move() -> None:
     """Of three machines the two without slots go; where all are alike the highest do."""
     cluster = _cluster(3)

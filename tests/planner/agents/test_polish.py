@@ -171,9 +171,9 @@ def test_ways_are_those_worth_no_less(most: int, monkeypatch: pytest.MonkeyPatch
     request = a_request("r", f"all({both}, {both})").on(CLUSTER)
     [result] = agent_named("gree").plan([request], seen(CLUSTER), Limits())
     found = []
-    for way in option_variants(request, result):
+    for way in option_variants(request, result, CLUSTER.nominal):
         [again] = agent_named("gree").plan([way], seen(CLUSTER), Limits())
-        assert worth_of(request.graph, again.choices) == 1
+        assert worth_of(request.graph, again.choices, CLUSTER.nominal) == 1
         assert satisfies(request, again)
         found.append(tuple(option for _, option in sorted(again.choices)))
     few = [(0, 0), (0, 1), (1, 0), (1, 1)]

@@ -41,7 +41,17 @@ def test_agents_are_set_side_by_side_on_the_plan(service: Service) -> None:
     assert found["state"] == "finished", found["reason"]
     result = found["result"]
     assert result["requests"] == len(_LINES)
-    assert [one["agent"] for one in result["agents"]] == ["gree", "earliest"]
+    assert [(one["agent"], one["basis"]) for one in result["agents"]] == [
+        ("as it stands", "plan"),
+        ("gree, by arrival", "arrival"),
+        ("earliest, by arrival", "arrival"),
+        ("gree", "hindsight"),
+        ("earliest", "hindsight"),
+    ]
+    stands, bound = result["agents"][0]["metrics"], service.client.get("/v1/plan/bound").get_json()
+    assert [stands[name] for name in ("value", "bound", "gap")] == pytest.approx(
+        [bound[name] for name in ("value", "bound", "gap")]
+    )
     assert result["baseline"] == "gree"
     skylines = result["skylines"]
     assert (skylines["from"], skylines["tenants"]) == (0, ["ads"])

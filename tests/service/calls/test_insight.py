@@ -153,6 +153,54 @@ class TestPromises:
         assert told["ads"]["cancelled"] == 1
         assert (told["ml"]["degraded"], told["ml"]["kept"]) == (1, 0)
 
+    @pytest.mark.parametrize(
+        ("start", "end", "repaired_s", "kept", "degraded"),
+        [
+            pytest.param("2h", "3h", 600, 1, 0, id="repaired before the first start"),
+            pytest.param("0", "1h", 600, 0, 1, id="lost while work runs short"),
+            pytest.param("2h", "3h", None, 1, 0, id="lost, and not due yet"),
+        ],
+    )
+    def test_are_broken_only_if_machines_were_missing_while_due(
+        self,
+        still: Service,
+        start: str,
+        end: str,
+        repaired_s: int | None,
+        kept: int,
+        degraded: int,
+    ) -> None:
+        """What is lost and restored before its first start is kept."""
+        window = f"{start}, {end}"
+        still.reserve("c", f"window(atom(<1 cpu>, 9, 9, 1h, 9h), {window})", tenant="ml")
+        still.clock.advance(300)
+        lost = {"machines": "plain", "count": 5, "end": "+4h"}
+        assert still.client.post("/v1/cluster/outages", json=lost).status_code == 201
+        assert _get(still, "/v1/reservations/c")["state"] == "degraded"
+        counts = _get(still, "/v1/plan/counts?from=0&to=3h")["states"]
+        assert (counts["degraded"], counts["accepted"] + counts["active"]) == (1, 0)
+        if repaired_s is not None:
+            still.clock.advance(repaired_s)
+            outage = _get(still, "/v1/cluster")["outages"][0]["id"]
+            assert still.client.delete(f"/v1/cluster/outages/{outage}").status_code == 200
+        told = _get(still, "/v1/promises?to=3h")["tenants"][0]
+        assert (told["promised"], told["kept"], told["degraded"]) == (1, kept, degraded)
+
+    def test_are_broken_where_work_lacked_machines_for_longer_than_a_start(
+        self, still: Service, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A tenth of its time below its entitlement is no start any more."""
+        short = Shortfall(frozenset({"a"}), frozenset())
+        monkeypatch.setattr("service.dispatching.tenure.shortfall", lambda *_: short)
+        still.reserve("a", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant="ads")
+        submit_one(still, "x", an_application(1), tenant="ads", reservation="a")
+        found = []
+        for _ in range(3):
+            still.runtime.dispatcher.tick()
+            still.clock.advance(40)
+            found.append(_get(still, "/v1/promises?to=1h")["tenants"][0]["kept"])
+        assert found == [1, 0, 0]
+
     def test_are_late_where_work_ends_after_them(self, still: Service) -> None:
         """An application that waits or runs on when its reservation is over makes it late."""
         still.reserve("a", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant="ads")

@@ -8,8 +8,9 @@ import planner.agents.exact.problem as pb
 import rdl.work_graph as wg
 from planner.agents.exact.problem import F64, I64, Forest
 from planner.request import Request
-from planner.value import value_asked
+from planner.value import preference_losses, value_asked, vertex_sizes
 from planner.view import PlanView
+from rdl.resources import Resources
 from rdl.work_graph import WorkGraph
 
 
@@ -27,7 +28,7 @@ class ForestBuilder:
         self._inflow: list[float] = []
         self._flow: list[float] = []
         self._worth: list[float] = []
-        self._prefer: list[float] = []
+        self._loss: list[float] = []
         self._value: list[float] = []
         self._kept: list[bool] = []
 
@@ -45,9 +46,10 @@ class ForestBuilder:
         self._shifts.extend(graph.shifts.tolist())
         self._program.extend(offset + vertex for vertex in _program(graph))
         self._flows(rows, graph, offset)
-        worth = _worth(graph)
+        worth = _worth(graph, view.nominal)
         self._worth.extend(worth)
-        self._prefer.extend(graph.prefer.tolist())
+        losses = preference_losses(graph, view.nominal)
+        self._loss.extend(losses.tolist())
         self._value.append(value_asked(request, view.nominal))
         self._kept.append(keep)
         self._vertices.append(rows)
@@ -131,7 +133,7 @@ class ForestBuilder:
             inflow=np.array(self._inflow),
             flow=np.array(self._flow),
             worth=np.array(self._worth),
-            prefer=np.array(self._prefer),
+            loss=np.array(self._loss),
             value=np.array(self._value),
             succs=succs,
             keep=self._bonus(),
@@ -172,9 +174,9 @@ def _program(graph: WorkGraph) -> list[int]:
     return found
 
 
-def _worth(graph: WorkGraph) -> list[float]:
+def _worth(graph: WorkGraph, nominal: Resources) -> list[float]:
     """Return the most that the preferences below each vertex can be worth."""
-    worth = np.ones(len(graph.vertices))
+    worth, sizes = np.ones(len(graph.vertices)), vertex_sizes(graph, nominal)
     for vertex, row in enumerate(graph.vertices.tolist()):
         if row[wg.KIND] == wg.ATOM:
             continue
@@ -185,5 +187,7 @@ def _worth(graph: WorkGraph) -> list[float]:
         elif row[wg.KIND] == wg.EVERY:
             worth[vertex] = worth[kids[0]]
         else:
-            worth[vertex] = np.prod(worth[kids])
+            total = sizes[kids].sum()
+            parts = sizes[kids] / total if total > 0 else np.full(len(kids), 1.0 / len(kids))
+            worth[vertex] = (parts * worth[kids]).sum()
     return [float(x) for x in worth]

@@ -110,7 +110,7 @@ def _gain(f: Forest, s: Space, r: int) -> tuple[float, Int]:
         option = f.children[k]
         own = f.vertices[option]
         cost = s.cost[s.cell[option] + max(0, own[V_END] - own[V_START])]
-        gain = f.value[r] * f.prefer[option] * f.worth[option] - cost
+        gain = f.value[r] * (1.0 - f.loss[option]) * f.worth[option] - cost
         if gain > best:
             best, top = gain, option
     return best, top
@@ -191,7 +191,7 @@ def columns(f: Forest, room: FreeRoom, s: Space, prices: F64, optima: Optima) ->
         backward(f, room, s, r, top)
         worth[r] = f.value[r] * f.worth[top]
         if top != f.first[r + 1] - 1:
-            worth[r] *= f.prefer[top]
+            worth[r] *= 1.0 - f.loss[top]
         worth[r] += f.keep[r]
         for k in range(rows):
             held = 0.0

@@ -76,7 +76,7 @@ def _choose(f: Forest, s: SearchState, r: int, first_choice: bool, stay: bool) -
             child = f.children[row[pb.V_CHILD] + option]
             if f.vertices[child, pb.V_SOUND] == 1:
                 s.option[PLAN, v] = option
-                worth *= f.prefer[child]
+                worth -= f.value[r] * f.loss[child]
                 break
         if s.option[PLAN, v] < 0:
             return -1.0

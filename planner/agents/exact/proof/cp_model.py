@@ -247,7 +247,7 @@ class RigidModel:
                 first = int(row[pb.V_CHILD])
                 options = forest.children[first : first + int(row[pb.V_CHILDREN])].tolist()
             for option in options:
-                worth = value if option == root else value * float(forest.prefer[option])
+                worth = value if option == root else value * (1.0 - float(forest.loss[option]))
                 terms.append(math.ceil(worth / total * SCALE) * self._present[option])
         if not self.single:
             self.model.maximize(sum(terms))

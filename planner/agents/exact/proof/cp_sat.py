@@ -74,7 +74,7 @@ def is_rigid(problem: PlanningProblem) -> bool:
     for before, _, largest, after in forest.preds.tolist():
         if largest >= 0 and not (atoms[before] and atoms[after]):
             return False
-    weighed = np.flatnonzero(forest.prefer != 1.0)
+    weighed = np.flatnonzero(forest.loss)
     parents = vertices[weighed, V_PARENT]
     return bool((vertices[parents, V_PARENT] < 0).all())  # options of a root only
 

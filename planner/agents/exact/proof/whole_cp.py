@@ -17,11 +17,9 @@ import numpy as np
 from planner.agents.milp import rayon
 from planner.agents.milp.columns import AtomColumns
 from planner.agents.milp.rows import Floats
-from planner.agents.milp.worth import preference_chain
 
-#: Units of a worth of 1, and of a preference of 1 in the rows that share worth.
+#: Units of a worth of 1.
 WORTH_UNITS: Final = 10**8
-_PREFERENCE: Final = 10**6
 
 #: The most that a whole variable without an upper bound may reach.
 _FAR: Final = 2**40
@@ -63,14 +61,8 @@ class WholeCp:
 
     def last_worths(self) -> list[int]:
         """Return for each request the column of what its choices leave of its worth."""
-        at = int(self._arrays.blocks["worth"].start)
-        found = []
-        columns = self.built.columns
-        for own, request in zip(columns.vertices, columns.requests, strict=True):
-            at += sum(2 + len(kids) for _, kids in preference_chain(own, request.graph))
-            found.append(at)
-            at += 1
-        return found
+        own = self._arrays.blocks["worth"]
+        return list(range(own.start, own.stop))
 
     def _new_variables(self) -> list[Any]:
         arrays = self._arrays
@@ -99,7 +91,7 @@ class WholeCp:
             low, high = float(arrays.row_lower[row]), float(arrays.row_upper[row])
             columns, factors = arrays.indices[span].tolist(), arrays.values[span]
             if worth.start <= row < worth.stop:
-                self._add_worth(columns, factors, high)
+                self._add_worth(columns, factors)
                 continue
             terms = self._sum([self.variables[one] for one in columns], _whole(factors))
             self._add(terms, low, high)
@@ -114,19 +106,19 @@ class WholeCp:
         if math.isfinite(high):
             self.model.add(terms <= math.floor(high))
 
-    def _add_worth(self, columns: list[int], factors: Floats, high: float) -> None:
-        """Add a row of worth: in its units, and preferences never less than they are.
+    def _add_worth(self, columns: list[int], factors: Floats) -> None:
+        """Add the row of one request's worth; what an option loses is rounded down to whole units.
 
-        What is shared out of a worth by a preference is rounded up to a whole unit.
+        Losses are the negative factors, of what is not taken; so they are taken off the right side.
         """
         own = self._arrays.blocks["worth"]
-        shares = any(factor not in (-1.0, 0.0, 1.0) for factor in factors.tolist())
-        unit = _PREFERENCE if shares else 1
         whole = [
-            _above(factor * unit) * (1 if own.start <= one < own.stop else WORTH_UNITS)
+            round(factor) * (1 if own.start <= one < own.stop else WORTH_UNITS)
+            if factor > 0
+            else math.ceil(factor * WORTH_UNITS - 1e-6)
             for one, factor in zip(columns, factors.tolist(), strict=True)
         ]
-        side = round(high) * unit * WORTH_UNITS + (unit - 1)
+        side = WORTH_UNITS + sum(factor for factor in whole if factor < 0)
         self.model.add(self._sum([self.variables[one] for one in columns], whole) <= side)
 
     def _add_starts(self, atom: AtomColumns) -> None:
@@ -138,14 +130,6 @@ class WholeCp:
             running = starts[max(0, step - atom.lease + 1) : step + 1]
             held = self.variables[atom.x + step]
             self.model.add(held == atom.maximum * sum(running))
-
-
-def _above(number: float) -> int:
-    """Return the whole number at or above one that is not above it by rounding alone.
-
-    Negative factors give worth away: they too may only be rounded so that more is left.
-    """
-    return math.ceil(number - 1e-6) if number > 0 else math.floor(number + 1e-6)
 
 
 def _whole(factors: Floats) -> list[int]:

@@ -1,7 +1,7 @@
 """What requests can be worth: a level for each worth that some way to take their options has.
 
 A subset says of each request that is in it what it is worth at least. So a level holds all ways
-whose preferences come to its worth or more, and a lower level can be placed wherever a higher can.
+that leave its worth or more, and a lower level can be placed wherever a higher can.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from planner.request import Request
 from planner.value import value_asked
 from rdl.resources import Resources
 
-#: Preferences whose products differ by less are one worth.
+#: Worths that differ by less are one.
 _SAME: Final = 1e-9
 
 
@@ -28,7 +28,7 @@ class WorthLevel:
     request
         Its index.
     worth
-        Product of preferences that its options reach at least.
+        What its options leave of a worth of 1 at least.
     value
         Of the request at this worth.
     variants
@@ -87,7 +87,7 @@ def level_book(requests: Sequence[Request], nominal: Resources) -> LevelBook | N
     levels: list[WorthLevel] = []
     variants: list[OptionVariant] = []
     for index, request in enumerate(requests):
-        ways = sorted(all_variants(request), key=lambda way: -way.worth)
+        ways = sorted(all_variants(request, nominal), key=lambda way: -way.worth)
         if not ways:
             return None
         asked, first = value_asked(request, nominal), len(variants)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _MOST_AGENTS: Final = 14
 
 
+#: Agents of a comparison that names none.
+_USUAL: Final = ["gree", "gree-l", "exact"]
+
+
 def _agents() -> Field:
     def read(value: object) -> list[str]:
         named = isinstance(value, list) and all(isinstance(one, str) for one in value)
@@ -33,10 +37,10 @@ def _agents() -> Field:
         "items": {"type": "string"},
         "minItems": 1,
         "maxItems": _MOST_AGENTS,
-        "default": ["gree", "gree-l"],
-        "examples": [["gree", "gree-l"]],
+        "default": _USUAL,
+        "examples": [_USUAL],
     }
-    return Field("agents", "Names of agents, each once.", schema, read, ["gree", "gree-l"])
+    return Field("agents", "Names of agents, each once.", schema, read, _USUAL)
 
 
 def _workload() -> Field:
@@ -75,11 +79,13 @@ _FIELDS: Final = {
     "phase": {"type": "string", "description": "How far it is, in words."},
     "result": {
         "type": ["object", "null"],
-        "description": "baseline, bound_by (the agent that gave the least bound), agents "
-        "(metrics, relative to the baseline, differences), disagreements: what `agenda compare "
-        "-o json` prints; with requests, how many were planned, based_on, the version of the "
-        "Plan, and skylines: what each agent's Plan holds over time, by resource and tenant, on "
-        "one axis.",
+        "description": "baseline, bound_by (the agent that gave the least bound), agents (basis, "
+        "metrics, work, relative to the baseline, differences), disagreements: what `agenda "
+        "compare -o json` prints; with requests, how many were planned, based_on, the version of "
+        "the Plan, and skylines: what each agent's Plan holds over time, by resource and tenant, "
+        "on one axis. Basis is plan (the Plan as it stands, value and bound of /v1/plan/bound), "
+        "arrival (requests answered one by one, as a server does) or hindsight (all requests known "
+        "at once).",
     },
 }
 

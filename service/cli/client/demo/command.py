@@ -15,7 +15,7 @@ from service.cli.plans.plan_tables import METRIC_COLUMNS, metric_rows, refusal_r
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import WRITABLE
-from service.cli.terminal.output import print_table
+from service.cli.terminal.output import print_table, print_title
 from service.host.temporary_folders import hold_folder, remove_left_folders
 
 #: How temporary folders are called, and how long one that was made earlier is kept at least.
@@ -124,6 +124,7 @@ def _show_result(server: Server, picture: Path) -> None:
     click.echo()
     columns = [METRIC_COLUMNS.index(name) for name in _SHOWN]
     rows = [[row[index] for index in columns] for row in metric_rows([document])]
+    print_title("acceptance: accepted value of the value asked, not of the number of requests")
     print_table(_SHOWN, rows)
     counts, _ = refusal_rows(document)
     if counts:

@@ -46,7 +46,7 @@ export function compareForm(chosen, started) {
   });
   const start = make("button", { class: "main", text: "Compare" });
   const form = make("form", { class: "panel" },
-    make("p", { class: "faint", text: "Each plans the same requests from nothing, beside the service. The Plan stays as it is." }),
+    make("p", { class: "faint", text: "Each agent plans the same requests on an empty Plan, one by one in the order of arrival and with all of them known. The Plan does not change." }),
     make("fieldset", { class: "agents" }, make("legend", { text: "Agents" }), ...agents),
     make("fieldset", {}, make("legend", { text: "Requests" }),
       make("label", {}, onPlan, "of the live Plan"), make("label", {}, onFile, "of a workload file")),

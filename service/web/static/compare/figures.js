@@ -6,17 +6,19 @@
  * @property {string} status
  * @property {string} detail
  * @property {any} metrics null where there is no plan
+ * @property {any} work hours of each resource, utilisation and waits; null where there is no plan
  * @property {number|null} relative value over that of the baseline
  * @property {number|null} gap to the best bound of all
  * @property {any} differences from the baseline's plan
  */
 
 /**
- * The least bound of all, and who gives it: all plan the same requests, so it holds for all.
+ * The least bound of all, and who gives it: all plan the same requests, so it holds for all. The
+ * bound of the Plan as it stands is another: that of what can still change.
  * @param {any} result of a comparison @returns {{bound: number, agent: string}|null}
  */
 export function bestBound({ agents, bound_by: by }) {
-  const found = agents.filter((/** @type {any} */ one) => typeof one.metrics?.bound === "number")
+  const found = agents.filter((/** @type {any} */ one) => one.basis !== "plan" && typeof one.metrics?.bound === "number")
     .sort((/** @type {any} */ a, /** @type {any} */ b) => a.metrics.bound - b.metrics.bound)[0];
   return found ? { bound: found.metrics.bound, agent: by ?? found.agent } : null;
 }
@@ -29,8 +31,9 @@ export function figuresOf(result) {
     status: one.status,
     detail: one.detail,
     metrics: one.metrics,
+    work: one.work,
     relative: one.relative?.value ?? null,
-    gap: best && one.metrics ? Math.max(0, best.bound - one.metrics.value) / (best.bound || 1) : null,
+    gap: one.basis === "plan" ? one.metrics?.gap ?? null : best && one.metrics ? Math.max(0, best.bound - one.metrics.value) / (best.bound || 1) : null,
     differences: one.differences,
   }));
 }

@@ -38,7 +38,8 @@ export class ResultView extends EventTarget {
     const rows = figuresOf(result);
     this.element.replaceChildren(
       make("section", { class: "panel" },
-        make("h2", { text: `${counted(result.requests, "request")}, planned from nothing by each` }),
+        make("h2", { text: `${counted(result.requests, "request")}, ${onPlan ? "as it stands, one by one, and with hindsight" : "planned with all of them known"}` }),
+        onPlan ? make("p", { class: "faint", text: BASES }) : null,
         this.#values(rows), figuresTable(rows, result.baseline).element, boundNote(result)),
       ...(result.skylines ? [make("section", { class: "panel" }, this.#bar(), this.pictures)] : []),
       this.#differences());
@@ -142,6 +143,9 @@ const totalAt = (layers, n) => layers.reduce((sum, layer) => sum + layer[n], 0);
 const answerOf = (answer) => make("span", { class: `state ${answer === "accepted" ? "accepted" : answer ? "refused" : ""}`, text: answer ?? "–" });
 
 /** @param {import("./figures.js").AgentFigures[]} rows @param {string} baseline */
+const BASES = "As it stands: what the Plan holds, with the bound of the Plan page. By arrival: each agent answers the requests one by one, "
+  + "as this server does. The other rows have hindsight: they know all requests before they place the first, so no server could have done it.";
+
 function figuresTable(rows, baseline) {
   /** @param {(metrics: any) => string|number} show */
   const of = (show) => (/** @type {any} */ row) => (row.metrics ? show(row.metrics) : "–");
@@ -155,7 +159,10 @@ function figuresTable(rows, baseline) {
       { title: "Agent", of: (row) => make("b", { text: row.agent }), sort: (row) => row.agent },
       { title: "Value", of: of((m) => decimal(Math.round(m.value * 10) / 10)), sort: by("value"), number: true },
       { title: `To ${baseline}`, of: (row) => (row.relative === null ? "–" : percent(row.relative)), sort: (row) => row.relative ?? -1, number: true },
-      { title: "Acceptance", of: of((m) => (m.acceptance === null ? "–" : percent(m.acceptance))), sort: by("acceptance"), number: true },
+      { title: "Core-hours", of: (row) => (row.work ? decimal(Math.round(row.work.hours.cpu ?? 0)) : "–"), sort: (row) => row.work?.hours.cpu ?? -1, number: true },
+      { title: "Cores used", of: (row) => (row.work ? percent(row.work.utilisation.cpu ?? 0) : "–"), sort: (row) => row.work?.utilisation.cpu ?? -1, number: true },
+      { title: "95 % begin within", of: (row) => (typeof row.work?.wait_p95_s === "number" ? duration(row.work.wait_p95_s) : "–"), sort: (row) => row.work?.wait_p95_s ?? -1, number: true },
+      { title: "Value accepted", of: of((m) => (m.acceptance === null ? "–" : percent(m.acceptance))), sort: by("acceptance"), number: true },
       { title: "Accepted", of: of((m) => `${count(m.accepted)} of ${count(m.requests)}`), sort: by("accepted"), number: true },
       { title: "Bound", of: of((m) => (m.bound === null ? "–" : decimal(Math.round(m.bound)))), sort: by("bound"), number: true },
       { title: "Gap", of: (row) => (row.gap === null ? "–" : percent(row.gap)), sort: (row) => row.gap ?? 9, number: true },

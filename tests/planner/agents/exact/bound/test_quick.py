@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.workloads.exact_shapes import lumpy
 from planner.agent import Limits, total_requested_value
@@ -13,6 +14,7 @@ from planner.agents.exact.bound import quick
 from planner.agents.exact.bound.load import asked_between, least_use, load_bound
 from planner.agents.exact.bound.quick import quick_bound
 from planner.agents.exact.bound.subgradient import F64
+from planner.files import WorkloadLine, cluster_from_json
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of, value_asked
@@ -58,6 +60,45 @@ def test_no_greedy_plan_is_worth_more(cluster: object, lines: object) -> None:
     tolerance = 1e-9 * asked + ROUNDING
     assert value <= _load(requests, view) + tolerance
     assert value <= quick_bound(requests, view).value + tolerance <= asked + 3 * tolerance
+
+
+@LAWS
+@given(
+    begin=st.integers(0, 40),
+    minutes=st.integers(1, 40),
+    limit=st.sampled_from([0, 1, 2, 5, 10**9]),
+    works=st.lists(st.integers(1, 60), min_size=1, max_size=6),
+)
+def test_no_plan_beats_the_bound_under_a_quota_at_times_of_day(
+    begin: int, minutes: int, limit: int, works: list[int]
+) -> None:
+    """However long the quota does not apply, and however large it is."""
+    cluster = cluster_from_json(
+        {
+            "step": "60s",
+            "horizon": "384m",
+            "origin": "2026-03-28T12:00:00Z",
+            "machines": [{"name": "b", "count": 1, "resources": {"cpu": 4}}],
+            "policies": [
+                {
+                    "type": "quota",
+                    "limit": {"cpu": limit},
+                    "from": f"12:{begin:02}",
+                    "to": f"{12 + (begin + minutes) // 60}:{(begin + minutes) % 60:02}",
+                }
+            ],
+        }
+    )
+    lines = [
+        WorkloadLine(f"r{work}", f"window(atom(<1 cpu>,1,4,1m,{work}m),0,{60 + work * 5}m)")
+        for work in sorted(set(works))
+    ]
+    requests = list(compile_workload(lines, cluster).requests)
+    view = Plan(cluster, cluster.grid()).view()
+    placed = agent_named("gree-l").plan(requests, view, Limits())
+    value = score_of(requests, placed, view.nominal)[0]
+    assert value <= min(_load(requests, view), quick_bound(requests, view, value).value) + 1e-6
+    assert view.free.max() <= 4000  # so that no sum over 384 steps can overflow
 
 
 @pytest.mark.parametrize("kind", ["malleable", "gangs", "workflows", "mixed"])
