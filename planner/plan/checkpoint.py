@@ -164,8 +164,8 @@ def _fill_table(table: ReservationTable, document: dict[str, Any]) -> None:
         table.holds[number] = Hold.from_json(hold)
     for number, entries in document["history"]:
         table._history[number] = [
-            HistoryEntry(*entry, None if lost is None else (lost[0], lost[1]))
-            for *entry, lost in entries
+            HistoryEntry(at_ms, version, what, detail, None if lost is None else (lost[0], lost[1]))
+            for at_ms, version, what, detail, lost in entries
         ]
     for index, rows in document["released"]:
         table._released[index] = np.array(rows, dtype=np.int64).reshape(-1, 3)

@@ -121,9 +121,10 @@ def read_options(words: Sequence[str]) -> tuple[list[SbatchOption], int]:
         if not word.startswith("-") or word == "-":
             break
         place += 1
+        given: list[tuple[str, str, str | None]]
         if word.startswith("--"):
-            text, mark, value = word[2:].partition("=")
-            given = [(_full_name(text), f"--{text}", value if mark else None)]
+            text, mark, after = word[2:].partition("=")
+            given = [(_full_name(text), f"--{text}", after if mark else None)]
         else:
             given = list(_short_options(word))
         for name, written, value in given:
