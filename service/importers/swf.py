@@ -27,7 +27,7 @@ from service.importers.lines import (
 )
 
 _COLUMNS = 18
-_JOB, _SUBMIT, _RUN, _USED_PROCS = 0, 1, 3, 4
+_JOB, _SUBMIT, _WAIT, _RUN, _USED_PROCS = 0, 1, 2, 3, 4
 _ASKED_PROCS, _ASKED_TIME, _USER = 7, 8, 11
 #: Header comment -> field of `SwfHeader`.
 _HEADERS: Final = {"MaxProcs": "processors", "MaxNodes": "nodes", "UnixStartTime": "start_s"}
@@ -79,6 +79,8 @@ class _SwfJob:
     processors: int
     time_s: int
     user: int
+    wait_s: int
+    run_s: int
 
 
 def import_swf(
@@ -167,6 +169,8 @@ def _job(raw: str, number: int) -> _SwfJob:
         processors=asked if asked > 0 else values[_USED_PROCS],
         time_s=time_s if time_s > 0 else values[_RUN],
         user=values[_USER],
+        wait_s=values[_WAIT],
+        run_s=values[_RUN],
     )
 
 
@@ -190,4 +194,7 @@ def _line(
         "rdl": window_text(submitted, end, {"atom": atom}),
         "creditable": True,
     }
+    if job.wait_s >= 0 and job.run_s > 0:
+        start = submitted + job.wait_s
+        line["recorded"] = {"start": start, "end": start + job.run_s}
     return line, end

@@ -13,7 +13,6 @@ from planner.history.back_test import RuleScore, back_test
 from planner.history.estimate import JobEstimate, estimate
 from planner.history.request import RequestForm
 from planner.history.run import JobRun
-from rdl.operators import check_zone
 from service.cli.client.server import Server, client_options
 from service.cli.estimates.answers import (
     HEADER,
@@ -39,6 +38,7 @@ from service.cli.terminal.options import (
     duration,
     known_name,
     names,
+    zone_named,
 )
 from service.cli.terminal.output import (
     JSON,
@@ -57,16 +57,6 @@ _RDL = "rdl"
 _SHOWN_REQUESTS = 3
 _DRAWN_JOBS = 6
 _FIRST_DAY, _LAST_DAY = date(1970, 1, 1), date(2200, 1, 1)
-
-
-def _zone(value: str | ZoneInfo) -> ZoneInfo:
-    """Return a zone by its name; the message for another says what would be right."""
-    if isinstance(value, ZoneInfo):
-        return value
-    try:
-        return ZoneInfo(check_zone(value))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
 
 
 def _keys(value: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -139,7 +129,7 @@ def _day(value: str | date) -> date:
 @click.option("--gang", is_flag=True, help="Ask for all containers at once; else for one at least.")
 @click.option(
     "--zone",
-    type=_zone,
+    type=zone_named,
     metavar="NAME",
     default="UTC",
     show_default=True,

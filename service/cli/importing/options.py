@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from service.importers.lines import Imported, TraceMachines
+    from service.importers.sacct import ImportedJobs
     from service.importers.stages import MachineKind, StageModel
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,6 +76,11 @@ def pool_options(step: str, cores: int, memory: int) -> Callable[[F], F]:
     """Add what importers of requests with deadlines take: a step, and machines for a cluster."""
     count = _machine_count(None, "Machines of the cluster; needed for --cluster-out.")
     return _with(_step(step, "Step of the grid"), count, *_machine("each machine", cores, memory))
+
+
+def deadline_options(step: str) -> Callable[[F], F]:
+    """Add what decides deadlines, for importers that know their machines."""
+    return _with(*_deadlines(step))
 
 
 def alike(count: int) -> Option:
@@ -195,6 +201,24 @@ def write_pool(
     comment = f"for {Path(file).name}"
     cluster = cluster_toml(pool, imported, comment=comment, origin=origin)
     _write(imported, cluster, out, cluster_out)
+
+
+def write_nodes(jobs: ImportedJobs, file: str, out: Path | None, cluster_out: Path | None) -> None:
+    """Write a workload to `out`, and a cluster of the nodes of its jobs to `cluster_out`.
+
+    Raises
+    ------
+    CliError
+        If a cluster is to be written and no record names nodes.
+    """
+    from rdl.durations import instant_of_epoch_ms, rfc3339_text
+    from service.importers.sacct import nodes_toml
+
+    if cluster_out is not None and not jobs.nodes:
+        raise CliError(f"{file}: no column NodeList: add it to sacct's --format for --cluster-out")
+    origin = rfc3339_text(instant_of_epoch_ms(1000 * jobs.start_s))
+    cluster = nodes_toml(jobs, origin, f"for {Path(file).name}")
+    _write(jobs.requests, cluster, out, cluster_out)
 
 
 def _write(imported: Imported, cluster: str, out: Path | None, cluster_out: Path | None) -> None:

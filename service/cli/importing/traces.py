@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import click
 
 from service.cli.importing.options import (
     alike,
     common,
+    deadline_options,
     generator,
     kinds,
     model_options,
@@ -17,12 +19,13 @@ from service.cli.importing.options import (
     tenant,
     whole_seconds,
     write_kinds,
+    write_nodes,
     write_pool,
 )
 from service.cli.importing.slurm import slurm
 from service.cli.importing.workflows import alibaba_dags, wfcommons
 from service.cli.terminal.errors import CliError, as_cli_error, reports_errors
-from service.cli.terminal.options import FiniteRange
+from service.cli.terminal.options import FiniteRange, zone_named
 
 
 @click.group("import")
@@ -103,6 +106,32 @@ def swf(
     start = header.start_s
     origin = None if start is None else rfc3339_text(instant_of_epoch_ms(1000 * start))
     write_pool(imported, pool, file, out, cluster_out, origin)
+
+
+@import_.command()
+@common
+@deadline_options("60s")
+@click.option("--zone", type=zone_named, default="UTC", show_default=True,
+              help="Zone of the times: sacct writes those of its machine.")  # fmt: skip
+@reports_errors
+def sacct(
+    file: str,
+    out: Path | None,
+    cluster_out: Path | None,
+    limit: int | None,
+    step: int,
+    slack: tuple[float, float],
+    seed: int,
+    zone: ZoneInfo,
+) -> None:
+    """Import jobs of Slurm's accounting (sacct --parsable2), and the nodes they ran on."""
+    from service.importers.lines import Slack, open_trace
+    from service.importers.sacct import SacctModel, import_sacct
+
+    model = SacctModel(whole_seconds(step), zone, Slack(*slack))
+    with as_cli_error(file):
+        jobs = import_sacct(open_trace(file), model, generator(seed), limit)
+    write_nodes(jobs, file, out, cluster_out)
 
 
 @import_.command(short_help="Import jobs or tasks of Google's 2011 trace.")

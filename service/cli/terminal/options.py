@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -178,6 +179,24 @@ def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
         If one is unknown, empty or given twice.
     """
     return tuple(agent_name(name) for name in names(value))
+
+
+def zone_named(value: str | ZoneInfo) -> ZoneInfo:
+    """Return a zone by its name.
+
+    Raises
+    ------
+    click.BadParameter
+        If there is no such zone; the message says what would be right.
+    """
+    from rdl.operators import check_zone
+
+    if isinstance(value, ZoneInfo):
+        return value
+    try:
+        return ZoneInfo(check_zone(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def read_text(file: str) -> str:

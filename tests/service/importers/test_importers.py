@@ -174,6 +174,7 @@ def test_an_swf_job_becomes_a_gang_of_its_requested_time() -> None:
         "submitted": 30,
         "rdl": {"window": {"start": 30, "end": (1 + 1349) * 60, "of": {"atom": atom}}},
         "creditable": True,
+        "recorded": {"start": 192_210, "end": 195_687},
     }
 
 

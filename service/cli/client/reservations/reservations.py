@@ -213,8 +213,12 @@ def post_batch(
     return [ServerReply(line["status"], line["body"]) for line in done["results"]], done
 
 
+#: What a workload line says and a request to a server does not.
+_OF_FILES: Final = ("submitted", "recorded")
+
+
 def bodies_in(file: str) -> Iterator[dict[str, Any]]:
-    """Yield request bodies: one of RDL, or one a workload line (without its `submitted`)."""
+    """Yield request bodies: one of RDL, or one a workload line (without what only files have)."""
     text = read_text(file)
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not numbered:
@@ -227,7 +231,7 @@ def bodies_in(file: str) -> Iterator[dict[str, Any]]:
         if line is None or "rdl" not in line:
             where = f"{file}: line {number}"
             raise CliError(f'{where} is not a workload line; write {{"rdl": ...}} on each line')
-        yield {name: value for name, value in line.items() if name != "submitted"}
+        yield {name: value for name, value in line.items() if name not in _OF_FILES}
 
 
 def _object(text: str) -> dict[str, Any] | None:
