@@ -392,7 +392,10 @@ class Normalizer:
     ) -> None:
         if part.failed or 0 < scope.end - scope.start >= part.shortest:
             return  # nearly always: no Room is worth building
-        room = TimeSpan(scope.start, scope.end, here, path, scope.limit, lost)
+        frame = scope.layout.frames[0]
+        begun = frame.in_period and frame.start_ms < self._context.submitted_ms
+        begun = begun and scope.start == self._first
+        room = TimeSpan(scope.start, scope.end, here, path, scope.limit, lost, begun)
         fit(part, room, self._context)
 
     def _every(self, every: Every, path: str, scope: Enclosure) -> VertexDraft | None:

@@ -23,6 +23,8 @@ class TimeSpan:
         Where it would end on a plan without a horizon; None if nowhere.
     lost
         Whether rounding to the grid made it a step shorter than written.
+    begun
+        Whether it is what the submission leaves of the first period of a recurrence.
     """
 
     start: int
@@ -31,6 +33,7 @@ class TimeSpan:
     path: str
     limit: int | None = None
     lost: bool = False
+    begun: bool = False
 
 
 def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
@@ -43,6 +46,8 @@ def fit(part: VertexDraft, room: TimeSpan, context: CompileContext) -> None:
         message = _too_short(part, room, context.grid)
         need = duration_text(part.shortest * context.grid.step_ms)
         fix = f"leave it at least {need}, or ask for less"
+        if room.begun:
+            fix = "its first period began before the submission: write anchor= at the next one"
         blame(part, Finding(part.source, part.path, UNSATISFIABLE, message, fix))
 
 

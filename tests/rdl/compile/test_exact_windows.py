@@ -66,3 +66,21 @@ def _starts(text: str, submitted: int) -> range:
         return range(0)
     row = graph.vertices[-1]
     return range(int(row[START]), int(row[END]) - int(row[4]) + 1)
+
+
+def test_a_first_run_that_no_longer_fits_names_the_anchor() -> None:
+    """Half an hour before the window ends, a run of an hour can only begin with the next period."""
+    of = "window(atom(<1 cpu>, 1, 1, 1h, 1h), 0h, 6h)"
+    context = CompileContext(TimeGrid(STEP_MS, 3 * 1440), 330 * STEP_MS)
+    with pytest.raises(RdlError, match="write anchor= at the next one"):
+        compile_source(f"every(1d, {of}, times=2, anchor=0, same_offset=false)", context)
+    graph = compile_source(f"every(1d, {of}, times=2, anchor=1d)", context)
+    assert graph.vertices[graph.atoms[0], START] == 1440
+
+
+def test_until_counts_whole_periods() -> None:
+    """The window of the third period ends at `until`, the period does not."""
+    of = "window(atom(<1 cpu>, 1, 1, 1h, 1h), 2h, 4h)"
+    context = CompileContext(TimeGrid(STEP_MS, 5 * 1440))
+    graph = compile_source(f"every(1d, {of}, until=2d4h)", context)
+    assert len(graph.shifts) - 1 == 2
