@@ -93,8 +93,9 @@ def test_requests_of_a_plan_may_begin_with_a_mark(tmp_path: Path, encoding: str)
     (line,) = read_workload(tmp_path / "day.jsonl", cluster.origin)
     assert len(read_history(str(tmp_path / "runs.txt"), None, UTC).runs) == 10
     problems: list[FileProblem] = []
-    assert list(lines_in(tmp_path / "day.jsonl", None, problems.append)) == [line]
-    (alone,) = lines_in(tmp_path / "job.rdl", None, problems.append)
+    day, job = (tmp_path / "day.jsonl").read_bytes(), (tmp_path / "job.rdl").read_bytes()
+    assert list(lines_in("day.jsonl", day, None, problems.append)) == [line]
+    (alone,) = lines_in("job.rdl", job, None, problems.append)
     assert (line.tenant, alone.source, problems) == ("é", _RDL, [])
 
 
