@@ -142,10 +142,10 @@ const totalAt = (layers, n) => layers.reduce((sum, layer) => sum + layer[n], 0);
 /** @param {string|null} answer */
 const answerOf = (answer) => make("span", { class: `state ${answer === "accepted" ? "accepted" : answer ? "refused" : ""}`, text: answer ?? "–" });
 
-/** @param {import("./figures.js").AgentFigures[]} rows @param {string} baseline */
 const BASES = "As it stands: what the Plan holds, with the bound of the Plan page. By arrival: each agent answers the requests one by one, "
   + "as this server does. The other rows have hindsight: they know all requests before they place the first, so no server could have done it.";
 
+/** @param {import("./figures.js").AgentFigures[]} rows @param {string} baseline */
 function figuresTable(rows, baseline) {
   /** @param {(metrics: any) => string|number} show */
   const of = (show) => (/** @type {any} */ row) => (row.metrics ? show(row.metrics) : "–");
