@@ -57,8 +57,14 @@ def importance(priority: int, value: float, number: int) -> tuple[int, float, in
 def held_value(
     weight: float, atoms: Iterable[AtomAllocation], nominal: Resources, step_ms: int
 ) -> float:
-    """Return weight x size of what is held: seconds of the whole cluster, by its rows."""
-    shares = (bundle_steps([atom]) * atom.bundle.dominant_share(nominal) for atom in atoms)
+    """Return weight x size of what is held: seconds of the whole cluster, by its rows.
+
+    A resource that the cluster lacks is left out, as in `size_of`.
+    """
+    shares = (
+        bundle_steps([atom]) * _amounts_known(atom.bundle, nominal).dominant_share(nominal)
+        for atom in atoms
+    )
     return weight * sum(shares) * step_ms / 1000
 
 

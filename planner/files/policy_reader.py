@@ -129,8 +129,9 @@ class PolicyReader:
 
     def _limit(self, pointer: str, raw: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
         """Return the amounts of a quota; a zero counts here, it forbids the resource."""
+        before = self._values.problems.total
         amounts = self._values.amounts(pointer, raw, round_up=False)
-        if any(problem.pointer == pointer for problem in self._values.problems):
+        if self._values.problems.total > before:
             return ()
         return tuple((name, amounts.get(name, 0)) for name in sorted(map(canonical_resource, raw)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.files import FileError, read_cluster
+from planner.files import FileError, cluster_from_json, read_cluster
 
 TEXT = """
 step = "1 minute"
@@ -66,3 +66,13 @@ def test_a_cluster_file_is_checked_in_one_round(tmp_path: Path) -> None:
         "/outages/2/count",
         "/outages/2/end",
     }
+
+
+def test_limits_that_cannot_be_read_are_reported_after_many_other_problems() -> None:
+    """Problems beyond the first twenty are only counted, and still known."""
+    policies = [{"type": "quota", "limit": {"\x15": 1}} for _ in range(30)]
+    document = {"step": "1m", "horizon": "1d", "machines": [], "policies": policies}
+    document["machines"] = [{"name": "m", "count": 1, "resources": {"cpu": 1}}]
+    with pytest.raises(FileError) as caught:
+        cluster_from_json(document)
+    assert caught.value.problems.total >= 30
