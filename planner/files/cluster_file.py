@@ -161,7 +161,8 @@ def cluster_from_json(
     """
     problems = schema_problems(document, "cluster")
     if problems:
-        for problem in _problems_of_the_rest(document, problems):
+        # Beyond what is listed nothing more is looked for.
+        for problem in () if problems.full else _problems_of_the_rest(document, problems):
             problems.append(problem)
         raise FileError(path, problems)
     assert isinstance(document, Mapping)

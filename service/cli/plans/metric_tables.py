@@ -54,9 +54,7 @@ def print_work(plans: Iterable[tuple[str, PlanDocument]]) -> None:
     if not names:
         return
     click.echo()
-    print_title(
-        "hours reserved (memory: GiB-hours); use: per cent of all machines over the horizon"
-    )
+    print_title("hours reserved (memory: GiB-hours); use: % of all machines over the horizon")
     columns = [part for name in names for part in (f"{name}_hours", f"{name}_use")]
     rows = [
         [

@@ -87,7 +87,7 @@ def test_a_job_of_a_server_runs_there_is_watched_and_stopped(
     assert (done["state"], done["result"]["admitted"]) == ("stopped", 1)
     started = service.client.post("/v1/comparisons", json={"agents": ["gree", "gree-l"]})
     compared = _ended(service, f"/v1/comparisons/{started.get_json()['id']}")
-    assert [one["status"] for one in compared["result"]["agents"]] == ["placed", "placed"]
+    assert {one["status"] for one in compared["result"]["agents"]} == {"placed"}
 
 
 def test_plans_are_the_same_as_here(pool: DaskPool, service: Service) -> None:
