@@ -24,7 +24,7 @@ NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not brow
 # times as long to begin, and tests begin hundreds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-loops demo-slurm test check lint types pytest kernels planner-kernels bench bench-smoke papers serve soak sweep clean
+.PHONY: help setup demo demo-slurm test check lint types pytest kernels planner-kernels bench bench-smoke papers serve soak sweep clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
@@ -59,24 +59,21 @@ $(VENV)/.dev: $(VENV)/.installed
 
 # Compiled loops, so that nobody waits for them later.
 $(VENV)/.warm: $(VENV)/.installed
-	$(BIN)/python -m bench.warm
+	$(BIN)/python -m service.compile_loops
 	@touch $@
 
 setup: $(VENV)/.warm
 
-# Where no loops are compiled yet, the demo has its own, which take less time to compile and more to
-# run: it plans hundreds of requests, not hundreds of thousands.
-DEMO_LOOPS := $(if $(wildcard $(VENV)/.warm),,NUMBA_OPT=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/demo-loops)
+# Where `make setup` has not been, demo and tests have loops of their own, which take less time to
+# compile and more to run: they plan hundreds of requests, not hundreds of thousands.
+QUICK_LOOPS := $(if $(wildcard $(VENV)/.warm),,NUMBA_OPT=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/quick-loops)
 
 demo: $(VENV)/.loops
-	$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed demo-loops
-	$(DEMO_LOOPS) STAY=$(STAY) $(BIN)/agenda demo
-
-demo-loops: $(VENV)/.loops
-	$(DEMO_LOOPS) $(BIN)/python -m bench.warm --demo
+	$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed planner-kernels
+	$(QUICK_LOOPS) STAY=$(STAY) $(BIN)/agenda demo
 
 demo-slurm: $(VENV)/.installed
-	$(BIN)/python -m bench.warm --demo
+	$(BIN)/python -m service.compile_loops --demo
 	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/slurm .ci/slurm-demo
 
 # Kernels of the planner compile while packages are installed, the rest of them while tools look at
@@ -96,14 +93,13 @@ types: $(VENV)/.dev
 	nice $(BIN)/mypy
 
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers -m "$(NO_PACKAGE)" $(ONLY:%=tests/%)
+	$(QUICK_LOOPS) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers -m "$(NO_PACKAGE)" $(ONLY:%=tests/%)
 
 kernels: planner-kernels $(VENV)/.installed
-	$(BIN)/python -m bench.warm --all
-	@touch $(VENV)/.warm
+	$(QUICK_LOOPS) $(BIN)/python -m service.compile_loops --all
 
 planner-kernels: $(VENV)/.loops
-	$(BIN)/python -m bench.warm --demo
+	$(QUICK_LOOPS) $(BIN)/python -m service.compile_loops --demo
 
 serve: setup
 	$(BIN)/agenda serve --database sqlite:///agenda.db --cluster $(CLUSTER)

@@ -40,19 +40,12 @@ EFFORT: Final = Limits(work=40, time_s=1.5)
 #: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
-#: How long an answer is sought again because the Plan has moved on meanwhile: where a call waits
-#: for it, and where none does.
-_ANSWER_S, _LONGEST_S = 4.0, 30.0
+#: How long an answer is sought again because the Plan has moved on meanwhile.
+_LONGEST_S: Final = 30.0
 
 #: Least seconds between two looks, and how many times its own time the adapter rests after one
 #: that gained nothing.
 _LOOK_S, _REST = 1.0, 10.0
-
-_LATE: Final = ProblemDocument(
-    "unavailable",
-    "the machines are as asked, but the Plan moves on too fast to tell who is affected; they are "
-    "adapted soon: GET /v1/reservations?state=degraded",
-)
 
 _FAILED: Final = ProblemDocument(
     "unavailable",
@@ -164,7 +157,7 @@ class PlanAdapter:
                 self._seen, self.failure = plan.version, ""
                 return
             effort = EFFORT if lacks_machines(plan) else _BRIEF_EFFORT
-        found = self.run(effort)
+        found = self.run(effort, waited_for=False)
         taken = time.monotonic() - began
         if isinstance(found, AdaptationAnswer):
             self._seen = found.version
@@ -177,37 +170,47 @@ class PlanAdapter:
         """Carry out a job that asks for it, and tell what any process has done about it."""
         command = job.command
         assert isinstance(command, AdaptationCommand)
-        found = self.run(longest_s=_ANSWER_S)
-        if isinstance(found, ProblemDocument):
+        found = self.run()
+        if found is None:
+            job.answers = (self.so_far(command.since),)
+        elif isinstance(found, ProblemDocument):
             job.answers = (found,)
         else:
-            noted = self._replica.adapted_since(command.since)
-            summary = found.summary if noted is None else join_adaptations(noted)
-            job.answers = (replace(found, summary={**summary, "short": found.summary["short"]}),)
+            done = self.so_far(command.since)
+            summary = {**done.summary, "short": found.summary["short"]}
+            job.answers = (AdaptationAnswer(summary, found.version),)
+
+    def so_far(self, since: int) -> AdaptationAnswer:
+        """Return what any process has done after a version; the repair goes on."""
+        with self._replica.newest() as plan:
+            version = plan.version
+        noted = self._replica.adapted_since(since)
+        return AdaptationAnswer(join_adaptations(noted or ()), version, pending=True)
 
     def run(
-        self, effort: Limits = EFFORT, longest_s: float = _LONGEST_S
-    ) -> AdaptationAnswer | ProblemDocument:
+        self, effort: Limits = EFFORT, *, waited_for: bool = True
+    ) -> AdaptationAnswer | ProblemDocument | None:
         """Return what was done about the machines that the Plan has now, or why nothing was.
 
-        Each attempt has half of the time that is left at most. A job that waits ends the
-        improvement of a repair that nobody waits for.
+        None where the Plan moved on all the time; the next look tries again. Each attempt is
+        improved for half of the time of the one before. A job that waits ends the improvement of a
+        repair that nobody waits for.
 
         Raises
         ------
         UnavailableError, sqlalchemy.exc.OperationalError
             If the database cannot be used now; that is no failure of the adapter.
         """
-        waited_for = longest_s < _LONGEST_S
-        until = time.monotonic() + longest_s
-        version = -1
+        until = time.monotonic() + _LONGEST_S
+        version, seconds = -1, effort.time_s
         try:
-            while (left := until - time.monotonic()) > 0:
+            while time.monotonic() < until:
                 limits = replace(
                     effort,
-                    time_s=min(effort.time_s or left, left / 2),
+                    time_s=seconds,
                     stop=lambda: self._stopping or (bool(self._jobs) and not waited_for),
                 )
+                seconds = None if seconds is None else seconds / 2
                 with self._replica.newest() as plan:
                     version = plan.version
                     if self.failure and version == self._seen:
@@ -234,8 +237,8 @@ class PlanAdapter:
             logger.exception("the adapter failed at version %d; the Plan is as it was", version)
             return _FAILED
         self._telemetry.adaptations.labels("late").inc()
-        logger.warning("the Plan moved on for %g s while it was adapted", longest_s)
-        return _LATE
+        logger.warning("the Plan moved on for %g s while it was adapted", _LONGEST_S)
+        return None
 
     def _commit(self, found: Adaptation) -> int | None:
         """Return the version that holds the answer, or None where the Plan has moved on.

@@ -20,6 +20,7 @@ from rdl.time_grid import duration_text
 from service.access.actor import present_actor
 from service.commits.answers.idempotency import recall
 from service.commits.changes.commands import (
+    AdaptationAnswer,
     AdaptationCommand,
     Admission,
     Answer,
@@ -49,7 +50,7 @@ from service.planning.shared_counts import SharedCounts
 from service.planning.solver_lane import ChangeLane, SolverLane
 from service.planning.waiting_limit import WaitingLimit
 from service.planning.waiting_places import WaitingPlaces
-from service.problems import ProblemDocument, problem
+from service.problems import ApiProblemError, ProblemDocument, problem
 from service.replication.replica import Replica
 from service.response import Response
 from service.store import YarnReservationRow
@@ -214,6 +215,34 @@ class Planner:
         job = QueuedChange(command, time.perf_counter(), companion=companion)
         return self._carry_out(job).answers
 
+    def repair(self, since: int, within_s: float) -> AdaptationAnswer:
+        """Let the adapter repair the Plan for its machines, and return what was done.
+
+        Parameters
+        ----------
+        since
+            The version that changed the machines.
+        within_s
+            How long to wait; what has been done by then is answered, the rest is done soon.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable`` where the adapter failed, or the server is stopping.
+        """
+        job = QueuedChange(AdaptationCommand(since), time.perf_counter())
+        if not self.adapter.put(job):
+            raise problem("unavailable", "the server is stopping", headers=_RETRY)
+        if not job.finished.wait(within_s):
+            return self.adapter.so_far(since)
+        if job.failure is not None:
+            raise job.failure
+        (answer,) = job.answers
+        if isinstance(answer, ProblemDocument):
+            raise ApiProblemError(answer)
+        assert isinstance(answer, AdaptationAnswer)
+        return answer
+
     def respond(self, command: Command, render: Render, key: Key | None = None) -> Response:
         """Carry out a command and return the response that `render` makes of its answers.
 
@@ -235,8 +264,6 @@ class Planner:
         if isinstance(job.command, _PROMISES):
             self.require_time()
         with self._waiting.holding(job.command):
-            if isinstance(job.command, AdaptationCommand):
-                return self._await(job, self.adapter.put)
             if is_quick(job.command):
                 lane = self._bulk if job.size > self._largest else self._queue
                 return self._await(job, lane.put)

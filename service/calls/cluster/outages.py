@@ -6,6 +6,7 @@ shows them too. The machines of an outage are chosen when it is taken, and its i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,8 +23,6 @@ from rdl.time_grid import seconds_of
 from service.calls.cluster.cluster import present_cluster, present_version
 from service.calls.cluster.left_machines import was_left
 from service.commits.changes.commands import (
-    AdaptationAnswer,
-    AdaptationCommand,
     ClusterAnswer,
     Reconfiguration,
 )
@@ -31,6 +30,9 @@ from service.planning.adaptation import EFFORT
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed_problem, problem
 from service.replication.cluster_trial import too_costly
 from service.runtime import Runtime
+
+#: How long a call takes at most: then it answers what is known of who is affected.
+ANSWER_S: Final = 3.0
 
 #: How often the description is read again because somebody else changed it meanwhile.
 _ROUNDS: Final = 5
@@ -48,17 +50,21 @@ class OutageAnswer:
         Which reservations are affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that shows it so.
+    pending
+        Whether the repair goes on, so that more may be affected.
     """
 
     outage: Outage | None
     summary: Mapping[str, Any]
     version: int
     origin: datetime | None = None
+    pending: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the body of the answer."""
         shown = None if self.outage is None else outage_to_json(self.outage, self.origin)
-        return {"version": self.version, "outage": shown, **self.summary}
+        told = {"version": self.version, "outage": shown, "pending": self.pending}
+        return {**told, **self.summary}
 
 
 def outage_to_json(
@@ -111,6 +117,7 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
     ApiProblemError
         ``malformed`` for machines that there are not, or times that cannot be.
     """
+    until = time.monotonic() + ANSWER_S
     for _ in range(_ROUNDS):
         present, tag = present_cluster(runtime)
         outage = _outage_of(runtime, present, asked)
@@ -130,7 +137,7 @@ def add(runtime: Runtime, asked: Mapping[str, Any], *, dry_run: bool) -> OutageA
         else:
             outage, version = known, present_version(runtime)
         if version is not None:
-            return _adapt(runtime, outage, version)
+            return _adapt(runtime, outage, version, until)
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
@@ -167,6 +174,7 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
     ApiProblemError
         ``not_found`` for one that there is not, or that is over.
     """
+    until = time.monotonic() + ANSWER_S
     for _ in range(_ROUNDS):
         present, tag = present_cluster(runtime)
         step_ms = present.step_ms
@@ -192,7 +200,7 @@ def take_back(runtime: Runtime, id_: str) -> OutageAnswer:
         )
         version = _reconfigure(runtime, wanted, tag)
         if version is not None:
-            return _adapt(runtime, ended, version)
+            return _adapt(runtime, ended, version, until)
     raise problem("conflict", "the cluster's description changes again and again; try later")
 
 
@@ -250,10 +258,8 @@ def _reconfigure(runtime: Runtime, wanted: Cluster, tag: str) -> int | None:
     raise ApiProblemError(answer)
 
 
-def _adapt(runtime: Runtime, outage: Outage | None, since: int) -> OutageAnswer:
-    answer = runtime.planner.change(AdaptationCommand(since))[0]
-    if isinstance(answer, ProblemDocument):
-        raise ApiProblemError(answer)
-    assert isinstance(answer, AdaptationAnswer)
+def _adapt(runtime: Runtime, outage: Outage | None, since: int, until: float) -> OutageAnswer:
+    """Return who is affected, as far as it is known at an instant of the steady clock."""
+    answer = runtime.planner.repair(since, max(0.0, until - time.monotonic()))
     origin = present_cluster(runtime)[0].origin
-    return OutageAnswer(outage, answer.summary, answer.version, origin)
+    return OutageAnswer(outage, answer.summary, answer.version, origin, answer.pending)

@@ -313,10 +313,13 @@ class AdaptationAnswer:
         Which reservations are affected, as `Adaptation.to_json` writes it.
     version
         Version of the Plan that holds it.
+    pending
+        Whether more will be done: whoever asked waits no longer.
     """
 
     summary: Mapping[str, Any]
     version: int
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from planner.cluster.cluster import RESERVED, SPARE, Cluster, Outage
 from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
-from service.commits.changes.commands import AdaptationCommand, ClusterAnswer, Reconfiguration
+from service.commits.changes.commands import ClusterAnswer, Reconfiguration
 from service.commits.screening.revision_check import cluster_tag
 from service.dispatching.outages.reserved_outages import outages_with_reserved
 from service.dispatching.outages.spare_outages import outages_with_spares
@@ -22,6 +23,9 @@ from service.problems import ApiProblemError, ProblemDocument
 from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
+
+#: How long the watch waits for the repair after a change of machines.
+_REPAIR_S: Final = 10.0
 
 
 class MachineWatch:
@@ -86,7 +90,7 @@ class MachineWatch:
         changed = Reconfiguration(replace(cluster, outages=wanted), cluster_tag(cluster), version)
         answer = self._planner.change(changed)[0]
         if isinstance(answer, ClusterAnswer):
-            self._planner.change(AdaptationCommand(answer.version))
+            self._planner.repair(answer.version, _REPAIR_S)
 
     def _change(self, cluster: Cluster, outages: tuple[Outage, ...], now_ms: int) -> bool:
         wanted = replace(
@@ -102,7 +106,7 @@ class MachineWatch:
             self._refused = answer.detail
             return False
         self._refused = ""
-        self._planner.change(AdaptationCommand(answer.version))
+        self._planner.repair(answer.version, _REPAIR_S)
         return True
 
 

@@ -26,6 +26,12 @@ GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 7200)"
 _LOSS = {"machines": "plain", "count": 5, "end": "+2h"}
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let calls wait for the repair however busy the machine is."""
+    monkeypatch.setattr("service.calls.cluster.outages.ANSWER_S", 60.0)
+
+
 def _adapter(service: Service) -> PlanAdapter:
     return service.runtime.planner.adapter
 
@@ -157,6 +163,35 @@ def test_no_other_change_waits_for_an_adaptation(
         losing.join(60)
     assert answers[0].status_code == 201
     assert _fates(answers[0]) == [("a", "degraded")]
+
+
+def test_an_outage_is_answered_in_time_though_the_repair_goes_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken and has its id; who is affected is told as far as it is known."""
+    service.reserve("a", GANG)
+    answered = threading.Event()
+
+    def slow(twin: Plan, limits: Limits) -> Adaptation:
+        assert answered.wait(60)
+        return adapt(twin, limits)
+
+    monkeypatch.setattr("service.planning.adaptation.adapt", slow)
+    monkeypatch.setattr("service.calls.cluster.outages.ANSWER_S", 0.0)
+    try:
+        lost = service.client.post("/v1/cluster/outages", json=_LOSS)
+    finally:
+        answered.set()
+    assert lost.status_code == 201
+    body = lost.get_json()
+    assert (body["pending"], body["affected"]) == (True, [])
+    shown = service.client.get("/v1/cluster/outages").get_json()["outages"]
+    assert [one["id"] for one in shown] == [body["outage"]["id"]]
+
+    def state() -> object:
+        return service.client.get("/v1/reservations/a").get_json()["state"]
+
+    assert eventually(state, "degraded".__eq__)
 
 
 def _refused_by_the_plan(twin: Plan, _limits: Limits) -> Adaptation:

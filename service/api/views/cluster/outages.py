@@ -60,6 +60,11 @@ _AFFECTED: Final = {
             "type": ["object", "null"],
             "description": "The outage as it is now; null when it was taken back.",
         },
+        "pending": {
+            "type": "boolean",
+            "description": "Whether the repair goes on, so that more reservations may be affected: "
+            "events and the list of reservations show them soon.",
+        },
         "affected": {
             "type": "array",
             "description": "Reservations degraded, failed, moved, restored or relocated, in order.",
@@ -82,7 +87,16 @@ _AFFECTED: Final = {
             "description": "What the machines still lack after the repair; empty when nothing.",
         },
     },
-    "required": ["version", "outage", "affected", "dropped", "moved", "relocated", "short"],
+    "required": [
+        "version",
+        "outage",
+        "pending",
+        "affected",
+        "dropped",
+        "moved",
+        "relocated",
+        "short",
+    ],
     "additionalProperties": False,
 }
 

@@ -145,6 +145,10 @@ def _print_answer(server: Server, body: Mapping[str, Any], form: str) -> None:
         print_table(_AFFECTED, rows)
     else:
         click.echo(affected_title(body["affected"]))
+    if body["pending"]:
+        click.echo(
+            "the repair goes on: more reservations may be affected, see agenda list", err=True
+        )
     if body["short"]:
         click.echo(f"machines are still short: {body['short']}", err=True)
 

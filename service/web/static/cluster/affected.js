@@ -38,6 +38,7 @@ export function affectedElement(answer, tried) {
   return make("div", { class: "affected" },
     make("p", { class: "figures" }, ...(parts.length ? parts : [make("span", {}, tried ? "Nobody would be affected." : "Nobody is affected.")]),
       answer.dropped ? make("span", {}, make("b", { text: decimal(answer.dropped) }), " value of what is degraded") : null),
+    answer.pending ? make("p", { class: "trouble", text: "The repair goes on: more reservations may be affected." }) : null,
     answer.short ? make("p", { class: "trouble", text: `The machines still lack: ${answer.short}` }) : null,
     answer.affected.length ? new PagedTable({ label: "Reservations affected", columns, rows: answer.affected, size: 20 }).element : null);
 }

@@ -1,7 +1,7 @@
-"""Compile kernels once, so that no user waits for it: `python -m bench.warm` (make setup).
+"""Compile loops once, so that no user waits for it: `python -m service.compile_loops` (make setup).
 
-Compiled code is cached beside the sources or in NUMBA_CACHE_DIR; a second run takes a second.
-`--demo` compiles what the demo calls alone, `--all` the exact planner's too.
+Compiled code is cached beside the sources or in NUMBA_CACHE_DIR; a second run takes seconds.
+`--demo` compiles what the demo calls alone, `--all` the exact planner's loops too.
 """
 
 from __future__ import annotations
@@ -13,43 +13,72 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.cluster.cluster import Cluster
+    from planner.plan.plan import Plan
     from planner.request import Request
+
+#: Requests of every kind, for more than two machines of four cores have in two hours.
+_MIX = (
+    "window(atom(<1 cpu>, 1, 4, 2m, 120m), 0, 60m)",
+    "window(atom(<2 cpu, 1 GiB memory>, 1, 2, 10m, 60m), 10m, 90m)",
+    "window(atom(<4 cpu>, 2, 2, 40m, 40m), 0, 100m)",
+    "window(order(atom(<1 cpu>, 1, 4, 5m, 60m), atom(<2 cpu>, 2, 2, 20m, 40m)), 0, 120m)",
+    "window(any(atom(<4 cpu>, 2, 2, 60m, 60m), atom(<4 cpu>, 1, 1, 90m, 90m)), 0, 120m)",
+    "window(all(atom(<3 cpu>, 1, 1, 30m, 30m), atom(<1 cpu>, 4, 4, 30m, 30m)), 20m, 120m)",
+    "every(40m, window(atom(<2 cpu>, 1, 2, 10m, 10m), 0, 20m), times=3)",
+)
+#: Requests that one of the machines could hold most of.
+_FEW = (
+    "window(atom(<1 cpu>, 2, 2, 20m, 40m), 0, 60m)",
+    "window(atom(<3 cpu>, 1, 1, 30m, 30m), 0, 60m)",
+    "window(atom(<1 cpu>, 1, 3, 10m, 90m), 0, 90m)",
+    "window(atom(<1 cpu>, 2, 2, 20m, 40m, spread=1), 30m, 90m)",
+)
+#: Gangs: each is one block.
+_GANGS = tuple(
+    f"window(atom(<1 cpu>, {height}, {height}, {length}m, {height * length}m), {start}m, {end}m)"
+    for height, length, start, end in ((5, 40, 0, 60), (4, 30, 10, 70), (6, 20, 20, 60))
+)
 
 
 def warm_exact_loops() -> None:
     """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
-    from bench.workloads.exact_shapes import lumpy
     from planner.agents.exact.build import build_problem
     from planner.agents.exact.warm_up import load_block_loops, load_loops
-    from planner.plan.plan import Plan
 
-    cluster, requests = _a_mix()
-    load_loops(build_problem(requests, Plan(cluster, cluster.grid()).view()))
-    cluster, gangs = lumpy(1, 1.2)
-    load_block_loops(build_problem(gangs[:4], Plan(cluster, cluster.grid()).view()))
+    plan, requests = _problem(_MIX)
+    load_loops(build_problem(requests, plan.view()))
+    plan, gangs = _problem(_GANGS)
+    load_block_loops(build_problem(gangs, plan.view()))
 
 
 def warm_exact() -> None:
     """Plan a few requests that do not all fit with the exact planner."""
-    from bench.cases.exact.runs import warm
+    from planner.agent import Limits
+    from planner.agents.exact.agent import EXACT
 
-    warm(*_a_mix())
+    plan, requests = _problem(_MIX)
+    EXACT.solve(requests, plan.view(), Limits(work=20, gap=0.0))
 
 
-def _a_mix(requests: int = 12) -> tuple[Cluster, list[Request]]:
-    """Return a small cluster and requests of every kind for twice what it has."""
-    from bench.workloads.generator import Mix, cluster_of, requests_of
+def _problem(texts: tuple[str, ...]) -> tuple[Plan, list[Request]]:
+    """Return requests, and an empty Plan of two machines."""
+    from planner.cluster.cluster import Cluster, MachineGroup
+    from planner.files.workload_file import WorkloadLine
+    from planner.plan.plan import Plan
+    from planner.workload.compile import compile_workload
+    from rdl.resources import CPU, MEMORY, Resources
 
-    mix = Mix(requests=requests, steps=96, machines=40, kind="mixed", load=2.0)
-    return cluster_of(mix), requests_of(mix)
+    machines = MachineGroup("m", 2, Resources.of({CPU: 4000, MEMORY: 8 * 1024}))
+    cluster = Cluster(60_000, 120 * 60_000, (machines,))
+    lines = [WorkloadLine(f"r{number}", text) for number, text in enumerate(texts)]
+    workload = compile_workload(lines, cluster)
+    return Plan(cluster, workload.grid), list(workload.requests)
 
 
 def warm_dispatcher() -> None:
     """Take what a service calls of the core/elastic pool and of placement through its paces."""
     import numpy as np
 
-    from bench.cases.dispatch.dispatch_whole import run
     from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
     from dispatch.pool.claims import Claim, ClaimPart
     from dispatch.pool.scheduler import ElasticScheduler
@@ -58,7 +87,6 @@ def warm_dispatcher() -> None:
     from lp.lotes.pipeline import plan_lotes
 
     load_kernels()
-    run(small=True)
     pool = ElasticScheduler({"cpu": 4})
     pool.adopt(Claim("a", (ClaimPart(1, (1,)),), (ClaimPart(2, (1,)),)), 0.0)
     pool.resize("a", [1], 1.0)
@@ -93,9 +121,25 @@ def warm_planner() -> None:
 
 def warm_relocation() -> None:
     """Lose machines and relocate, after the planner and the machine room, whose loops it calls."""
-    from bench.cases.machines.repack import run
+    from dataclasses import replace
 
-    run(small=True)
+    from planner.adaptation.relocation import relocate
+    from planner.agent import Limits
+    from planner.agents import agent_named
+    from planner.cluster.cluster import Outage
+    from planner.plan.records.changes import Admit, Change, Reconfigure
+
+    plan, requests = _problem(_FEW)
+    agent = agent_named("gree-l")
+    results = agent.plan(requests, plan.snapshot(), Limits())
+    pairs = zip(requests, results, strict=True)
+    admit: list[Change] = [Admit(asked, got, agent.name) for asked, got in pairs if got.placed]
+    lost = Outage("m", (0,), 0, 60 * 60_000, "loss")
+    for changes in (admit, [Reconfigure(replace(plan.cluster, outages=(lost,)))]):
+        prepared = plan.prepare(changes, plan.version)
+        assert prepared.record is not None
+        plan.apply(prepared.record, prepared.takings)
+    relocate(plan)
 
 
 def warm_machines() -> None:
@@ -124,7 +168,7 @@ def main() -> None:
             for done in [pool.submit(part) for part in wave]:
                 done.result()
     if sys.stderr.isatty():
-        print(f"kernels ready in {time.perf_counter() - began:.1f} s", file=sys.stderr)
+        sys.stderr.write(f"kernels ready in {time.perf_counter() - began:.1f} s\n")
 
 
 if __name__ == "__main__":
