@@ -35,7 +35,7 @@ logger = logging.getLogger("agenda.service")
 
 #: How far a repair is improved: rounds, so that a dry run and the change after it agree; and time,
 #: so that the answer to a change of machines does not wait for more than that.
-EFFORT: Final = Limits(work=40, time_s=1.5)
+EFFORT: Final = Limits(work=40, time_s=1.0)
 
 #: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)

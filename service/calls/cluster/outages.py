@@ -32,7 +32,7 @@ from service.replication.cluster_trial import too_costly
 from service.runtime import Runtime
 
 #: How long a call takes at most: then it answers what is known of who is affected.
-ANSWER_S: Final = 3.0
+ANSWER_S: Final = 2.5
 
 #: How often the description is read again because somebody else changed it meanwhile.
 _ROUNDS: Final = 5
