@@ -37,8 +37,18 @@ _PAGE: Final = "The page for browsers: "
 
 #: Codes of the planner's refusals, which a call that plans may give all of.
 _REFUSALS: Final = frozenset(
-    "capacity capacity_over_time quota window_limit lead_time count_limit time_limit "
-    "unsatisfiable beyond_horizon conflict".split()
+    [
+        "capacity",
+        "capacity_over_time",
+        "quota",
+        "window_limit",
+        "lead_time",
+        "count_limit",
+        "time_limit",
+        "unsatisfiable",
+        "beyond_horizon",
+        "conflict",
+    ]
 )
 
 #: An option that this many commands have with the same text is described once.
