@@ -15,6 +15,7 @@ from typing import Final
 
 import click
 
+from planner.placement import Code
 from service.access.user import Role
 from service.api.route import Route
 from service.api.routes import ROUTES
@@ -37,18 +38,18 @@ _PAGE: Final = "The page for browsers: "
 
 #: Codes of the planner's refusals, which a call that plans may give all of.
 _REFUSALS: Final = frozenset(
-    [
-        "capacity",
-        "capacity_over_time",
-        "quota",
-        "window_limit",
-        "lead_time",
-        "count_limit",
-        "time_limit",
-        "unsatisfiable",
-        "beyond_horizon",
-        "conflict",
-    ]
+    {
+        Code.CAPACITY,
+        Code.CAPACITY_OVER_TIME,
+        Code.QUOTA,
+        Code.WINDOW_LIMIT,
+        Code.LEAD_TIME,
+        Code.COUNT_LIMIT,
+        Code.TIME_LIMIT,
+        Code.UNSATISFIABLE,
+        Code.BEYOND_HORIZON,
+        Code.CONFLICT,
+    }
 )
 
 #: An option that this many commands have with the same text is described once.
