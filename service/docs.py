@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ import click
 
 from planner.placement import Code
 from service.access.user import Role
+from service.api.fields import Field
 from service.api.route import Route
 from service.api.routes import ROUTES
 from service.cli.main import main
@@ -67,13 +68,16 @@ _SETS: Final = {
 
 def api_reference(routes: Sequence[Route] = ROUTES) -> str:
     """Return every call and every code as Markdown."""
-    lines = ["## All calls", ""]
+    counts = Counter(_query(field) for route in routes for field in route.query)
+    shared = {text for text, count in counts.items() if count > 1}
+    lines = ["## All calls", "", "Parameters of several calls:", ""]
+    lines += [*(f"- {text}" for text in counts if text in shared), ""]
     nouns = list(dict.fromkeys(_noun(route) for route in routes))
     for noun, group in groupby(sorted(routes, key=lambda one: nouns.index(_noun(one))), key=_noun):
         members = list(group)
         lines += [f"### {noun}", "", "| Call | Purpose | Codes |", "|---|---|---|"]
         lines += [_call_row(route) for route in members] + [""]
-        parameters = [line for route in members if (line := _parameters(route))]
+        parameters = [line for route in members if (line := _parameters(route, shared))]
         lines += [*parameters, ""] if parameters else []
     lines += ["## All codes", "", "| Code | Status | Meaning |", "|---|---|---|"]
     lines += [f"| `{code}` | {status} | {title} |" for code, (status, title) in CODES.items()]
@@ -98,9 +102,14 @@ def _call_row(route: Route) -> str:
     return f"| `{route.method} {route.path}` | {purpose} | {', '.join(successes + codes)} |"
 
 
-def _parameters(route: Route) -> str:
+def _query(field: Field) -> str:
+    return f"`{field.name}`: {field.description.rstrip('.')}"
+
+
+def _parameters(route: Route, shared: Collection[str]) -> str:
     """Return one line about what a call reads but its path, or nothing."""
-    query = [f"`{field.name}`: {field.description.rstrip('.')}" for field in route.query]
+    texts = [(field.name, _query(field)) for field in route.query]
+    query = [f"`{name}`" if text in shared else text for name, text in texts]
     headers = [f"`{header.name}`" for header in route.headers]
     body = [f"`{field.name}`" for field in route.body.fields or ()] if route.body else []
     parts = ["; ".join(query)] if query else []

@@ -48,7 +48,6 @@ LEFT_OUT = {
     "agenda upgrade --backup": "changes an older database; tests/service/maintenance runs it",
     "agenda serve": "serves until it is stopped; the test serves the example day",
     "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
-    "python -c": "a figure's command at full size",
 }
 
 #: Commands that `.ci/run` runs, for they take a solver's time.
