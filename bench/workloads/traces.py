@@ -2,7 +2,7 @@
 
 The traces are not part of the project. AGENDA_TRACES names the folder that holds them; without it
 a case that needs them says so and measures nothing. What the traces do not record is modelled by
-the importers (docs/cli.md), with seed 0.
+the importers (docs/importers.md), with seed 0.
 """
 
 from __future__ import annotations

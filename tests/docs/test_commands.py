@@ -48,7 +48,6 @@ LEFT_OUT = {
     "agenda upgrade --backup": "changes an older database; tests/service/maintenance runs it",
     "agenda serve": "serves until it is stopped; the test serves the example day",
     "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
-    "python -c": "a figure's command at full size",
 }
 
 #: Commands that `.ci/run` runs, for they take a solver's time.
@@ -260,7 +259,7 @@ def test_the_lists_name_what_is_printed() -> None:
 def test_cases_targets_and_scripts_exist() -> None:
     """Every `python -m ...`, target of make and script that a page prints or names is there."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for page in (page for page in PAGES if "decisions" not in page.parts):
+    for page in PAGES:
         named = [Command(page, line, text) for line, text in spans_of(page)]
         for command in (*commands_of(page), *named):
             if not re.match(

@@ -28,9 +28,6 @@ FOREIGN = {
     "t_task",
 }
 
-#: Pages of a decision tell of what was; what they name may be gone.
-LIVING = [page for page in PAGES if "decisions" not in page.parts]
-
 
 @cache
 def _words() -> frozenset[str]:
@@ -54,12 +51,10 @@ def _file_names() -> frozenset[str]:
 def test_paths_exist() -> None:
     """A path from the root that a page names is there, as is a link."""
     missing = []
-    for page in LIVING:
+    for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for path in re.findall(rf"(?<![\w/.-])((?:{_FOLDERS})/[\w./*-]*[\w*/])", text):
-            numbered = "docs/decisions/" in path and not path.endswith(".md")
-            pattern = f"{path}*" if numbered else path.rstrip("/")
-            if not list(ROOT.glob(pattern)):
+            if not list(ROOT.glob(path.rstrip("/"))):
                 missing.append(f"{name_of(page)} names {path}")
         for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text):
             if not (page.parent / link).exists():
@@ -70,7 +65,7 @@ def test_paths_exist() -> None:
 def test_files_and_names_exist() -> None:
     """A file, class, function or dotted name in backticks is one of the sources'."""
     missing = []
-    for page in LIVING:
+    for page in PAGES:
         for line, text in spans_of(page):
             if not _is_known(text):
                 missing.append(f"{name_of(page)}:{line}: `{text}`")
@@ -109,7 +104,7 @@ def _resolves(dotted: str) -> bool:
 
 def test_options_exist() -> None:
     """A command in backticks is one, and so is each of its options."""
-    for page in LIVING:
+    for page in PAGES:
         for line, text in spans_of(page):
             if text.startswith("agenda ") and not text.startswith("agenda COMMAND"):
                 _assert_known(text, f"{name_of(page)}:{line}: `{text}`")

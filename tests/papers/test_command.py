@@ -119,10 +119,10 @@ def test_zoe_prints_ratios_beside_the_claims(tmp_path: Path) -> None:
         ("promise-levels", set(), {"case", "level", "strategy", "figures"}),
     ],
 )  # fmt: skip
-def test_json_has_the_keys_of_the_command_lines_page(
+def test_json_has_the_keys_of_its_page(
     name: str, keys: set[str], row: set[str], points: Path
 ) -> None:
-    """docs/cli.md: keys of the document, of one row and of one figure, and seeds that ran."""
+    """docs/experiments.md: keys of the document, a row and a figure, and seeds that ran."""
     document = json.loads(resume(points, name, "-o", "json").stdout)
     assert document.keys() == {"experiment", "params", "rows"} | keys
     assert all(one.keys() == row for one in document["rows"])
@@ -134,7 +134,7 @@ def test_json_has_the_keys_of_the_command_lines_page(
 
 
 def test_the_example_day_keeps_every_slot() -> None:
-    """docs/cli.md: its keys; on machines none is broken."""
+    """docs/experiments.md: its keys; on machines none is broken."""
     document = json.loads(papers("example-day", "--small", "-o", "json").stdout)
     pooled, placed = document["rows"]
     keys = {"level", "requests", "accepted", "below", "slots", "stopped"}

@@ -32,8 +32,8 @@ from service.cli.terminal.options import FiniteRange, zone_named
 def import_() -> None:
     """Turn traces and other systems' requests into workloads (JSON Lines).
 
-    docs/cli.md says how what a trace does not record is modelled. The same seed gives the same
-    deadlines.
+    docs/importers.md says how what a trace does not record is modelled. The same seed gives the
+    same deadlines.
     """
 
 

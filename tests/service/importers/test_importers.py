@@ -1,4 +1,4 @@
-"""Importers: the models of docs/cli.md, by hand on small traces and as totals on the real ones."""
+"""The models of docs/importers.md, by hand on small traces and as totals on the real ones."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _BETWEEN: Final = "\x1f"
 #: How a complaint of ``sstat`` names a job.
 _JOB_WORD: Final = re.compile(r"(?:StepId=|JobId=|\bjob )(\d+)")
 
-#: Flags of the reservations that Agenda makes: see docs/decisions/0023-slurm-reservations.md.
+#: Flags of the reservations that Agenda makes: see docs/slurm.md, Why so.
 _FLAGS: Final = "FLEX,IGNORE_JOBS,OVERLAP"
 
 
