@@ -63,14 +63,15 @@ def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Bud
         workers.take_turns(budget.moves)
         return ""
     stop = threading.Event()
-    with ThreadPoolExecutor(4, thread_name_prefix="bound") as pool:
+    with ThreadPoolExecutor(5, thread_name_prefix="bound") as pool:
         bound = pool.submit(workers.lower_bound, stop)
         proofs, models, again = [bound], [], []
         if solve_input.prove:
-            proofs.append(pool.submit(workers.prove_by_cp_sat, stop))
+            proofs.append(by_cp_sat := pool.submit(workers.prove_by_cp_sat, stop))
+            again.append(pool.submit(workers.search_in_its_place, [bound, by_cp_sat], stop))
         elif not workers.by_subsets:
             models.append(pool.submit(workers.prove_by_milp, bound, stop))
-            again.append(pool.submit(workers.search_again, bound, stop))
+            again.append(pool.submit(workers.search_again, [bound], stop))
         if workers.by_subsets:
             models.append(pool.submit(workers.prove_by_subsets, bound, stop))
         try:
@@ -198,13 +199,19 @@ class _Workers:
         for one in proofs:
             one.result()
 
-    def search_again(self, bound: Future[None], stop: threading.Event) -> None:
-        """Look for plans with other random numbers once the Lagrangian bound has ended.
+    def search_in_its_place(self, ended: Sequence[Future[None]], stop: threading.Event) -> None:
+        """Look for plans with other random numbers where CP-SAT has given the set up."""
+        wait(ended)
+        if self._parts is not None and self._parts.gave_up:
+            self.search_again(ended, stop)
+
+    def search_again(self, ended: Sequence[Future[None]], stop: threading.Event) -> None:
+        """Look for plans with other random numbers once those that lower the bound have ended.
 
         Its first cycle is as warm as the other search's second. Two last checks at once would take
         twice as long, so it ends before the other.
         """
-        wait([bound])
+        wait(ended)
         if stop.is_set():
             return
         budget = replace(self._budget, report_progress=lambda: None, stop=stop.is_set)

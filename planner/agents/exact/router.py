@@ -1,8 +1,8 @@
 """Which sets a solver gets that proves what prices cannot.
 
-Rigid sets with few starts go to CP-SAT, tiny sets of any kind to the MILP: on both the price bound
-is loose (requests are large beside capacity) and the solver is quick. A single request has CP-SAT
-to itself, several have it beside the search for plans (`planner.agents.exact.parallel`).
+Sets of blocks go to CP-SAT, tiny sets of any kind to the MILP: on both the price bound is loose
+(requests are large beside capacity). A single request has CP-SAT to itself, several have it beside
+the search for plans (`planner.agents.exact.parallel`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,20 @@ from planner.agent import Limits, MustKeep
 from planner.agents.exact.budget import Budget
 from planner.agents.exact.incumbent import Incumbent, report_answer
 from planner.agents.exact.problem import V_END, V_KIND, V_START, PlanningProblem
-from planner.agents.exact.proof.cp_sat import CpLimits, count_starts, is_rigid, solve_rigid
+from planner.agents.exact.proof.cp_sat import (
+    MOST_STARTS,
+    CpLimits,
+    count_starts,
+    is_rigid,
+    solve_rigid,
+)
 from rdl.work_graph import ATOM
 
-#: Starts up to which CP-SAT is tried, and requests up to which it is whatever their starts.
-MOST_STARTS = 12_000
+#: Blocks up to which CP-SAT has a thread: of more its model takes too long to build.
+MOST_BLOCKS = 20_000
+
+#: Requests up to which CP-SAT is asked, whatever their starts, where equal calls have to give equal
+#: answers.
 FEW_REQUESTS = 40
 
 #: Deterministic seconds of CP-SAT where equal calls have to give equal answers.
@@ -27,9 +36,8 @@ TINY_SECONDS = 5.0
 
 
 def suits_cp_sat(problem: PlanningProblem) -> bool:
-    """Return whether CP-SAT's model says all that is asked, and is of a size that it can prove."""
-    few = len(problem.requests) <= FEW_REQUESTS
-    return is_rigid(problem) and (few or count_starts(problem) <= MOST_STARTS)
+    """Return whether CP-SAT's model, an interval a block, says all that is asked."""
+    return len(problem.forest.vertices) <= MOST_BLOCKS and is_rigid(problem)
 
 
 def route(
@@ -37,7 +45,8 @@ def route(
 ) -> None:
     """Give the set to the one solver that proves it, if any; the answer goes to `incumbent`."""
     if suits_cp_sat(problem):
-        if len(positions) == 1 or budget.moves is not None:
+        few = len(problem.requests) <= FEW_REQUESTS or count_starts(problem) <= MOST_STARTS
+        if len(positions) == 1 or (budget.moves is not None and few):
             _solve_by_cp_sat(incumbent, problem, positions, budget, seed)
     elif _atom_steps(problem) <= TINY:
         _solve_by_milp(incumbent, budget, seed)

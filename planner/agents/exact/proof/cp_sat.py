@@ -1,7 +1,7 @@
 """Rigid requests as a constraint programme: optional intervals on cumulative resources (CP-SAT).
 
-For sets in which every atom is one block and has few starts; prices leave a gap there that CP-SAT
-often closes (docs/exact.md, CP-SAT).
+For sets in which every atom is one block; prices leave a gap there that CP-SAT often closes
+(docs/exact.md, CP-SAT).
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from planner.placement import PlacementResult
 from rdl.work_graph import ATOM
 
 _POLL_S = 0.05
+
+#: Starts up to which a set is small: its bound begins to fall at once.
+MOST_STARTS = 12_000
 
 #: Which of its searches proves sets of several requests. It asks for all of them at once, learns
 #: which cannot all be there and relaxes those: bounds fall from the top, where others wait for

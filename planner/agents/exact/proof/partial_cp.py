@@ -3,7 +3,9 @@
 A bound on some requests and the value of all others is a bound on everything: what is set aside
 counts as accepted and holds nothing. Proofs take about two and a half times as long for every five
 requests more of a hundred (narrow gangs), and the least valuable half is a tenth of the value, so
-within a limit the first sixty or eighty give a lower bound than all (docs/exact.md, CP-SAT).
+within a limit the first sixty or eighty give a lower bound than all (docs/exact.md, CP-SAT). Of a
+thousand gangs even that part is too much: a part that has had its trial and says nothing yet ends
+the proof, and another search has its core.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from planner.agents.exact.incumbent import ProofAnswer
 from planner.agents.exact.problem import PlanningProblem
 from planner.agents.exact.proof.cp_model import value_bounds
-from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.proof.cp_sat import MOST_STARTS, CpLimits, count_starts, solve_rigid
 from planner.placement import PlacementResult
 
 #: Value that is left out, as a part of everything, one part after the other.
@@ -46,6 +48,8 @@ class PartialProof:
         Monotonic seconds.
     parts
         How many requests were set aside in each part that has begun.
+    gave_up
+        Whether a part said nothing yet when it had had its trial.
     """
 
     problem: PlanningProblem
@@ -54,9 +58,12 @@ class PartialProof:
     value: Callable[[], float]
     clock: Callable[[], float] = time.monotonic
     parts: list[int] = field(default_factory=list)
+    gave_up: bool = field(init=False, default=False)
     _began: float = field(init=False)
     _is_far: bool | None = field(init=False, default=None)
     _bound: float = field(init=False, default=math.inf)
+    _part_bound: float = field(init=False, default=math.inf)
+    _part_began: float = field(init=False, default=0.0)
 
     @property
     def is_far(self) -> bool:
@@ -70,9 +77,10 @@ class PartialProof:
         if not self.is_far:
             return best
         for aside in requests_aside(self.problem):
-            if self.limits.stop() or self._left_s <= 0.0:
+            if self.limits.stop() or self._left_s <= 0.0 or self.gave_up:
                 break
-            answer = self._solve(aside, self.limits.stop)
+            self._part_began = self.clock()
+            answer = self._solve(aside, lambda: self.limits.stop() or self._says_nothing())
             self._report(answer)
             best = min(best, answer, key=lambda one: one.bound)
         return best
@@ -83,18 +91,29 @@ class PartialProof:
 
     def _solve(self, aside: Sequence[int], stop: Callable[[], bool]) -> ProofAnswer:
         self.parts.append(len(aside))
+        self._part_bound = self.problem.total
         limits = replace(self.limits, time_s=self._left_s, stop=stop, report=self._report)
         return solve_rigid(self.problem, self.hint, limits, aside)
 
+    def _says_nothing(self) -> bool:
+        """Return whether a part has had its trial, and counts everything as accepted still."""
+        if self.clock() - self._part_began >= TRIAL_SHARE * self.limits.time_s:
+            self.gave_up = self._part_bound >= self.problem.total
+        return self.gave_up
+
     def _report(self, answer: ProofAnswer) -> None:
         self._bound = min(self._bound, answer.bound)
+        self._part_bound = min(self._part_bound, answer.bound)
         self.limits.report(answer)
 
     def _too_far(self) -> bool:
         """Return whether its own bound was far above the best plan when CP-SAT was judged."""
         look_s = TRIAL_SHARE * self.limits.time_s
+        bound = min(self._bound, self.problem.total)
+        # Of many starts the bound begins to fall late, and then fast.
+        if bound < self.problem.total and count_starts(self.problem) > MOST_STARTS:
+            look_s *= 2.0
         if self._is_far is None and self.clock() - self._began >= look_s:
-            bound = min(self._bound, self.problem.total)
             self._is_far = (bound - self.value()) * look_s > WIDE_GAP * (look_s + 1.0) * bound
         return self.is_far
 

@@ -7,14 +7,22 @@ from pathlib import Path
 import pytest
 
 from bench.cases.exact.exact_rcpsp import published
-from bench.workloads.exact_shapes import narrow
+from bench.workloads.exact_shapes import narrow, wide
 from bench.workloads.rcpsp import Project, read_archive, read_rcp, read_sm, shortest
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
+from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import ProofAnswer
-from planner.agents.exact.proof.cp_sat import CpLimits, count_starts, is_rigid, solve_rigid
+from planner.agents.exact.proof.cp_sat import (
+    MOST_STARTS,
+    CpLimits,
+    count_starts,
+    is_rigid,
+    solve_rigid,
+)
+from planner.agents.exact.router import suits_cp_sat
 from planner.plan.plan import Plan
 from planner.value import score_of
 from tests.builders import a_request
@@ -54,6 +62,14 @@ def test_malleable_requests_are_not_rigid() -> None:
     """A set with one atom that may bend goes to prices."""
     bent = a_request("r", "atom(<1 cpu>, 1, 4, 0.001, 0.008)").on(CLUSTER)
     assert not is_rigid(laid_out([*rigid(0), bent])[0])
+
+
+def test_gangs_of_any_number_of_starts_have_cp_sat_beside_the_search() -> None:
+    """Sets whose gangs may begin at very many steps are proven too."""
+    cluster, requests = wide(1, 1.2)
+    problem = build_problem(requests, Plan(cluster, cluster.grid()).view())
+    assert count_starts(problem) > MOST_STARTS
+    assert suits_cp_sat(problem)
 
 
 def test_starts_are_counted() -> None:

@@ -104,6 +104,53 @@ def test_a_stop_ends_parts_too() -> None:
     assert answer.bound <= problem.total
 
 
+@pytest.mark.parametrize(("lowered", "parts"), [(0.0, 2), (0.1, None)])
+def test_a_part_that_says_nothing_in_its_trial_ends_the_proof(
+    monkeypatch: pytest.MonkeyPatch, lowered: float, parts: int | None
+) -> None:
+    """One that has lowered its bound goes on, and so do the parts after it."""
+    problem, _ = laid_out(gangs(24))
+
+    def solve(*asked: Any) -> ProofAnswer:
+        if asked[3]:
+            asked[2].report(ProofAnswer(None, problem.total * (1 - lowered)))
+        while not asked[2].stop() and asked[2].time_s > 0:
+            asked[2].report(ProofAnswer(None, problem.total))
+            if next(ticks) % 40 == 39:
+                break
+        return ProofAnswer(None, problem.total)
+
+    ticks, seconds = count(), count(0.0, 0.01)
+    monkeypatch.setattr("planner.agents.exact.proof.partial_cp.solve_rigid", solve)
+    proof = PartialProof(
+        problem, [], CpLimits(1.0), value=lambda: 0.0, clock=lambda: min(next(seconds), 0.9)
+    )
+    proof.prove()
+    wanted = len(requests_aside(problem)) + 1 if parts is None else parts
+    assert (proof.gave_up, len(proof.parts)) == (parts is not None, wanted)
+
+
+def test_of_many_starts_the_bound_may_fall_for_twice_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bound that falls is judged later than one that has not begun to."""
+    monkeypatch.setattr("planner.agents.exact.proof.partial_cp.MOST_STARTS", 0)
+    problem, _ = laid_out(gangs(24))
+    judged: list[tuple[float, bool]] = []
+
+    def solve(*asked: Any) -> ProofAnswer:
+        for now in (0.14, 0.16, 0.29, 0.31):
+            clock[0] = now
+            asked[2].report(ProofAnswer(None, problem.total * 0.9))
+            judged.append((now, asked[2].stop()))
+        return ProofAnswer(None, problem.total)
+
+    clock = [0.0]
+    monkeypatch.setattr("planner.agents.exact.proof.partial_cp.solve_rigid", solve)
+    PartialProof(problem, [], CpLimits(1.0), value=lambda: 0.0, clock=lambda: clock[0]).prove()
+    assert judged[:4] == [(0.14, False), (0.16, False), (0.29, False), (0.31, True)]
+
+
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 def test_no_time_left_is_no_fault(seconds: float) -> None:
     """Where the limit is over before CP-SAT begins, there is a bound all the same."""
