@@ -84,7 +84,7 @@ class Agent(Protocol):
 
     @property
     def name(self) -> str:
-        """The word users type: ``gree``, ``gree-l``."""
+        """The word users type: ``headroom``, ``gree``."""
         ...
 
     def plan(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from planner.agents import COMPARED_AGENTS
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.forms.table_text import printable
 from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
@@ -70,7 +71,7 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     type=agent_names,
     shell_complete=complete_agent,
     metavar="AGENT,...",
-    default="gree,gree-l,exact",
+    default=",".join(COMPARED_AGENTS),
     show_default=True,
     help="Names of agents, separated by commas.",
 )

@@ -15,4 +15,4 @@ export const AGENTS = [
 ];
 
 /** What is compared where nobody has chosen. */
-export const USUAL = ["gree", "gree-l", "exact"];
+export const USUAL = ["gree", "headroom", "exact"];
