@@ -266,14 +266,14 @@ def uniformity(
     return None if best is None else float(best[1].std()) / best[0]
 
 
-def outcome_of(request: Request, result: PlacementResult, nominal: Resources) -> RequestOutcome:
+def outcome_of(request: Request, result: PlacementResult, reference: Resources) -> RequestOutcome:
     """Return the outcome of a request that an agent has answered."""
     graph = request.graph
-    size = size_of(graph, nominal)
+    size = size_of(graph, reference)
     if not result.placed:
         return RequestOutcome(request.weight, size, accepted=False)
     held = tuple(atoms_held(graph, result))
-    worth = worth_of(graph, result.choices, nominal)
+    worth = worth_of(graph, result.choices, reference)
     return RequestOutcome(request.weight, size, accepted=True, worth=worth, held=held)
 
 

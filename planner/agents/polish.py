@@ -110,16 +110,16 @@ def _best_placement(
 ) -> PlacementResult:
     """Return the best of a placement and all that are found for it, worth no less."""
     graph, best, rank = request.graph, result, _rank(request, result, beside)
-    worth = worth_of(graph, result.choices, beside.nominal)
+    worth = worth_of(graph, result.choices, beside.reference)
     views_of, stop = how
     agents = (_FLAT,) if beside.prices is None else (_FLAT, _EARLY)
     tries = [(view, agent) for view in views_of(request, beside) for agent in agents]
-    for way in option_variants(request, result, beside.nominal):
+    for way in option_variants(request, result, beside.reference):
         if stop():
             break
         for view, agent in tries:
             [again] = agent.plan([way], view, Limits())
-            if not again.placed or worth_of(graph, again.choices, beside.nominal) < worth:
+            if not again.placed or worth_of(graph, again.choices, beside.reference) < worth:
                 continue
             found = _rank(request, again, beside)
             if found < rank and satisfies(request, again):

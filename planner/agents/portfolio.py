@@ -83,7 +83,9 @@ class Portfolio:
         first = Batch.of(requests, view)
         free, slack = first.profile.free.copy(), first.averages.slack.copy()
         weights = np.array([request.weight for request in requests])
-        values = weights * np.array([size_of(request.graph, view.nominal) for request in requests])
+        values = weights * np.array(
+            [size_of(request.graph, view.reference) for request in requests]
+        )
         orders = _orders(requests, weights, values)
         runs = [(member, order) for member in _MEMBERS for order in orders]
         if self.free_order:
@@ -96,7 +98,7 @@ class Portfolio:
             batch = first.again(free, slack)
             member.run(batch, order, Limits())
             score: tuple[float, ...] = (
-                _value(batch, requests, values, view.nominal),
+                _value(batch, requests, values, view.reference),
                 -preemption_of(batch, requests),
             )
             if best is None or score > best:
@@ -157,13 +159,13 @@ def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
 
 
 def _value(
-    batch: Batch, requests: Sequence[Request], values: NDArray[np.float64], nominal: Resources
+    batch: Batch, requests: Sequence[Request], values: NDArray[np.float64], reference: Resources
 ) -> float:
     placed = batch.out.status[:, codes.OUTCOME] == codes.PLACED
     total = float(values[placed].sum())
     for index in np.flatnonzero(placed & (batch.out.extents[:, codes.CHOICE_COUNT] > 0)).tolist():
         choices = batch.choices(index)
-        total += float(values[index]) * (worth_of(requests[index].graph, choices, nominal) - 1.0)
+        total += float(values[index]) * (worth_of(requests[index].graph, choices, reference) - 1.0)
     return total
 
 

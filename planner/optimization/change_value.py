@@ -26,7 +26,7 @@ SAME: Final = 1e-9
 def value_of_change(plan: Plan, change: Change) -> float:
     """Return the value of what a change admits or restores, less than 0 for a loss, else 0."""
     if isinstance(change, Admit) or (isinstance(change, Update) and _is_degraded(plan, change)):
-        return value_of(change.request, change.result.choices, plan.cluster.nominal)
+        return value_of(change.request, change.result.choices, plan.cluster.reference)
     number = plan.table.number_of(change.id) if isinstance(change, Degrade) else None
     return 0.0 if number is None else -commitment_of(plan, number).value
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from planner.cluster.cluster import Cluster
 from planner.metrics import preemption
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import work_moved
 from planner.reservations.reservation import Holding
 from planner.reservations.state import State
 from planner.value import PriceList, value_asked
-from rdl.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +154,13 @@ class CostModel:
 
     Attributes
     ----------
-    nominal
-        Capacity that shares are taken of.
+    reference
+        What values are counted in (`Cluster.reference`).
     """
 
-    def __init__(self, nominal: Resources, prices: PriceList, now: int) -> None:
-        self.nominal = nominal
+    def __init__(self, cluster: Cluster, prices: PriceList, now: int) -> None:
+        self.reference = cluster.reference
+        self._nominal = cluster.nominal
         self._prices = prices
         self._now = now
         self._requested: dict[int, float] = {}
@@ -171,7 +172,7 @@ class CostModel:
             request = commitment.request
             known = commitment.value
             if request is not None and request.graph.options:
-                known = max(known, value_asked(request, self.nominal))
+                known = max(known, value_asked(request, self.reference))
             self._requested[commitment.number] = known
         return known
 
@@ -181,14 +182,14 @@ class CostModel:
         if held is None:
             return PlanCost(rejected)
         new = commitment.state in (State.REFUSED, State.DEGRADED)
-        churn = 0.0 if new else work_moved(commitment.before, held, self._now, self.nominal)
+        churn = 0.0 if new else work_moved(commitment.before, held, self._now, self._nominal)
         rows = [rows for atom in held.atoms for _, rows in atom.occurrences() if len(rows)]
         return PlanCost(rejected, churn, float(preemption(rows)[0]), self.price(held))
 
     def price(self, held: Holding) -> float:
         """Return work x price factor over all steps."""
         rows = ((atom.bundle, rows) for atom in held.atoms for _, rows in atom.occurrences())
-        return self._prices.cost(rows, self.nominal)
+        return self._prices.cost(rows, self._nominal)
 
     def scale_of(self, commitments: Iterable[Commitment]) -> CostScale:
         """Return what the parts of a cost are shares of, where these stand at the start."""
@@ -196,7 +197,7 @@ class CostModel:
         nothing = Holding((), 0, 0)
         for one in commitments:
             value += self.requested_value(one)
-            work += work_moved(nothing, one.before, self._now, self.nominal)
+            work += work_moved(nothing, one.before, self._now, self._nominal)
             rows = [rows for atom in one.before.atoms for _, rows in atom.occurrences()]
             dropped += preemption([held for held in rows if len(held)])[0]
             price += self.price(one.before)

@@ -171,7 +171,7 @@ class _Optimization:
     def _search(self, draft: DraftPlan) -> NeighbourhoodSearch:
         plan = self.plan
         prices = PriceList(plan.cluster.price_factors(plan.grid))
-        cost_model = CostModel(plan.cluster.nominal, prices, plan.now)
+        cost_model = CostModel(plan.cluster, prices, plan.now)
         movable = [*self.movable, *self.waiting]
         known = {one.number for one in movable}
         fixed = PlanCost()

@@ -124,7 +124,7 @@ class _PlaceSearch:
         self._search = NeighbourhoodSearch(
             commitments=(),
             objective=Objective(lexicographic=True),
-            cost_model=CostModel(twin.cluster.nominal, prices, twin.now),
+            cost_model=CostModel(twin.cluster, prices, twin.now),
             scale=CostScale(),
             moves=CommitmentMoves(twin, shortage_of(twin.ledger)),
             fixed=PlanCost(),

@@ -181,7 +181,7 @@ class _Committing:
 
     def _rank(self, request: Request) -> tuple[float, float]:
         """Return the key of an order: most value for each bit of the cluster, then the largest."""
-        size = size_of(request.graph, self.plan.cluster.nominal)
+        size = size_of(request.graph, self.plan.cluster.reference)
         return (-request.weight if size > 0 else 0.0, -size)
 
 

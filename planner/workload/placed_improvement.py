@@ -212,9 +212,9 @@ class PlacedImprovement:
         return None
 
     def _worth(self, plan: Plan, answers: Mapping[str, PlacementResult]) -> float:
-        nominal = plan.cluster.nominal
+        reference = plan.cluster.reference
         placed = ((one, answers[one.id]) for one in self.workload.requests)
-        return sum(value_of(one, to.choices, nominal) for one, to in placed if to.placed)
+        return sum(value_of(one, to.choices, reference) for one, to in placed if to.placed)
 
     def _changes(
         self, answers: Mapping[str, PlacementResult], held: Mapping[str, Holding]

@@ -69,9 +69,9 @@ class PlacedSearch:
 
     def __post_init__(self) -> None:
         """Read what never changes of the requests."""
-        requests, nominal = self.draft.requests, self.draft.nominal
+        requests, reference = self.draft.requests, self.draft.reference
         self._draw = np.random.default_rng(self.seed)
-        worth = [one.weight * size_of(one.graph, nominal) for one in requests]
+        worth = [one.weight * size_of(one.graph, reference) for one in requests]
         self._worth = np.array(worth, dtype=np.float64)
         windows = [one.graph.vertices[-1, [START, END]] for one in requests]
         self._windows = np.array(windows, dtype=np.int64).reshape(-1, 2)

@@ -111,8 +111,8 @@ EXAMPLE_METRICS = {
     "preemption": 30,
     "preemption_inner": 0,
     "uniformity": 1.225,
-    "value": 48.0,
-    "bound": 48.0,
+    "value": 1.33333333333,
+    "bound": 1.33333333333,
     "gap": 0.0,
     "status": "placed",
 }

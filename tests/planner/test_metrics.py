@@ -182,8 +182,8 @@ NOMINAL = Resources.of({"cpu": 20_000, "memory": 40_960})
     ],
 )
 def test_size(rdl: str, size: float) -> None:
-    """Work in bundle-seconds x dominant share, first option of each any, every occurrence."""
-    assert size_of(compiled(rdl), NOMINAL) == pytest.approx(size)
+    """Work x share of a machine of 20 cores, first option of each any, every occurrence."""
+    assert size_of(compiled(rdl), NOMINAL) == pytest.approx(size * 20 / 3600)
 
 
 def test_worth() -> None:

@@ -165,7 +165,7 @@ def _quality(name: str, requests: Sequence[Request], cluster: Cluster, rounds: i
         agent.run(batch, order, Limits())
         seconds = min(seconds, time.process_time() - began)
     results = LazyResults(batch, requests)
-    outcomes = [outcome_of(a, b, cluster.nominal) for a, b in zip(requests, results, strict=True)]
+    outcomes = [outcome_of(a, b, cluster.reference) for a, b in zip(requests, results, strict=True)]
     metrics = measure(outcomes, cluster.nominal, cluster.grid().horizon)
     return Quality(metrics, least_preemption(requests, results), float(seconds))
 

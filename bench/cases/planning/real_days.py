@@ -73,7 +73,7 @@ def _figures_of(day: Day) -> dict[str, object]:
 
 def _load(workload: CompiledWorkload, cluster: Cluster) -> float:
     """Return the work asked over what the machines could do until the horizon."""
-    size = sum(size_of(request.graph, cluster.nominal) for request in workload.requests)
+    size = sum(size_of(request.graph, cluster.reference) for request in workload.requests)
     return 1000 * size / cluster.horizon_ms
 
 

@@ -90,7 +90,7 @@ def score_plan(
     if prices is not None:
         pairs = zip(requests, results, strict=True)
         cost = sum(prices.cost_of(*pair, view.nominal) for pair in pairs)
-    value, falls = score_of(requests, results, view.nominal)
+    value, falls = score_of(requests, results, view.reference)
     # Values to digits, not places: one that rounds up by more than tolerances is more than the
     # later solves could keep.
     return float(f"{value:.12g}"), falls, -round(cost, 9)

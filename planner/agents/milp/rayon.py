@@ -92,7 +92,7 @@ def build(
     order_16(model, columns)
     totals_18(model, totals)
     averages_19(model, totals, view)
-    asked = total_requested_value(requests, view.nominal)
+    asked = total_requested_value(requests, view.reference)
     scale = TOTAL_VALUE / asked if asked > 0 else 1.0
     losses = worth(model, columns, view, scale, kept)
     if kept is not None and kept.falls is not None:

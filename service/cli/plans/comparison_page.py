@@ -19,7 +19,7 @@ _RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity
 
 #: What the columns mean, for whoever meets them first.
 _LEGEND: Final = (
-    "acceptance: value accepted of the value asked; value is weight x work x dominant share",
+    "acceptance: value accepted of the value asked; value is weight x core-hours x worth",
     "preemption: how far allocations fall over time, in bundles; less is calmer",
     "uniformity: standard deviation of utilisation over its mean; less leaves more even headroom",
     "bound: no plan whatever accepts more value; gap: (bound - value) / bound",

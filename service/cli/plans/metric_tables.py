@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ACCEPTED: Final = ("agent", "accepted", "acceptance", "value", "bound", "gap", "status")
 _ACCEPTED_WORDS: Final = {
     "acceptance": "acceptance: share of the value asked, not of the requests",
-    "value": "value: weight x size x worth, seconds of this whole cluster",
+    "value": "value: weight x core-hours x worth",
     "bound": "bound: no plan is worth more",
     "gap": "gap: share of the bound that is not reached",
 }

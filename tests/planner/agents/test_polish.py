@@ -59,9 +59,9 @@ def test_flattening_keeps_value_and_lowers_preemption() -> None:
     high = PlacementResult(
         vertices=np.array([0]), first=np.array([0, 1]), rows=np.array([[0, 10, 4]])
     )
-    assert score_of([request], [high], view.nominal)[1] == -4
+    assert score_of([request], [high], view.reference)[1] == -4
     flat = polish([request], [high], view, lambda: False)
-    assert score_of([request], flat, view.nominal)[1] == -1
+    assert score_of([request], flat, view.reference)[1] == -1
     assert check_plan([request], flat, view)[0].placed
     assert polish([request], [high], view, lambda: True) == [high]
 
@@ -74,7 +74,7 @@ def test_of_equal_options_the_one_that_falls_least_is_held(request: Request) -> 
     results, report = EXACT.solve([request], view, Limits())
     best, proof = MILP.solve([request], view, Limits())
     assert report.status == proof.status == "optimal"
-    mine, least = (score_of([request], one, view.nominal) for one in (results, best))
+    mine, least = (score_of([request], one, view.reference) for one in (results, best))
     assert mine[0] == pytest.approx(least[0])
     assert mine[1] == least[1]
     assert satisfies(request, results[0])
@@ -87,7 +87,7 @@ def test_value_stays_and_preemption_never_rises(seed: int) -> None:
     for name in ("gree", "gree-l", "aligned", "portfolio-free"):
         start = list(agent_named(name).plan(requests, view, Limits()))
         flat = polish(requests, start, view, lambda: False)
-        before, after = (score_of(requests, one, view.nominal) for one in (start, flat))
+        before, after = (score_of(requests, one, view.reference) for one in (start, flat))
         assert after[0] >= before[0] - 1e-12
         assert after[1] >= before[1]
         assert [one.placed for one in check_plan(requests, flat, view)] == [
@@ -137,7 +137,7 @@ def test_with_prices_the_rank_never_rises(seed: int) -> None:
     flat = polish(requests, start, view, lambda: False)
     ranks = []
     for plan in (start, flat):
-        value, falls = score_of(requests, plan, view.nominal)
+        value, falls = score_of(requests, plan, view.reference)
         assert view.prices is not None
         costs = [
             view.prices.cost_of(*pair, view.nominal) for pair in zip(requests, plan, strict=True)
@@ -171,9 +171,9 @@ def test_ways_are_those_worth_no_less(most: int, monkeypatch: pytest.MonkeyPatch
     request = a_request("r", f"all({both}, {both})").on(CLUSTER)
     [result] = agent_named("gree").plan([request], seen(CLUSTER), Limits())
     found = []
-    for way in option_variants(request, result, CLUSTER.nominal):
+    for way in option_variants(request, result, CLUSTER.reference):
         [again] = agent_named("gree").plan([way], seen(CLUSTER), Limits())
-        assert worth_of(request.graph, again.choices, CLUSTER.nominal) == 1
+        assert worth_of(request.graph, again.choices, CLUSTER.reference) == 1
         assert satisfies(request, again)
         found.append(tuple(option for _, option in sorted(again.choices)))
     few = [(0, 0), (0, 1), (1, 0), (1, 1)]

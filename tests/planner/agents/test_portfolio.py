@@ -44,7 +44,7 @@ def test_worth_at_least_each_member() -> None:
         def value(name: str, asked: list[Request], view: ArrayView = view) -> float:
             results = bench_agent(name).plan(asked, view, Limits())
             return sum(
-                value_of(one, result.choices, view.nominal)
+                value_of(one, result.choices, view.reference)
                 for one, result in zip(asked, results, strict=True)
                 if result.placed
             )
@@ -115,7 +115,7 @@ def test_preemption_counts_every_occurrence(name: str) -> None:
     results = LazyResults(batch, requests)
     refused = sum(not one.placed for one in results)
     assert 0 < refused < 35
-    falls = score_of(requests, results, cluster.nominal)[1]
+    falls = score_of(requests, results, cluster.reference)[1]
     assert preemption_of(batch, requests) == -falls
 
 
@@ -140,9 +140,9 @@ def test_any_order_is_worth_no_less_than_turns(kind: str) -> None:
     cluster, requests = cluster_of(mix), requests_of(mix)
     view = Plan(cluster, cluster.grid()).snapshot()
     worth = {
-        name: score_of(requests, bench_agent(name).plan(requests, view, Limits()), view.nominal)
+        name: score_of(requests, bench_agent(name).plan(requests, view, Limits()), view.reference)
         for name in ("gree-l", "headroom", "level", "portfolio-free")
     }
     assert worth["portfolio-free"] == max(worth.values())
     stopped = PORTFOLIO_FREE.plan(requests, view, Limits(stop=lambda: True))
-    assert score_of(requests, stopped, view.nominal) == worth["gree-l"]
+    assert score_of(requests, stopped, view.reference) == worth["gree-l"]

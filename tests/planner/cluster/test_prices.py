@@ -91,7 +91,9 @@ def scored(
     requests: Sequence[Request], results: Sequence[PlacementResult], cluster: Cluster
 ) -> tuple[float, int, float]:
     """Return (value, falls, cost) of what an agent answered, as the metrics have them."""
-    outcomes = [outcome_of(*pair, cluster.nominal) for pair in zip(requests, results, strict=True)]
+    outcomes = [
+        outcome_of(*pair, cluster.reference) for pair in zip(requests, results, strict=True)
+    ]
     prices = prices_of(cluster, cluster.grid())
     found = measure(outcomes, cluster.nominal, HORIZON, prices=prices)
     assert found.cost is not None
@@ -138,7 +140,7 @@ def test_cost_moves_a_block_to_where_it_is_cheap() -> None:
     request = a_request("r", "atom(<1 cpu>, 3, 3, 0.002, 0.006)").on(cluster)
     [held] = MILP.plan([request], Plan(cluster, cluster.grid()).snapshot(), Limits())
     assert held.rows.tolist() == [[2, 4, 3]]
-    outcome = outcome_of(request, held, cluster.nominal)
+    outcome = outcome_of(request, held, cluster.reference)
     assert measure([outcome], cluster.nominal, HORIZON).cost is None
     assert "cost" not in measure([outcome], cluster.nominal, HORIZON).to_json()
 
@@ -148,7 +150,7 @@ def test_cost_never_pays_with_preemption() -> None:
     cluster = priced(0, 9, 0, 9, 0)
     request = a_request("r", "atom(<1 cpu>, 1, 1, 0.001, 0.003)").on(cluster)
     [held] = MILP.plan([request], Plan(cluster, cluster.grid()).snapshot(), Limits())
-    assert score_of([request], [held], cluster.nominal)[1] == -1
+    assert score_of([request], [held], cluster.reference)[1] == -1
     assert held.rows.tolist() in ([[0, 3, 1]], [[2, 5, 1]])
 
 

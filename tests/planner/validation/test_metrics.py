@@ -52,7 +52,7 @@ def test_value_is_recounted(
 ) -> None:
     """Weight x size x worth, by hand on ten cores; another figure is named."""
     held = reservation("r", asked, atoms, **how)
-    falls = sum(rows[-1][2] for rows in atoms.values())
+    falls, value = sum(rows[-1][2] for rows in atoms.values()), value * 10 / 3600
     said = EXAMPLE["metrics"] | {
         "accepted": int(how.get("state") != "degraded"), "preemption": falls, "value": value,
         "bound": None, "gap": None,

@@ -133,7 +133,7 @@ def test_half_the_preemption_of_gree(kind: str, count: int, most: float) -> None
     mix = Mix(count, kind=kind, machines=400, seed=3)
     requests, cluster = requests_of(mix), cluster_of(mix)
     view = Plan(cluster, cluster.grid()).snapshot()
-    sizes = np.array([size_of(one.graph, cluster.nominal) for one in requests])
+    sizes = np.array([size_of(one.graph, cluster.reference) for one in requests])
     values, falls = {}, {}
     for name in ("gree", "gree-l"):
         agent = agent_named(name)

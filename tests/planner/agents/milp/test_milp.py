@@ -103,7 +103,7 @@ def test_the_second_solve_keeps_value_and_lowers_preemption() -> None:
 
     results = MILP.plan([request], view, Limits())
 
-    assert score_of([request], results, view.nominal)[1] == -1
+    assert score_of([request], results, view.reference)[1] == -1
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -115,8 +115,8 @@ def test_it_starts_from_the_best_greedy_plan(seed: int) -> None:
 
     results = MILP.plan(requests, view, Limits(work=1))
 
-    best = score_of(requests, greedy, view.nominal)
-    assert score_of(requests, results, view.nominal)[0] >= best[0] * (1 - 1e-9)
+    best = score_of(requests, greedy, view.reference)
+    assert score_of(requests, results, view.reference)[0] >= best[0] * (1 - 1e-9)
 
 
 def test_it_says_what_beside_value_is_not_proven() -> None:
@@ -139,5 +139,5 @@ def test_a_limit_of_no_time_returns_the_greedy_plan() -> None:
 
     results = MILP.plan(requests, view, Limits(time_s=0.0))
 
-    best = max(score_of(requests, plan, view.nominal) for plan in greedy)
-    assert score_of(requests, results, view.nominal) >= best
+    best = max(score_of(requests, plan, view.reference) for plan in greedy)
+    assert score_of(requests, results, view.reference) >= best
