@@ -1,7 +1,7 @@
 """The metrics of a plan (Rayon 6.3), made exact.
 
-Value counts accepted work; preemption counts falls; uniformity compares the spread of utilisation
-with its mean. Everything but the runtime is the same for the same plan, in any order of its
+Value counts accepted work; `falls` how far allocations fall (Rayon's preemption); uniformity
+compares the spread of utilisation with its mean. Everything but the runtime is the same for the same plan, in any order of its
 reservations.
 """
 
@@ -62,9 +62,9 @@ class Metrics:
         Value accepted / value asked with every preference 1; None when nothing of value is asked.
     accepted, requests
         Counts.
-    preemption
+    falls
         Sum over atoms and steps of max(0, x(t-1) - x(t)), each last fall included (bundles).
-    preemption_inner
+    falls_inner
         The same without the last fall of each atom.
     uniformity
         Standard deviation / mean, over [0, horizon), of the utilisation of the resource that is
@@ -89,8 +89,8 @@ class Metrics:
     acceptance: float | None
     accepted: int
     requests: int
-    preemption: int
-    preemption_inner: int
+    falls: int
+    falls_inner: int
     uniformity: float | None
     value: float
     bound: float | None = None
@@ -114,8 +114,8 @@ class Metrics:
             "acceptance": _short(self.acceptance),
             "accepted": self.accepted,
             "requests": self.requests,
-            "preemption": self.preemption,
-            "preemption_inner": self.preemption_inner,
+            "falls": self.falls,
+            "falls_inner": self.falls_inner,
             "uniformity": None if self.uniformity is None else round(self.uniformity, 3),
             "value": _short(self.value),
             "bound": _short(self.bound),
@@ -155,14 +155,14 @@ def measure(
     asked = math.fsum(outcome.weight * outcome.size for outcome in every)
     value = math.fsum(outcome.weight * outcome.size * outcome.worth for outcome in taken)
     held = [atom for outcome in every for atom in outcome.held if len(atom[1])]
-    falls, inner = preemption(rows for _, rows in held)
+    falls, inner = count_falls(rows for _, rows in held)
     return Metrics(
         runtime_ms=runtime_ms,
         acceptance=value / asked if asked > 0 else None,
         accepted=len(taken),
         requests=len(every),
-        preemption=falls,
-        preemption_inner=inner,
+        falls=falls,
+        falls_inner=inner,
         uniformity=uniformity(held, nominal, horizon),
         value=value,
         bound=bound,
@@ -228,7 +228,7 @@ def work_figures(
     )
 
 
-def preemption(atoms: Iterable[Rows]) -> tuple[int, int]:
+def count_falls(atoms: Iterable[Rows]) -> tuple[int, int]:
     """Return the sum of all falls, and of all but the last of each atom, in bundles.
 
     What rises to some height in pieces falls by as much: the falls of an atom are its rises.

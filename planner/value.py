@@ -185,7 +185,7 @@ def value_asked(request: Request, reference: Resources) -> float:
 
 
 def falls_of(graph: WorkGraph, result: PlacementResult) -> int:
-    """Return the preemption of one result: how far its atoms fall, each last fall included."""
+    """Return the falls of one result: how far its atoms fall, each last fall included."""
     total = 0
     for vertex, rows in result.atoms():
         follows = np.append(rows[1:, 0] == rows[:-1, 1], False)
@@ -197,7 +197,7 @@ def falls_of(graph: WorkGraph, result: PlacementResult) -> int:
 def score_of(
     requests: Sequence[Request], results: Sequence[PlacementResult], reference: Resources
 ) -> tuple[float, int]:
-    """Return (accepted value, minus preemption): the greater of two scores is the better plan."""
+    """Return (accepted value, minus falls): the greater of two scores is the better plan."""
     value, falls = 0.0, 0
     for request, result in zip(requests, results, strict=True):
         if result.placed:

@@ -222,7 +222,7 @@ def _measured(
     trial = planning_trial(trial_agent(name), cluster, requests, Limits(time_s=time_s, seed=1))
     found = trial.metrics
     return PlanningFigures(
-        trial.seconds, found.acceptance or 0.0, found.preemption, found.uniformity or 0.0, found.gap
+        trial.seconds, found.acceptance or 0.0, found.falls, found.uniformity or 0.0, found.gap
     )
 
 

@@ -22,22 +22,22 @@ MOST_WAYS = 64
 Choices = dict[int, int]
 
 
-def min_preemption(graph: WorkGraph) -> int:
-    """Return the least preemption of a request, whatever its options: heights that it must reach.
+def min_falls(graph: WorkGraph) -> int:
+    """Return the fewest falls of a request, whatever its options: heights that it must reach.
 
     An atom falls from its greatest height, which is g at least, and work / window.
     """
-    return _min_vertex_preemption(graph, len(graph.vertices) - 1)
+    return _min_vertex_falls(graph, len(graph.vertices) - 1)
 
 
-def _min_vertex_preemption(graph: WorkGraph, vertex: int) -> int:
+def _min_vertex_falls(graph: WorkGraph, vertex: int) -> int:
     row = graph.vertices[vertex]
     if row[wg.KIND] == wg.ATOM:
         mean = -(-int(row[wg.WORK]) // max(1, int(row[wg.END] - row[wg.START])))
         return max(int(row[wg.MIN_HEIGHT]), mean) * int(row[wg.SHIFT_COUNT])
     if row[wg.KIND] == wg.ANY:
-        return min(_min_vertex_preemption(graph, v) for v in satisfiable_options(graph, vertex))
-    return sum(_min_vertex_preemption(graph, v) for v in options_of(graph, vertex))
+        return min(_min_vertex_falls(graph, v) for v in satisfiable_options(graph, vertex))
+    return sum(_min_vertex_falls(graph, v) for v in options_of(graph, vertex))
 
 
 def option_variants(

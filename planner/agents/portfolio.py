@@ -1,6 +1,6 @@
 """Portfolio: the best of several agents and request orders (greedy.md 2.5).
 
-`portfolio` keeps the run of most value; of equals that with less preemption, then the first. The
+`portfolio` keeps the run of most value; of equals that with fewer falls, then the first. The
 order of requests is free only among those of one priority and one submission; `portfolio-free`
 takes them in any order, as planners that maximise value do.
 """
@@ -99,7 +99,7 @@ class Portfolio:
             member.run(batch, order, Limits())
             score: tuple[float, ...] = (
                 _value(batch, requests, values, view.reference),
-                -preemption_of(batch, requests),
+                -batch_falls(batch, requests),
             )
             if best is None or score > best:
                 best, kept = score, batch
@@ -169,7 +169,7 @@ def _value(
     return total
 
 
-def preemption_of(batch: Batch, requests: Sequence[Request]) -> int:
+def batch_falls(batch: Batch, requests: Sequence[Request]) -> int:
     """Return the sum of all falls of all placed atoms, each last fall and occurrence included."""
     extents = batch.out.extents
     placed = np.flatnonzero(batch.out.status[:, codes.OUTCOME] == codes.PLACED)

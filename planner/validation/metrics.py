@@ -57,8 +57,8 @@ def metrics_violations(
     recounted: dict[str, float | None] = {
         "accepted": sum(entry.state in PROMISED for entry in held),
         "requests": len(held) + refusals,
-        "preemption": falls,
-        "preemption_inner": falls - last,
+        "falls": falls,
+        "falls_inner": falls - last,
         "uniformity": _uniformity(held, cluster, grid),
     }
     if "cost" in said:

@@ -77,7 +77,7 @@ _ADVICE = "the greedy plan stands; plan fewer requests, shorter windows or longe
 #: it takes more, only prices of buckets of steps are tried.
 _EVALUATION_SHARE = 0.1
 
-#: Part of the time that is kept for lowering preemption once value is found, and most seconds.
+#: Part of the time that is kept for lowering falls once value is found, and most seconds.
 _POLISH_SHARE = 0.05
 _POLISH_S = 1.0
 
@@ -265,7 +265,7 @@ class ExactAgent(SolverAgent):
 
 
 def _polish_stop(budget: Budget, limits: Limits) -> Callable[[], bool]:
-    """Return a function that says whether no time is left to lower preemption.
+    """Return a function that says whether no time is left to lower falls.
 
     A search that ended early leaves no more time than one that took all of it, or a second.
     """

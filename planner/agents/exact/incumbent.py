@@ -29,7 +29,7 @@ class Incumbent:
     requests, view
         What is planned; results are one a request, in order.
     results, score
-        The best checked plan and its (value, minus preemption).
+        The best checked plan and its (value, minus falls).
     bound
         The most that any plan can be worth.
     source, proof

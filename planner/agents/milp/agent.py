@@ -1,6 +1,6 @@
 """`milp`: Rayon's model (paper 4.1) solved by a MILP solver, never below the greedy plan.
 
-Three solves (`stages.py`): for accepted value; with that value kept, for the least preemption;
+Three solves (`stages.py`): for accepted value; with that value kept, for the fewest falls;
 and where the cluster gives prices, with both kept, for the least cost. All start from the best plan
 in hand; what the solver has when its time ends is the answer. Large models are solved in a process
 of their own, so that a solver that overruns its limit or crashes takes nothing along.

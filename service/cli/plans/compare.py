@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from planner.workload.compare import AgentRun, Comparison
     from planner.workload.compile import CompiledWorkload
 
-_RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
+_RELATIVE: Final = ("acceptance", "accepted", "value", "falls", "uniformity")
 #: Most reasons that are told one by one.
 _TOLD: Final = 20
 _FATES: Final = ("gained", "lost", "moved", "changed")

@@ -25,9 +25,9 @@ _ACCEPTED_WORDS: Final = {
 }
 
 #: Columns of the second: how the accepted stand.
-_SHAPE: Final = ("agent", "preemption", "uniformity", "cost", "machine_loss", "runtime_ms")
+_SHAPE: Final = ("agent", "falls", "uniformity", "cost", "machine_loss", "runtime_ms")
 _SHAPE_WORDS: Final = {
-    "preemption": "preemption: falls of allocations, bundles",
+    "falls": "falls: falls of allocations, bundles",
     "uniformity": "uniformity: deviation / mean of the load",
     "cost": "cost: whole cluster x steps x price",
     "machine_loss": "machine_loss: share of the value that machines do not hold",

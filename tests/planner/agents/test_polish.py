@@ -1,4 +1,4 @@
-"""Preemption, then cost, of a plan whose value stays: options of equal worth are all tried."""
+"""Falls, then cost, of a plan whose value stays: options of equal worth are all tried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planner.agents import option_variants as options
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT
 from planner.agents.milp.agent import MILP
-from planner.agents.option_variants import min_preemption, option_variants
+from planner.agents.option_variants import min_falls, option_variants
 from planner.agents.polish import polish
 from planner.cluster.cluster import Cluster, Price
 from planner.placement import PlacementResult
@@ -51,7 +51,7 @@ def loose(draw: st.DrawFn) -> Request:
     return an_any(drawn, window)
 
 
-def test_flattening_keeps_value_and_lowers_preemption() -> None:
+def test_flattening_keeps_value_and_lowers_falls() -> None:
     """A work of 40 in a window of 40, held 4 high for 10 steps, falls by 1 when it is flat."""
     cluster = a_cluster().machines("m", 4, cpu=1).build()
     request = a_request("r", "window(atom(<1 cpu>, 1, 4, 10, 40), 0, 40)").on(cluster)
@@ -69,7 +69,7 @@ def test_flattening_keeps_value_and_lowers_preemption() -> None:
 @settings(max_examples=25, deadline=None)
 @given(loose())
 def test_of_equal_options_the_one_that_falls_least_is_held(request: Request) -> None:
-    """Alone on an idle cluster the answer has the preemption that the MILP proves least."""
+    """Alone on an idle cluster the answer has the falls that the MILP proves least."""
     view = seen(CLUSTER)
     results, report = EXACT.solve([request], view, Limits())
     best, proof = MILP.solve([request], view, Limits())
@@ -81,7 +81,7 @@ def test_of_equal_options_the_one_that_falls_least_is_held(request: Request) -> 
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_value_stays_and_preemption_never_rises(seed: int) -> None:
+def test_value_stays_and_falls_never_rises(seed: int) -> None:
     """On tiny sets over all operators, from each greedy plan, and what comes out is sound."""
     requests, view = tiny_requests(seed), seen(CLUSTER)
     for name in ("gree", "gree-l", "aligned", "portfolio-free"):
@@ -94,9 +94,7 @@ def test_value_stays_and_preemption_never_rises(seed: int) -> None:
             one.placed for one in start
         ]
         for request, result in zip(requests, flat, strict=True):
-            assert not result.placed or falls_of(request.graph, result) >= min_preemption(
-                request.graph
-            )
+            assert not result.placed or falls_of(request.graph, result) >= min_falls(request.graph)
 
 
 def test_where_the_start_holds_everything_it_is_flattened_too() -> None:
@@ -107,7 +105,7 @@ def test_where_the_start_holds_everything_it_is_flattened_too() -> None:
     assert [falls_of(r.graph, one) for r, one in zip(requests, results, strict=True)] == [1, 1]
 
 
-def test_of_equal_preemption_the_cheaper_is_held() -> None:
+def test_of_equal_falls_the_cheaper_is_held() -> None:
     """An hour that costs three times as much is left where the other one has the same room."""
     cluster = a_cluster().step("60s").horizon("2h").machines("m", 4, cpu=1)
     for start, end, dear in (("0h", "1h", 0), ("1h", "2h", 60)):
@@ -130,7 +128,7 @@ def test_cheap_steps_in_the_middle_of_a_window_are_found() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_with_prices_the_rank_never_rises(seed: int) -> None:
-    """On tiny sets over all operators value stays, then preemption, then cost falls or stays."""
+    """On tiny sets over all operators value stays, then falls, then cost falls or stays."""
     cluster = replace(CLUSTER, prices=(Price(1, 3, 3.0), Price(4, 5, 0.5)))
     requests, view = tiny_requests(seed), seen(cluster)
     start = list(agent_named("gree").plan(requests, view, Limits()))

@@ -167,7 +167,7 @@ function figuresTable(rows, baseline) {
       { title: "Bound", of: of((m) => (m.bound === null ? "–" : decimal(Math.round(m.bound)))), sort: by("bound"), number: true },
       { title: "Gap", of: (row) => (row.gap === null ? "–" : percent(row.gap)), sort: (row) => row.gap ?? 9, number: true },
       ...(onMachines ? [{ title: "Lost to machines", of: of((m) => percent(m.machine_loss ?? 0)), sort: by("machine_loss"), number: true }] : []),
-      { title: "Preemption", of: of((m) => count(m.preemption)), sort: by("preemption"), number: true },
+      { title: "Falls", of: of((m) => count(m.falls)), sort: by("falls"), number: true },
       { title: "Took", of: of((m) => duration(m.runtime_ms / 1000)), sort: by("runtime_ms"), number: true },
       { title: "Ended", of: (row) => make("span", { title: row.detail, text: row.status }), sort: (row) => row.status },
       { title: "Differs in", of: (row) => (row.differences ? count(row.differences.requests.length) : "–"), sort: (row) => row.differences?.requests.length ?? -1, number: true },
