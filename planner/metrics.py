@@ -1,8 +1,8 @@
 """The metrics of a plan (Rayon 6.3), made exact.
 
 Value counts accepted work; `falls` how far allocations fall (Rayon's preemption); uniformity
-compares the spread of utilisation with its mean. Everything but the runtime is the same for the same plan, in any order of its
-reservations.
+compares the spread of utilisation with its mean. Everything but the runtime is the same for the
+same plan, in any order of its reservations.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from planner.placement import PlacementResult, atoms_held
 from planner.request import Request
 from planner.value import PriceList, relative_gap, size_of, worth_of
+from rdl.expressions import Absolute, AfterSubmission, Offset, Window
 from rdl.resources import CPU, MEMORY, Resources
 
 #: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.
@@ -184,12 +186,17 @@ class WorkFigures:
         By resource: that, of what all machines have over the horizon, without outages.
     wait_mean_s, wait_p95_s
         Seconds from submission to the first allocation; None where nothing is accepted.
+    late_mean_s, late_p95_s
+        Seconds from the end of the outer window to the end of the last allocation, below 0 where
+        that is before it; None where no accepted request has a window around it.
     """
 
     hours: Mapping[str, float]
     utilisation: Mapping[str, float]
     wait_mean_s: float | None
     wait_p95_s: float | None
+    late_mean_s: float | None = None
+    late_p95_s: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON."""
@@ -198,6 +205,8 @@ class WorkFigures:
             "utilisation": {name: _short(share) for name, share in self.utilisation.items()},
             "wait_mean_s": _short(self.wait_mean_s),
             "wait_p95_s": _short(self.wait_p95_s),
+            "late_mean_s": _short(self.late_mean_s),
+            "late_p95_s": _short(self.late_p95_s),
         }
 
 
@@ -206,10 +215,13 @@ _UNIT_SIZES: Final = {CPU: 1000, MEMORY: 1024}
 
 
 def work_figures(
-    reservations: Iterable[Mapping[str, Any]], nominal: Resources, horizon_s: float
+    reservations: Iterable[Mapping[str, Any]],
+    nominal: Resources,
+    horizon_s: float,
+    origin: datetime | None = None,
 ) -> WorkFigures:
-    """Return the figures of the ``reservations`` of a plan file."""
-    amounts, waits = dict.fromkeys(nominal, 0.0), list[float]()
+    """Return the figures of the ``reservations`` of a plan file; `origin` is its cluster's."""
+    amounts, waits, late = dict.fromkeys(nominal, 0.0), list[float](), list[float]()
     for one in reservations:
         starts: list[float] = []
         for atom in one["atoms"]:
@@ -220,12 +232,36 @@ def work_figures(
                 amounts[name] = amounts.get(name, 0.0) + amount * seconds
         if starts:
             waits.append(min(starts) - one["submitted"])
+            deadline_s = _deadline_s(one, origin)
+            if deadline_s is not None:
+                end = max(row[1] for atom in one["atoms"] for row in atom["allocation"])
+                late.append(end - deadline_s)
     return WorkFigures(
         {name: amount / _UNIT_SIZES.get(name, 1) / 3600 for name, amount in amounts.items()},
         {name: amounts[name] / (whole * horizon_s) for name, whole in nominal.items() if whole},
-        math.fsum(waits) / len(waits) if waits else None,
-        float(np.percentile(waits, 95)) if waits else None,
+        *_mean_and_p95(waits),
+        *_mean_and_p95(late),
     )
+
+
+def _mean_and_p95(seconds: Sequence[float]) -> tuple[float | None, float | None]:
+    if not seconds:
+        return None, None
+    return math.fsum(seconds) / len(seconds), float(np.percentile(seconds, 95))
+
+
+def _deadline_s(reservation: Mapping[str, Any], origin: datetime | None) -> float | None:
+    """Return the end of the window around a whole request, in seconds from the origin."""
+    from rdl.compile.source import read_source
+
+    match read_source(reservation["expression"]):
+        case Window(end=Offset(ms=ms)):
+            return ms / 1000
+        case Window(end=AfterSubmission(ms=ms)):
+            return float(reservation["submitted"]) + ms / 1000
+        case Window(end=Absolute(at=at)) if origin is not None:
+            return (at - origin).total_seconds()
+    return None  # no window, or one by the clock of a zone
 
 
 def count_falls(atoms: Iterable[Rows]) -> tuple[int, int]:

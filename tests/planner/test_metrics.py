@@ -212,7 +212,7 @@ def test_work_figures_do_not_depend_on_the_number_of_machines() -> None:
 
     def entry(start: float, end: float, cores: int) -> dict[str, object]:
         atom = {"bundle": {"cpu": 1}, "allocation": [[start, end, cores]]}
-        return {"submitted": 0, "atoms": [atom]}
+        return {"submitted": 0, "atoms": [atom], "expression": "atom(<1 cpu>, 1, 1, 9, 9)"}
 
     reservations = [entry(0, 3600, 2), entry(1800, 3600, 4)]
     for cores in (4, 8):

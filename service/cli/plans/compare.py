@@ -107,6 +107,8 @@ def compare(
     work, keeps their best plans and skips the agents after them. Agents that run at the same time
     on one host share its cores: give a solver's time limit with that in mind.
     """
+    from planner.workload.compare import RECORDED
+
     described, compiled = read_day(cluster, workload)
     time_limits_ms = dict(times)
     seconds = {name: ms / 1000 for name, ms in time_limits_ms.items() if name is not None}
@@ -129,7 +131,8 @@ def compare(
             _write_page(comparison, html, f"{workload.name} on {cluster.name}")
     finally:  # minutes of work are printed even if the page cannot be written
         _print(comparison, form)
-    return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
+    planned = (run for run in comparison.runs if run.basis != RECORDED)
+    return DONE if any(run.metrics is not None for run in planned) else ERROR
 
 
 def _on_pool(
