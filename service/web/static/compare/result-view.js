@@ -162,6 +162,7 @@ function figuresTable(rows, baseline) {
       { title: "Core-hours", of: (row) => (row.work ? decimal(Math.round(row.work.hours.cpu ?? 0)) : "–"), sort: (row) => row.work?.hours.cpu ?? -1, number: true },
       { title: "Cores used", of: (row) => (row.work ? percent(row.work.utilisation.cpu ?? 0) : "–"), sort: (row) => row.work?.utilisation.cpu ?? -1, number: true },
       { title: "95 % begin within", of: (row) => (typeof row.work?.wait_p95_s === "number" ? duration(row.work.wait_p95_s) : "–"), sort: (row) => row.work?.wait_p95_s ?? -1, number: true },
+      { title: "95 % late by", of: (row) => (typeof row.work?.late_p95_s === "number" ? (row.work.late_p95_s < 0 ? "-" : "") + duration(Math.abs(row.work.late_p95_s)) : "–"), sort: (row) => row.work?.late_p95_s ?? -1e12, number: true },
       { title: "Value accepted", of: of((m) => (m.acceptance === null ? "–" : percent(m.acceptance))), sort: by("acceptance"), number: true },
       { title: "Accepted", of: of((m) => `${count(m.accepted)} of ${count(m.requests)}`), sort: by("accepted"), number: true },
       { title: "Bound", of: of((m) => (m.bound === null ? "–" : decimal(Math.round(m.bound)))), sort: by("bound"), number: true },
