@@ -84,7 +84,7 @@ class Agent(Protocol):
 
     @property
     def name(self) -> str:
-        """The word users type: ``gree``, ``gree-l``."""
+        """The word users type: ``headroom``, ``gree``."""
         ...
 
     def plan(
@@ -261,9 +261,9 @@ def no_plan_report(bound: float, source: str, ending: Ending | None = None) -> S
     return SolverReport(SolverOutcome.NO_ANSWER.value, 0.0, max(bound, 0.0), source, detail, ending)
 
 
-def total_requested_value(requests: Sequence[Request], nominal: Resources) -> float:
+def total_requested_value(requests: Sequence[Request], reference: Resources) -> float:
     """Return the value of everything that some plan could satisfy: a bound that costs nothing."""
-    return sum(value_asked(request, nominal) for request in requests)
+    return sum(value_asked(request, reference) for request in requests)
 
 
 def is_proven(value: float, bound: float, requested: float) -> bool:

@@ -6,6 +6,7 @@ tritan sight. What comes after the eighth has them again, hatched; all others to
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 COLOURS: Final = (
@@ -16,6 +17,15 @@ COLOURS: Final = (
 OTHERS: Final = "#7d858d"
 
 _HATCH: Final = "////"
+
+
+def tenant_slots(tenants: Iterable[str]) -> dict[str, int]:
+    """Return the slot of each tenant: its place among the names of all, sorted.
+
+    The one rule of all pictures, so that a Plan looks alike in a file, on the page and in a
+    notebook, whoever asked first. The page has its slots from the server.
+    """
+    return {name: slot for slot, name in enumerate(sorted(set(tenants)))}
 
 
 def colour_of(slot: int | None) -> str:

@@ -1,8 +1,8 @@
 """The metrics of a plan (Rayon 6.3), made exact.
 
-Value counts accepted work; preemption counts falls; uniformity compares the spread of utilisation
-with its mean. Everything but the runtime is the same for the same plan, in any order of its
-reservations.
+Value counts accepted work; `falls` how far allocations fall (Rayon's preemption); uniformity
+compares the spread of utilisation with its mean. Everything but the runtime is the same for the
+same plan, in any order of its reservations.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from planner.placement import PlacementResult, atoms_held
 from planner.request import Request
 from planner.value import PriceList, relative_gap, size_of, worth_of
+from rdl.expressions import Absolute, AfterSubmission, Offset, Window
 from rdl.resources import CPU, MEMORY, Resources
 
 #: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.
@@ -62,9 +64,9 @@ class Metrics:
         Value accepted / value asked with every preference 1; None when nothing of value is asked.
     accepted, requests
         Counts.
-    preemption
+    falls
         Sum over atoms and steps of max(0, x(t-1) - x(t)), each last fall included (bundles).
-    preemption_inner
+    falls_inner
         The same without the last fall of each atom.
     uniformity
         Standard deviation / mean, over [0, horizon), of the utilisation of the resource that is
@@ -89,8 +91,8 @@ class Metrics:
     acceptance: float | None
     accepted: int
     requests: int
-    preemption: int
-    preemption_inner: int
+    falls: int
+    falls_inner: int
     uniformity: float | None
     value: float
     bound: float | None = None
@@ -114,8 +116,8 @@ class Metrics:
             "acceptance": _short(self.acceptance),
             "accepted": self.accepted,
             "requests": self.requests,
-            "preemption": self.preemption,
-            "preemption_inner": self.preemption_inner,
+            "falls": self.falls,
+            "falls_inner": self.falls_inner,
             "uniformity": None if self.uniformity is None else round(self.uniformity, 3),
             "value": _short(self.value),
             "bound": _short(self.bound),
@@ -155,14 +157,14 @@ def measure(
     asked = math.fsum(outcome.weight * outcome.size for outcome in every)
     value = math.fsum(outcome.weight * outcome.size * outcome.worth for outcome in taken)
     held = [atom for outcome in every for atom in outcome.held if len(atom[1])]
-    falls, inner = preemption(rows for _, rows in held)
+    falls, inner = count_falls(rows for _, rows in held)
     return Metrics(
         runtime_ms=runtime_ms,
         acceptance=value / asked if asked > 0 else None,
         accepted=len(taken),
         requests=len(every),
-        preemption=falls,
-        preemption_inner=inner,
+        falls=falls,
+        falls_inner=inner,
         uniformity=uniformity(held, nominal, horizon),
         value=value,
         bound=bound,
@@ -184,12 +186,17 @@ class WorkFigures:
         By resource: that, of what all machines have over the horizon, without outages.
     wait_mean_s, wait_p95_s
         Seconds from submission to the first allocation; None where nothing is accepted.
+    late_mean_s, late_p95_s
+        Seconds from the end of the outer window to the end of the last allocation, below 0 where
+        that is before it; None where no accepted request has a window around it.
     """
 
     hours: Mapping[str, float]
     utilisation: Mapping[str, float]
     wait_mean_s: float | None
     wait_p95_s: float | None
+    late_mean_s: float | None = None
+    late_p95_s: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON."""
@@ -198,6 +205,8 @@ class WorkFigures:
             "utilisation": {name: _short(share) for name, share in self.utilisation.items()},
             "wait_mean_s": _short(self.wait_mean_s),
             "wait_p95_s": _short(self.wait_p95_s),
+            "late_mean_s": _short(self.late_mean_s),
+            "late_p95_s": _short(self.late_p95_s),
         }
 
 
@@ -206,10 +215,13 @@ _UNIT_SIZES: Final = {CPU: 1000, MEMORY: 1024}
 
 
 def work_figures(
-    reservations: Iterable[Mapping[str, Any]], nominal: Resources, horizon_s: float
+    reservations: Iterable[Mapping[str, Any]],
+    nominal: Resources,
+    horizon_s: float,
+    origin: datetime | None = None,
 ) -> WorkFigures:
-    """Return the figures of the ``reservations`` of a plan file."""
-    amounts, waits = dict.fromkeys(nominal, 0.0), list[float]()
+    """Return the figures of the ``reservations`` of a plan file; `origin` is its cluster's."""
+    amounts, waits, late = dict.fromkeys(nominal, 0.0), list[float](), list[float]()
     for one in reservations:
         starts: list[float] = []
         for atom in one["atoms"]:
@@ -220,15 +232,39 @@ def work_figures(
                 amounts[name] = amounts.get(name, 0.0) + amount * seconds
         if starts:
             waits.append(min(starts) - one["submitted"])
+            deadline_s = _deadline_s(one, origin)
+            if deadline_s is not None:
+                end = max(row[1] for atom in one["atoms"] for row in atom["allocation"])
+                late.append(end - deadline_s)
     return WorkFigures(
         {name: amount / _UNIT_SIZES.get(name, 1) / 3600 for name, amount in amounts.items()},
         {name: amounts[name] / (whole * horizon_s) for name, whole in nominal.items() if whole},
-        math.fsum(waits) / len(waits) if waits else None,
-        float(np.percentile(waits, 95)) if waits else None,
+        *_mean_and_p95(waits),
+        *_mean_and_p95(late),
     )
 
 
-def preemption(atoms: Iterable[Rows]) -> tuple[int, int]:
+def _mean_and_p95(seconds: Sequence[float]) -> tuple[float | None, float | None]:
+    if not seconds:
+        return None, None
+    return math.fsum(seconds) / len(seconds), float(np.percentile(seconds, 95))
+
+
+def _deadline_s(reservation: Mapping[str, Any], origin: datetime | None) -> float | None:
+    """Return the end of the window around a whole request, in seconds from the origin."""
+    from rdl.compile.source import read_source
+
+    match read_source(reservation["expression"]):
+        case Window(end=Offset(ms=ms)):
+            return ms / 1000
+        case Window(end=AfterSubmission(ms=ms)):
+            return float(reservation["submitted"]) + ms / 1000
+        case Window(end=Absolute(at=at)) if origin is not None:
+            return (at - origin).total_seconds()
+    return None  # no window, or one by the clock of a zone
+
+
+def count_falls(atoms: Iterable[Rows]) -> tuple[int, int]:
     """Return the sum of all falls, and of all but the last of each atom, in bundles.
 
     What rises to some height in pieces falls by as much: the falls of an atom are its rises.
@@ -266,14 +302,14 @@ def uniformity(
     return None if best is None else float(best[1].std()) / best[0]
 
 
-def outcome_of(request: Request, result: PlacementResult, nominal: Resources) -> RequestOutcome:
+def outcome_of(request: Request, result: PlacementResult, reference: Resources) -> RequestOutcome:
     """Return the outcome of a request that an agent has answered."""
     graph = request.graph
-    size = size_of(graph, nominal)
+    size = size_of(graph, reference)
     if not result.placed:
         return RequestOutcome(request.weight, size, accepted=False)
     held = tuple(atoms_held(graph, result))
-    worth = worth_of(graph, result.choices, nominal)
+    worth = worth_of(graph, result.choices, reference)
     return RequestOutcome(request.weight, size, accepted=True, worth=worth, held=held)
 
 

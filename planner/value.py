@@ -14,7 +14,7 @@ from planner.placement import PlacementResult, atoms_held, shifts_of
 from planner.request import Request
 from planner.reservations.holding import bundle_steps
 from planner.reservations.reservation import AtomAllocation
-from rdl.resources import Resources
+from rdl.resources import CPU, Resources
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
     ANY,
@@ -28,6 +28,8 @@ from rdl.work_graph import (
     WORK,
     WorkGraph,
 )
+
+_HOUR_MS: Final = 3_600_000
 
 #: More than any number of a reservation.
 _NEWEST: Final = 2**40
@@ -55,38 +57,41 @@ def importance(priority: int, value: float, number: int) -> tuple[int, float, in
 
 
 def held_value(
-    weight: float, atoms: Iterable[AtomAllocation], nominal: Resources, step_ms: int
+    weight: float, atoms: Iterable[AtomAllocation], reference: Resources, step_ms: int
 ) -> float:
-    """Return weight x size of what is held: seconds of the whole cluster, by its rows.
+    """Return weight x size of what is held, in core-hours by its rows.
 
     A resource that the cluster lacks is left out, as in `size_of`.
     """
-    shares = (
-        bundle_steps([atom]) * _amounts_known(atom.bundle, nominal).dominant_share(nominal)
-        for atom in atoms
-    )
-    return weight * sum(shares) * step_ms / 1000
+    cores = (bundle_steps([atom]) * cores_of(atom.bundle, reference) for atom in atoms)
+    return weight * sum(cores) * step_ms / _HOUR_MS
 
 
-def size_of(graph: WorkGraph, nominal: Resources) -> float:
-    """Return the size: work times dominant share, in bundle-seconds of the whole cluster.
+def cores_of(bundle: Resources, reference: Resources) -> float:
+    """Return how many cores a bundle counts as: those that its dominant share comes to.
+
+    A machine with the most of each resource (`Cluster.reference`) has its cores for all of it: with
+    32 cores, 128 GiB and 4 GPUs a GPU counts as 8 cores, and 8 GiB as 2. Where no machine has
+    cores, as machines. A resource that the cluster lacks is left out.
+    """
+    known = Resources.of({name: amount for name, amount in bundle.items() if name in reference})
+    return known.dominant_share(reference) * reference.get(CPU, 1000) / 1000
+
+
+def size_of(graph: WorkGraph, reference: Resources) -> float:
+    """Return the size: work times the cores that a bundle counts as (`cores_of`), in core-hours.
 
     Sums over the atoms of the option of each `any` that is written first, every occurrence
     counted. Work is what the grid made of it, so the size is what an allocation really holds. A
     resource that the cluster lacks (in a first option that no plan can take) is left out: an
     infinite size would drown every other request.
     """
-    seconds = graph.grid.step_ms / 1000
-    shares = [_amounts_known(bundle, nominal).dominant_share(nominal) for bundle in graph.bundles]
+    cores = [cores_of(bundle, reference) for bundle in graph.bundles]
     total = 0.0
     for vertex in _first_option_atoms(graph):
         row = graph.vertices[vertex]
-        total += int(row[WORK]) * int(row[SHIFT_COUNT]) * shares[int(row[BUNDLE])]
-    return total * seconds
-
-
-def _amounts_known(bundle: Resources, nominal: Resources) -> Resources:
-    return Resources.of({name: amount for name, amount in bundle.items() if name in nominal})
+        total += int(row[WORK]) * int(row[SHIFT_COUNT]) * cores[int(row[BUNDLE])]
+    return total * graph.grid.step_ms / _HOUR_MS
 
 
 def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:
@@ -103,7 +108,7 @@ def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:
         pending.extend([min(children)] if row[KIND] == ANY else children)
 
 
-def preference_losses(graph: WorkGraph, nominal: Resources) -> NDArray[np.float64]:
+def preference_losses(graph: WorkGraph, reference: Resources) -> NDArray[np.float64]:
     """Return float64[vertex]: the share of a request's worth that taking an option loses.
 
     Parts of a group share its worth by their sizes; an option has the worth of its `any` times its
@@ -113,7 +118,7 @@ def preference_losses(graph: WorkGraph, nominal: Resources) -> NDArray[np.float6
     losses = np.zeros(len(graph.vertices))
     if (graph.prefer == 1.0).all():
         return losses
-    worth, sizes = np.ones(len(graph.vertices)), vertex_sizes(graph, nominal)
+    worth, sizes = np.ones(len(graph.vertices)), vertex_sizes(graph, reference)
     for vertex in range(len(graph.vertices) - 1, -1, -1):  # parents before children
         row = graph.vertices[vertex]
         if row[KIND] == ATOM:
@@ -129,20 +134,20 @@ def preference_losses(graph: WorkGraph, nominal: Resources) -> NDArray[np.float6
     return losses
 
 
-def vertex_sizes(graph: WorkGraph, nominal: Resources) -> NDArray[np.float64]:
-    """Return float64[vertex]: `size_of` what lies below each vertex, in steps."""
-    shares = [_amounts_known(bundle, nominal).dominant_share(nominal) for bundle in graph.bundles]
+def vertex_sizes(graph: WorkGraph, reference: Resources) -> NDArray[np.float64]:
+    """Return float64[vertex]: `size_of` what lies below each vertex, in core-steps."""
+    cores = [cores_of(bundle, reference) for bundle in graph.bundles]
     sizes = np.zeros(len(graph.vertices))
     for vertex, row in enumerate(graph.vertices):
         if row[KIND] == ATOM:
-            sizes[vertex] = int(row[WORK]) * int(row[SHIFT_COUNT]) * shares[int(row[BUNDLE])]
+            sizes[vertex] = int(row[WORK]) * int(row[SHIFT_COUNT]) * cores[int(row[BUNDLE])]
             continue
         children = options_of(graph, vertex)
         sizes[vertex] = sizes[min(children)] if row[KIND] == ANY else sizes[children].sum()
     return sizes
 
 
-def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]], nominal: Resources) -> float:
+def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]], reference: Resources) -> float:
     """Return 1 less what the options chosen lose (`preference_losses`).
 
     Parameters
@@ -153,7 +158,7 @@ def worth_of(graph: WorkGraph, choices: Iterable[tuple[int, int]], nominal: Reso
     taken = [options_of(graph, vertex)[option] for vertex, option in choices]
     if not taken:
         return 1.0
-    return 1.0 - math.fsum(preference_losses(graph, nominal)[taken].tolist())
+    return 1.0 - math.fsum(preference_losses(graph, reference)[taken].tolist())
 
 
 def options_of(graph: WorkGraph, vertex: int) -> list[int]:
@@ -168,19 +173,19 @@ def satisfiable_options(graph: WorkGraph, vertex: int) -> list[int]:
     return [v for v in options_of(graph, vertex) if graph.vertices[v, SATISFIABLE]]
 
 
-def value_of(request: Request, choices: Iterable[tuple[int, int]], nominal: Resources) -> float:
+def value_of(request: Request, choices: Iterable[tuple[int, int]], reference: Resources) -> float:
     """Return weight times size times the worth of the options chosen."""
-    worth = worth_of(request.graph, choices, nominal)
-    return request.weight * size_of(request.graph, nominal) * worth
+    worth = worth_of(request.graph, choices, reference)
+    return request.weight * size_of(request.graph, reference) * worth
 
 
-def value_asked(request: Request, nominal: Resources) -> float:
+def value_asked(request: Request, reference: Resources) -> float:
     """Return the value at a preference of 1: the most the request can be worth."""
-    return request.weight * size_of(request.graph, nominal)
+    return request.weight * size_of(request.graph, reference)
 
 
 def falls_of(graph: WorkGraph, result: PlacementResult) -> int:
-    """Return the preemption of one result: how far its atoms fall, each last fall included."""
+    """Return the falls of one result: how far its atoms fall, each last fall included."""
     total = 0
     for vertex, rows in result.atoms():
         follows = np.append(rows[1:, 0] == rows[:-1, 1], False)
@@ -190,13 +195,13 @@ def falls_of(graph: WorkGraph, result: PlacementResult) -> int:
 
 
 def score_of(
-    requests: Sequence[Request], results: Sequence[PlacementResult], nominal: Resources
+    requests: Sequence[Request], results: Sequence[PlacementResult], reference: Resources
 ) -> tuple[float, int]:
-    """Return (accepted value, minus preemption): the greater of two scores is the better plan."""
+    """Return (accepted value, minus falls): the greater of two scores is the better plan."""
     value, falls = 0.0, 0
     for request, result in zip(requests, results, strict=True):
         if result.placed:
-            value += value_of(request, result.choices, nominal)
+            value += value_of(request, result.choices, reference)
             falls += falls_of(request.graph, result)
     return value, -falls
 

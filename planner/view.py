@@ -105,7 +105,12 @@ class PlanView(Protocol):
 
     @property
     def nominal(self) -> Resources:
-        """All machines together, no outages: what shares and sizes are counted against."""
+        """All machines together, no outages: what prices and shares are counted against."""
+        ...
+
+    @property
+    def reference(self) -> Resources:
+        """The most of each resource that one machine has: what sizes and values are counted in."""
         ...
 
     @property

@@ -6,6 +6,8 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
+from planner.agents import DEFAULT_AGENT
+
 DEFAULT_DATABASE = "sqlite:///agenda.db"
 
 #: Environment variable under which several processes that serve one port share their figures;
@@ -122,7 +124,7 @@ class ServiceConfig:
     names: tuple[str, ...] = ()
     workers: int = 2
     threads: int = 16
-    agent: str = "gree-l"
+    agent: str = DEFAULT_AGENT
     max_body: int = 32 * 1024 * 1024
     head_s: float = 10.0
     body_s: float = 60.0

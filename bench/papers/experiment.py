@@ -33,7 +33,9 @@ DOES_NOT_HOLD: Final = "does not hold"
 _NEAR: Final = 0.1
 _ABOUT: Final = 0.25
 
-_CLAIM: Final = re.compile(r"(?:(about|near|above|below|at most|at least) )?(\d+(?:\.\d+)?)")
+_CLAIM: Final = re.compile(
+    r"(?:(about|near|above|below|at most|at least) )?(\d+(?:\.\d+)?)(?: within (\d+(?:\.\d+)?))?"
+)
 
 
 def verdict(figure: float, claimed: str) -> str | None:
@@ -43,12 +45,15 @@ def verdict(figure: float, claimed: str) -> str | None:
     ----------
     claimed
         A number (met within 10 %), ``about`` or ``near`` one (25 %, and 0.25 of zero), ``above``,
-        ``below``, ``at most`` or ``at least`` one, or ``stable``, which is a ratio near 1.
+        ``below``, ``at most`` or ``at least`` one, or ``stable``, which is a ratio near 1. A number
+        ``within`` another has a tolerance of its own: a tenth of a ratio would be half of a gain.
     """
     found = _CLAIM.fullmatch("near 1" if claimed == "stable" else claimed)
     if found is None:
         return None
-    return HOLDS if _is_met(figure, found[1], float(found[2])) else DOES_NOT_HOLD
+    number, own = float(found[2]), found[3]
+    met = _is_met(figure, found[1], number) if own is None else abs(figure - number) <= float(own)
+    return HOLDS if met else DOES_NOT_HOLD
 
 
 def _is_met(figure: float, word: str | None, number: float) -> bool:

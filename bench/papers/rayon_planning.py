@@ -76,7 +76,7 @@ def planning_trial(
     else:
         results = agent.plan(asked, view, limits)
     seconds = time.perf_counter() - began
-    outcomes = [outcome_of(r, a, cluster.nominal) for r, a in zip(asked, results, strict=True)]
+    outcomes = [outcome_of(r, a, cluster.reference) for r, a in zip(asked, results, strict=True)]
     bound = None if report is None else report.bound
     metrics = measure(outcomes, cluster.nominal, cluster.grid().horizon, bound=bound)
     return PlanningTrial(seconds, metrics, report)
@@ -222,7 +222,7 @@ def _measured(
     trial = planning_trial(trial_agent(name), cluster, requests, Limits(time_s=time_s, seed=1))
     found = trial.metrics
     return PlanningFigures(
-        trial.seconds, found.acceptance or 0.0, found.preemption, found.uniformity or 0.0, found.gap
+        trial.seconds, found.acceptance or 0.0, found.falls, found.uniformity or 0.0, found.gap
     )
 
 

@@ -75,7 +75,7 @@ def planted(asked: LargePieces, form: str) -> PlantedSet:
     results = [by_index[index] for index in range(len(requests))]
     placed = [pair for pair in zip(requests, results, strict=True) if pair[1].placed]
     lowered = LoweredView(view, view.after(placed, view.version).free.copy())
-    return PlantedSet(requests, lowered, results, score_of(requests, results, view.nominal)[0])
+    return PlantedSet(requests, lowered, results, score_of(requests, results, view.reference)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +126,11 @@ class LoweredView:
     def grid(self) -> TimeGrid:
         """Grid of the base."""
         return self.base.grid
+
+    @property
+    def reference(self) -> Resources:
+        """The most of each resource that one machine has."""
+        return self.base.reference
 
     @property
     def nominal(self) -> Resources:

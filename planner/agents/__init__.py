@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from planner.agent import Agent
 from rdl.errors import nearest
+
+if TYPE_CHECKING:
+    from planner.agent import Agent
 
 _GREEDY: Final = {
     "gree": "planner.agents.greedy.agent:GREE",
@@ -32,7 +34,14 @@ AGENT_NAMES: Final = tuple(_HOMES)
 QUICK_AGENTS: Final = frozenset(_GREEDY)
 
 #: The agent of a request that names none (planning.md).
-DEFAULT_AGENT: Final = "gree-l"
+DEFAULT_AGENT: Final = "headroom"
+
+#: The agent that looks for a place where a solver would take too long: unlike the default it also
+#: squeezes work in.
+QUICK_SUBSTITUTE: Final = "gree-l"
+
+#: What is compared where nobody has chosen: the baseline, the default and a solver.
+COMPARED_AGENTS: Final = ("gree", DEFAULT_AGENT, "exact")
 
 
 def agent_named(name: str) -> Agent:

@@ -36,7 +36,7 @@ def check_plan(
     """
     book = _Book(view, requests, results)
     worth = [
-        value_of(request, result.choices, view.nominal) if result.placed else 0.0
+        value_of(request, result.choices, view.reference) if result.placed else 0.0
         for request, result in zip(requests, results, strict=True)
     ]
     kept = list(results)

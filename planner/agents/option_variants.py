@@ -22,26 +22,26 @@ MOST_WAYS = 64
 Choices = dict[int, int]
 
 
-def min_preemption(graph: WorkGraph) -> int:
-    """Return the least preemption of a request, whatever its options: heights that it must reach.
+def min_falls(graph: WorkGraph) -> int:
+    """Return the fewest falls of a request, whatever its options: heights that it must reach.
 
     An atom falls from its greatest height, which is g at least, and work / window.
     """
-    return _min_vertex_preemption(graph, len(graph.vertices) - 1)
+    return _min_vertex_falls(graph, len(graph.vertices) - 1)
 
 
-def _min_vertex_preemption(graph: WorkGraph, vertex: int) -> int:
+def _min_vertex_falls(graph: WorkGraph, vertex: int) -> int:
     row = graph.vertices[vertex]
     if row[wg.KIND] == wg.ATOM:
         mean = -(-int(row[wg.WORK]) // max(1, int(row[wg.END] - row[wg.START])))
         return max(int(row[wg.MIN_HEIGHT]), mean) * int(row[wg.SHIFT_COUNT])
     if row[wg.KIND] == wg.ANY:
-        return min(_min_vertex_preemption(graph, v) for v in satisfiable_options(graph, vertex))
-    return sum(_min_vertex_preemption(graph, v) for v in options_of(graph, vertex))
+        return min(_min_vertex_falls(graph, v) for v in satisfiable_options(graph, vertex))
+    return sum(_min_vertex_falls(graph, v) for v in options_of(graph, vertex))
 
 
 def option_variants(
-    request: Request, result: PlacementResult, nominal: Resources
+    request: Request, result: PlacementResult, reference: Resources
 ) -> Iterator[Request]:
     """Yield the request once for each way to take its options that is worth no less.
 
@@ -63,9 +63,9 @@ def option_variants(
     root = len(graph.vertices) - 1
     taken = dict(result.choices)
     few = _count(graph, root) <= MOST_WAYS
-    least = worth_of(graph, result.choices, nominal)
+    least = worth_of(graph, result.choices, reference)
     for choices in _all_ways(graph, root) if few else _single_changes(graph, taken):
-        if worth_of(graph, choices.items(), nominal) >= least:
+        if worth_of(graph, choices.items(), reference) >= least:
             yield replace(request, graph=_with_others_closed(graph, choices))
 
 
@@ -87,7 +87,7 @@ class OptionVariant(NamedTuple):
     request: Request
 
 
-def all_variants(request: Request, nominal: Resources) -> list[OptionVariant]:
+def all_variants(request: Request, reference: Resources) -> list[OptionVariant]:
     """Return every way to take the options of a request; none where there are over `MOST_WAYS`."""
     graph = request.graph
     root = len(graph.vertices) - 1
@@ -95,7 +95,7 @@ def all_variants(request: Request, nominal: Resources) -> list[OptionVariant]:
         return []
     return [
         OptionVariant(
-            worth_of(graph, choices.items(), nominal),
+            worth_of(graph, choices.items(), reference),
             choices,
             replace(request, graph=_with_others_closed(graph, choices)),
         )

@@ -1,4 +1,4 @@
-"""Lower preemption of a plan whose value stays: what falls most is placed flat once more.
+"""Lower falls of a plan whose value stays: what falls most is placed flat once more.
 
 Value comes first; among plans of equal value the one that takes fewest machines from others is the
 better, then the cheaper (planning.md). Requests move one by one, beside all the others as they
@@ -16,7 +16,7 @@ from planner.agent import Limits
 from planner.agents.check import satisfies
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.kernels.codes import GAPS, LOWEST
-from planner.agents.option_variants import min_preemption, option_variants
+from planner.agents.option_variants import min_falls, option_variants
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.value import falls_of, worth_of
@@ -38,7 +38,7 @@ _EARLY = GreedyAgent("flat early", (LOWEST, GAPS), early=True)
 #: Where a request is tried: views of what others leave, some with steps closed.
 _Views = Callable[[Request, PlanView], list[PlanView]]
 
-#: (preemption, cost) of one request: the less the better.
+#: (falls, cost) of one request: the less the better.
 Rank = tuple[int, float]
 
 
@@ -48,7 +48,7 @@ def polish(
     view: PlanView,
     stop: Callable[[], bool],
 ) -> list[PlacementResult]:
-    """Return results of the same value with at most the same preemption, then cost.
+    """Return results of the same value with at most the same falls, then cost.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _candidates(
 ) -> list[int]:
     """Return the requests that may get better, first those that fall most above their minimum."""
     above = {
-        index: falls_of(request.graph, result) - min_preemption(request.graph)
+        index: falls_of(request.graph, result) - min_falls(request.graph)
         for index, (request, result) in enumerate(zip(requests, results, strict=True))
         if result.placed and len(result.vertices)
     }
@@ -110,16 +110,16 @@ def _best_placement(
 ) -> PlacementResult:
     """Return the best of a placement and all that are found for it, worth no less."""
     graph, best, rank = request.graph, result, _rank(request, result, beside)
-    worth = worth_of(graph, result.choices, beside.nominal)
+    worth = worth_of(graph, result.choices, beside.reference)
     views_of, stop = how
     agents = (_FLAT,) if beside.prices is None else (_FLAT, _EARLY)
     tries = [(view, agent) for view in views_of(request, beside) for agent in agents]
-    for way in option_variants(request, result, beside.nominal):
+    for way in option_variants(request, result, beside.reference):
         if stop():
             break
         for view, agent in tries:
             [again] = agent.plan([way], view, Limits())
-            if not again.placed or worth_of(graph, again.choices, beside.nominal) < worth:
+            if not again.placed or worth_of(graph, again.choices, beside.reference) < worth:
                 continue
             found = _rank(request, again, beside)
             if found < rank and satisfies(request, again):
@@ -147,7 +147,7 @@ def _cheap_views(request: Request, beside: PlanView) -> list[PlanView]:
 
 
 def _rank(request: Request, result: PlacementResult, view: PlanView) -> Rank:
-    """Return preemption and cost, rounded so that the order of a sum makes nothing cheaper."""
+    """Return falls and cost, rounded so that the order of a sum makes nothing cheaper."""
     prices = view.prices
     cost = 0.0 if prices is None else prices.cost_of(request, result, view.nominal)
     return falls_of(request.graph, result), round(cost, 9)

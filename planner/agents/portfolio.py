@@ -1,6 +1,6 @@
 """Portfolio: the best of several agents and request orders (greedy.md 2.5).
 
-`portfolio` keeps the run of most value; of equals that with less preemption, then the first. The
+`portfolio` keeps the run of most value; of equals that with fewer falls, then the first. The
 order of requests is free only among those of one priority and one submission; `portfolio-free`
 takes them in any order, as planners that maximise value do.
 """
@@ -83,7 +83,9 @@ class Portfolio:
         first = Batch.of(requests, view)
         free, slack = first.profile.free.copy(), first.averages.slack.copy()
         weights = np.array([request.weight for request in requests])
-        values = weights * np.array([size_of(request.graph, view.nominal) for request in requests])
+        values = weights * np.array(
+            [size_of(request.graph, view.reference) for request in requests]
+        )
         orders = _orders(requests, weights, values)
         runs = [(member, order) for member in _MEMBERS for order in orders]
         if self.free_order:
@@ -96,8 +98,8 @@ class Portfolio:
             batch = first.again(free, slack)
             member.run(batch, order, Limits())
             score: tuple[float, ...] = (
-                _value(batch, requests, values, view.nominal),
-                -preemption_of(batch, requests),
+                _value(batch, requests, values, view.reference),
+                -batch_falls(batch, requests),
             )
             if best is None or score > best:
                 best, kept = score, batch
@@ -157,17 +159,17 @@ def _slack(requests: Sequence[Request]) -> NDArray[np.float64]:
 
 
 def _value(
-    batch: Batch, requests: Sequence[Request], values: NDArray[np.float64], nominal: Resources
+    batch: Batch, requests: Sequence[Request], values: NDArray[np.float64], reference: Resources
 ) -> float:
     placed = batch.out.status[:, codes.OUTCOME] == codes.PLACED
     total = float(values[placed].sum())
     for index in np.flatnonzero(placed & (batch.out.extents[:, codes.CHOICE_COUNT] > 0)).tolist():
         choices = batch.choices(index)
-        total += float(values[index]) * (worth_of(requests[index].graph, choices, nominal) - 1.0)
+        total += float(values[index]) * (worth_of(requests[index].graph, choices, reference) - 1.0)
     return total
 
 
-def preemption_of(batch: Batch, requests: Sequence[Request]) -> int:
+def batch_falls(batch: Batch, requests: Sequence[Request]) -> int:
     """Return the sum of all falls of all placed atoms, each last fall and occurrence included."""
     extents = batch.out.extents
     placed = np.flatnonzero(batch.out.status[:, codes.OUTCOME] == codes.PLACED)

@@ -87,6 +87,11 @@ class PlanSnapshot:
         return self._ledger.grid
 
     @property
+    def reference(self) -> Resources:
+        """The most of each resource that one machine has."""
+        return self._ledger.book.cluster.reference
+
+    @property
     def nominal(self) -> Resources:
         """All machines without outages."""
         return self._ledger.book.cluster.nominal

@@ -306,6 +306,18 @@ class Cluster:
         return Resources.of(total)
 
     @cached_property
+    def reference(self) -> Resources:
+        """The most of each resource that one machine has: what sizes and values are counted in.
+
+        It does not depend on how many machines there are, so neither does what a request is worth.
+        """
+        most: dict[str, int] = {}
+        for group in self.machines:
+            for name, amount in group.resources.items():
+                most[name] = max(most.get(name, 0), amount)
+        return Resources.of(most)
+
+    @cached_property
     def resources(self) -> tuple[str, ...]:
         """Names of all resources that machines offer, sorted."""
         return tuple(self.nominal)

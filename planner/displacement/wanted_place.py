@@ -110,7 +110,7 @@ def _newcomer(plan: Plan, request: Request, number: int) -> Commitment:
         0,
         State.REFUSED,
         Holding((), plan.now, plan.now),
-        request.weight * size_of(request.graph, plan.cluster.nominal),
+        request.weight * size_of(request.graph, plan.cluster.reference),
         LazyRequest(lambda: (request, "")),
         priority=request.priority,
     )

@@ -40,6 +40,8 @@ class WorkloadLine:
         The level it asks for; None is the cluster's.
     line_number
         From 1; 0 for a request that came from elsewhere.
+    recorded
+        When the job ran as its log has it, (start, end) in ms from the origin.
     """
 
     id: str
@@ -52,6 +54,7 @@ class WorkloadLine:
     line_number: int = 0
     creditable: bool = False
     promise: PromiseLevel | None = None
+    recorded: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         """Keep tenant and queue in the form in which names are compared."""
@@ -71,6 +74,9 @@ class WorkloadLine:
         }
         if self.promise is not None:
             entry["promise"] = self.promise.value
+        if self.recorded is not None:
+            start, end = map(seconds_of, self.recorded)
+            entry["recorded"] = {"start": start, "end": end}
         return entry | {"creditable": True} if self.creditable else entry
 
 
@@ -168,7 +174,12 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
         number,
         bool(value.get("creditable", False)),
         asked_level(value),
+        _recorded_ms(value.get("recorded")),
     )
+
+
+def _recorded_ms(raw: Mapping[str, float] | None) -> tuple[int, int] | None:
+    return None if raw is None else (round(1000 * raw["start"]), round(1000 * raw["end"]))
 
 
 def _parse_line(raw: bytes | str) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
@@ -18,6 +19,12 @@ _CHANCE: Final = 0.01
 _LEAST_DRIFT: Final = 0.1
 _LEAST_RUNS: Final = 8
 _LEAST_A_DAY: Final = 3
+#: Of a break: the fewest runs of the new level, the least step in the logarithm (a quarter), the
+#: largest share of runs on the other's level, and deviations in a median deviation.
+_FEWEST_AFTER: Final = 4
+_LEAST_STEP: Final = math.log(1.25)
+_SELDOM: Final = 0.1
+_TO_DEVIATION: Final = 1.4826
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -152,3 +159,49 @@ def _by_date(
         np.array([day.weekday() for day in dates]),
         np.array([float(np.median(found)) for found in dates.values()]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LevelBreak:
+    """A history whose last runs need another amount than all before.
+
+    Attributes
+    ----------
+    last
+        How many runs are of the new level.
+    before
+        How many there were before.
+    factor
+        The median work of the last ones over that of those before.
+    """
+
+    last: int
+    before: int
+    factor: float
+
+
+def level_break(works: Sequence[float]) -> LevelBreak | None:
+    """Return where the work of runs jumped to another level and stayed there, None if nowhere.
+
+    The median of the last k runs, 4 or more, is held against that of those before, twice as many at
+    least, on a scale of factors. It is a break where they differ by a quarter or more, by more than
+    three standard deviations of a single run (from the median deviation before), where at most one
+    run in ten before came up to the new level (what comes back every week is none), and one in ten
+    since is nearer to the old. Of several counts that which explains the runs best is taken.
+    """
+    if min(works, default=0.0) <= 0.0:
+        return None
+    levels, found = np.log(np.array(works)), list[tuple[float, LevelBreak]]()
+    for last in range(_FEWEST_AFTER, len(works) // 3 + 1):
+        old, new = levels[:-last], levels[-last:]
+        middle, reached = float(np.median(old)), float(np.median(new))
+        spread = _TO_DEVIATION * float(np.median(np.abs(old - middle)))
+        step = reached - middle
+        came_up = np.mean(old >= reached if step > 0 else old <= reached)
+        stayed_down = np.mean(np.abs(new - middle) < np.abs(new - reached))
+        apart = max(float(came_up), float(stayed_down)) <= _SELDOM
+        if not apart or abs(step) < max(_LEAST_STEP, 3 * spread):
+            continue
+        left = float(np.abs(old - middle).sum() + np.abs(new - reached).sum())
+        found.append((left, LevelBreak(last, len(old), float(np.exp(step)))))
+    return min(found, key=lambda one: one[0])[1] if found else None

@@ -9,7 +9,7 @@ from datetime import date, datetime, time, timedelta
 from math import ceil
 from typing import Final
 
-from planner.history.effects import DAYS, weekday_of
+from planner.history.effects import DAYS, level_break, weekday_of
 from planner.history.period import DAY_S, JobPeriod, period_of
 from planner.history.prediction import LATEST, Prediction, predict
 from planner.history.request import (
@@ -127,7 +127,7 @@ def estimate(
     day_known = calendar and period is None and on is not None
     next_s = first.timestamp() if day_known else None
     found = predict(latest, confidence, form.step_s, next_s, form.zone)
-    notes: list[str] = []
+    notes = _break_notes(latest, form, calendar=calendar)
     expression: Expression = once(found.profile, bundle, form)
     if period is None:
         notes.append("no period was found: the request is for one run from its submission on")
@@ -158,7 +158,7 @@ def _of_days(
     parts = _by_day(runs, confidence, form, days, first)
     profiles = {day: part.prediction.profile for part in parts for day in part.days}
     begin_s = period.begin_s % DAY_S
-    notes: list[str] = []
+    notes = _break_notes(runs, form)
     longest_s = max(profile.length_s for profile in profiles.values())
     expression: Expression
     if longest_s > DAY_S:
@@ -177,6 +177,19 @@ def _of_days(
             "summer time does not move"
         )
     return JobEstimate(runs[0].job, runs, all_runs, period, parts, expression, tuple(notes))
+
+
+def _break_notes(runs: Sequence[JobRun], form: RequestForm, *, calendar: bool = True) -> list[str]:
+    """Return a sentence on a jump of the work to another level, if there was one."""
+    found = level_break([run.work_s for run in runs])
+    if found is None:
+        return []
+    first = runs[-found.last]
+    since = datetime.fromtimestamp(first.began_s, form.zone).date().isoformat() if calendar else ""
+    return [
+        f"a break: its last {found.last} runs{', since ' + since if since else ''}, need "
+        f"{found.factor:.3g} times the work of the {found.before} before; the request counts all"
+    ]
 
 
 def _days_of(runs: Sequence[JobRun], period: JobPeriod, form: RequestForm) -> tuple[int, ...]:

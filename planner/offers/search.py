@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from planner.agent import Agent, Limits, SolverAgent
-from planner.agents import DEFAULT_AGENT, agent_named
+from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster
 from planner.offers.offers import Seeker, find_offers, request_of
@@ -191,4 +191,4 @@ def quick(agent: Agent) -> Agent:
     A solver starts from the greedy plan and keeps at least its value, so what the greedy agent
     places is accepted by the solver too; dozens of solves would take too long.
     """
-    return agent_named(DEFAULT_AGENT) if isinstance(agent, SolverAgent) else agent
+    return agent_named(QUICK_SUBSTITUTE) if isinstance(agent, SolverAgent) else agent

@@ -61,7 +61,7 @@ def refused_commitment(plan: Plan, number: int, refusal: Refusal) -> Commitment 
         0,
         State.REFUSED,
         Holding((), plan.now, plan.now),
-        refusal.weight * size_of(request.graph, plan.cluster.nominal),
+        refusal.weight * size_of(request.graph, plan.cluster.reference),
         LazyRequest(lambda: (request, "")),
         priority=refusal.priority,
     )

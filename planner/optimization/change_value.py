@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from planner.capacity.overlay import takings_of
-from planner.metrics import preemption
+from planner.metrics import count_falls
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Degrade, Update
 from planner.replanning.commitment import commitment_of
@@ -26,7 +26,7 @@ SAME: Final = 1e-9
 def value_of_change(plan: Plan, change: Change) -> float:
     """Return the value of what a change admits or restores, less than 0 for a loss, else 0."""
     if isinstance(change, Admit) or (isinstance(change, Update) and _is_degraded(plan, change)):
-        return value_of(change.request, change.result.choices, plan.cluster.nominal)
+        return value_of(change.request, change.result.choices, plan.cluster.reference)
     number = plan.table.number_of(change.id) if isinstance(change, Degrade) else None
     return 0.0 if number is None else -commitment_of(plan, number).value
 
@@ -48,7 +48,7 @@ def is_short(plan: Plan, changes: Sequence[Change]) -> bool:
 def is_useless(plan: Plan, change: Change) -> bool:
     """Return whether a change is of no use by itself, unless machines are short where it leaves.
 
-    That is a move after which the reservation has no less preemption and costs no less, or a loss;
+    That is a move after which the reservation has falls no less and costs no less, or a loss;
     but neither where the reservation holds more than machines can.
     """
     if isinstance(change, Degrade):
@@ -77,8 +77,8 @@ def _unfit(plan: Plan, change: Update | Degrade) -> bool:
 
 
 def _figures(plan: Plan, held: Holding) -> tuple[int, float]:
-    """Return preemption (bundles) and cost of a holding."""
+    """Return falls (bundles) and cost of a holding."""
     rows = [(one.bundle, rows) for one in held.atoms for _, rows in one.occurrences() if len(rows)]
     prices = prices_of(plan.cluster, plan.grid)
     cost = 0.0 if prices is None else prices.cost(rows, plan.cluster.nominal)
-    return preemption(one for _, one in rows)[0], cost
+    return count_falls(one for _, one in rows)[0], cost

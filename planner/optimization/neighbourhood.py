@@ -93,7 +93,7 @@ class NeighbourhoodSearch:
         request = commitment.request
         if moved is None or request is None or not request.graph.options:
             return commitment.value
-        return value_of(request, moved[1].choices, self.cost_model.nominal)
+        return value_of(request, moved[1].choices, self.cost_model.reference)
 
     def take(self, draft: DraftPlan, commitment: Commitment, whole: PlacementResult) -> bool:
         """Give a lifted commitment another place, if it fits and is worth no less than its own."""

@@ -1,4 +1,4 @@
-"""What a better plan is: reject cost, churn, preemption and cost of steps, weighed or in order."""
+"""What a better plan is: reject cost, churn, falls and cost of steps, weighed or in order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.metrics import preemption
+from planner.cluster.cluster import Cluster
+from planner.metrics import count_falls
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import work_moved
 from planner.reservations.reservation import Holding
 from planner.reservations.state import State
 from planner.value import PriceList, value_asked
-from rdl.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Weights:
         Of the value asked: 1 is everything refused.
     churn
         Of the work held before: 1 is all of it moved.
-    preemption
+    falls
         Of the bundles dropped at the start: 1 is as many as before.
     cost
         Of the price of the work at the start: 1 is as dear as before.
@@ -34,7 +34,7 @@ class Weights:
 
     reject: float = 1000.0
     churn: float = 1.0
-    preemption: float = 0.5
+    falls: float = 0.5
     cost: float = 0.5
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Weights:
         ValueError
             For a weight below 0 or not finite.
         """
-        for name in ("reject", "churn", "preemption", "cost"):
+        for name in ("reject", "churn", "falls", "cost"):
             weight = getattr(self, name)
             if not math.isfinite(weight) or weight < 0:
                 raise ValueError(f"the weight of {name} is 0 or more, not {weight}")
@@ -61,7 +61,7 @@ class PlanCost:
         Value that was asked and is not held.
     churn
         Work moved from where it was promised (`work_moved`), in steps of the whole cluster.
-    preemption
+    falls
         Bundles dropped from one step to the next, the end of each atom included.
     cost
         Sum over steps of work x price factor, in steps of the whole cluster.
@@ -69,26 +69,26 @@ class PlanCost:
 
     rejected: float = 0.0
     churn: float = 0.0
-    preemption: float = 0.0
+    falls: float = 0.0
     cost: float = 0.0
 
     def __add__(self, other: PlanCost) -> PlanCost:
         return PlanCost(
             self.rejected + other.rejected,
             self.churn + other.churn,
-            self.preemption + other.preemption,
+            self.falls + other.falls,
             self.cost + other.cost,
         )
 
     def __sub__(self, other: PlanCost) -> PlanCost:
-        return self + PlanCost(-other.rejected, -other.churn, -other.preemption, -other.cost)
+        return self + PlanCost(-other.rejected, -other.churn, -other.falls, -other.cost)
 
     def to_json(self) -> dict[str, float]:
         """Return plain JSON."""
         return {
             "rejected": round(self.rejected, 6),
             "churn": round(self.churn, 6),
-            "preemption": round(self.preemption, 6),
+            "falls": round(self.falls, 6),
             "cost": round(self.cost, 6),
         }
 
@@ -100,7 +100,7 @@ class Objective:
     Attributes
     ----------
     lexicographic
-        Reject cost first, then churn, preemption, cost; weights then do not matter.
+        Reject cost first, then churn, falls, cost; weights then do not matter.
     """
 
     weights: Weights = field(default_factory=Weights)
@@ -111,23 +111,23 @@ class Objective:
         shares = (
             cost.rejected / scale.value,
             cost.churn / scale.work,
-            cost.preemption / scale.preemption,
+            cost.falls / scale.falls,
             cost.cost / scale.price,
         )
         rounded = tuple(round(share, 9) for share in shares)
         if self.lexicographic:
             return rounded
         w = self.weights
-        factors = (w.reject, w.churn, w.preemption, w.cost)
+        factors = (w.reject, w.churn, w.falls, w.cost)
         total = sum(factor * share for factor, share in zip(factors, rounded, strict=True))
         return (round(total, 9),)
 
     def to_json(self) -> dict[str, Any]:
         """Return what is stated beside an answer."""
         if self.lexicographic:
-            return {"order": ["reject", "churn", "preemption", "cost"]}
+            return {"order": ["reject", "churn", "falls", "cost"]}
         w = self.weights
-        parts = {"reject": w.reject, "churn": w.churn, "preemption": w.preemption, "cost": w.cost}
+        parts = {"reject": w.reject, "churn": w.churn, "falls": w.falls, "cost": w.cost}
         return {"weights": parts}
 
 
@@ -139,13 +139,13 @@ class CostScale:
     ----------
     value
         All that is asked.
-    work, preemption, price
+    work, falls, price
         Of all that is held at the start.
     """
 
     value: float = 1.0
     work: float = 1.0
-    preemption: float = 1.0
+    falls: float = 1.0
     price: float = 1.0
 
 
@@ -154,12 +154,13 @@ class CostModel:
 
     Attributes
     ----------
-    nominal
-        Capacity that shares are taken of.
+    reference
+        What values are counted in (`Cluster.reference`).
     """
 
-    def __init__(self, nominal: Resources, prices: PriceList, now: int) -> None:
-        self.nominal = nominal
+    def __init__(self, cluster: Cluster, prices: PriceList, now: int) -> None:
+        self.reference = cluster.reference
+        self._nominal = cluster.nominal
         self._prices = prices
         self._now = now
         self._requested: dict[int, float] = {}
@@ -171,7 +172,7 @@ class CostModel:
             request = commitment.request
             known = commitment.value
             if request is not None and request.graph.options:
-                known = max(known, value_asked(request, self.nominal))
+                known = max(known, value_asked(request, self.reference))
             self._requested[commitment.number] = known
         return known
 
@@ -181,14 +182,14 @@ class CostModel:
         if held is None:
             return PlanCost(rejected)
         new = commitment.state in (State.REFUSED, State.DEGRADED)
-        churn = 0.0 if new else work_moved(commitment.before, held, self._now, self.nominal)
+        churn = 0.0 if new else work_moved(commitment.before, held, self._now, self._nominal)
         rows = [rows for atom in held.atoms for _, rows in atom.occurrences() if len(rows)]
-        return PlanCost(rejected, churn, float(preemption(rows)[0]), self.price(held))
+        return PlanCost(rejected, churn, float(count_falls(rows)[0]), self.price(held))
 
     def price(self, held: Holding) -> float:
         """Return work x price factor over all steps."""
         rows = ((atom.bundle, rows) for atom in held.atoms for _, rows in atom.occurrences())
-        return self._prices.cost(rows, self.nominal)
+        return self._prices.cost(rows, self._nominal)
 
     def scale_of(self, commitments: Iterable[Commitment]) -> CostScale:
         """Return what the parts of a cost are shares of, where these stand at the start."""
@@ -196,8 +197,8 @@ class CostModel:
         nothing = Holding((), 0, 0)
         for one in commitments:
             value += self.requested_value(one)
-            work += work_moved(nothing, one.before, self._now, self.nominal)
+            work += work_moved(nothing, one.before, self._now, self._nominal)
             rows = [rows for atom in one.before.atoms for _, rows in atom.occurrences()]
-            dropped += preemption([held for held in rows if len(held)])[0]
+            dropped += count_falls([held for held in rows if len(held)])[0]
             price += self.price(one.before)
         return CostScale(value or 1.0, work or 1.0, dropped or 1.0, price or 1.0)

@@ -122,12 +122,12 @@ class _Optimization:
     def _is_proven(self, best: Candidate) -> bool:
         """Return whether no plan is better: all value there can be, and nothing moved for it.
 
-        Where nothing moved, preemption and cost are those of the plan itself; only an objective
+        Where nothing moved, falls and cost are those of the plan itself; only an objective
         that weighs them against churn could ask for another.
         """
         reached = self._value(best) >= self.bound * (1 - _SAME) and best.cost.churn == 0
         w = self.objective.weights
-        return reached and (self.objective.lexicographic or not (w.preemption or w.cost))
+        return reached and (self.objective.lexicographic or not (w.falls or w.cost))
 
     def _start(self) -> DraftPlan:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
@@ -171,7 +171,7 @@ class _Optimization:
     def _search(self, draft: DraftPlan) -> NeighbourhoodSearch:
         plan = self.plan
         prices = PriceList(plan.cluster.price_factors(plan.grid))
-        cost_model = CostModel(plan.cluster.nominal, prices, plan.now)
+        cost_model = CostModel(plan.cluster, prices, plan.now)
         movable = [*self.movable, *self.waiting]
         known = {one.number for one in movable}
         fixed = PlanCost()

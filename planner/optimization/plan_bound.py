@@ -259,14 +259,14 @@ def bound_of(reading: PlanReading, book: RequestBook) -> PlanBound:
     if reading.too_many:
         counts = reading.too_many, len(reading.refusals)
         return PlanBound(reading.version, None, None, None, *counts, UNPROVEN)
-    nominal = reading.empty.cluster.nominal
+    reference = reading.empty.cluster.reference
     waiting = _waiting(reading, book)
     question = _BoundQuestion(reading.empty, list(waiting))
     for entry in reading.standing:
         question.add(entry)
     commitments = [one.commitment for one in reading.standing]
     value = sum(one.value for one in commitments if one.state is not State.DEGRADED)
-    asked = question.aside + sum(value_asked(one, nominal) for one in question.asked)
+    asked = question.aside + sum(value_asked(one, reference) for one in question.asked)
     bound, proof = (max(asked, value), "all") if reading.is_short else question.bound(value, asked)
     counts = len(commitments), len(waiting)
     return PlanBound(reading.version, value, max(asked, value), bound, *counts, proof)
@@ -313,7 +313,7 @@ class _BoundQuestion:
             return
         rest = entry.rest_on(self.plan)
         self._hold(rest.anchor, one)
-        size = 0.0 if rest.request is None else size_of(rest.request.graph, self._nominal)
+        size = 0.0 if rest.request is None else size_of(rest.request.graph, self._reference)
         given_back = any(atom.released is not None for atom in one.before.atoms)
         if rest.request is None or not size or given_back:
             self.aside += self._most(one)
@@ -321,8 +321,8 @@ class _BoundQuestion:
             self.asked.append(replace(rest.request, weight=self._most(one) / size))
 
     @property
-    def _nominal(self) -> Resources:
-        return self.plan.cluster.nominal
+    def _reference(self) -> Resources:
+        return self.plan.cluster.reference
 
     def _hold(self, stays: Holding, one: Commitment) -> None:
         """Take what of a commitment stays from what is free."""
@@ -334,7 +334,7 @@ class _BoundQuestion:
         """Return the most that a commitment can be worth."""
         if one.request is None:
             return one.value
-        return max(one.value, value_asked(one.request, self._nominal))
+        return max(one.value, value_asked(one.request, self._reference))
 
     def bound(self, value: float, asked: float) -> tuple[float, str]:
         """Return the bound and what proves it, where so much is held and asked."""

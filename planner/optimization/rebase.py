@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from planner.adaptation.draft_slots import show_machines, slots_in
-from planner.agents import agent_named
+from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.optimization.candidates import refused_commitment
 from planner.optimization.change_value import is_useless
 from planner.optimization.feasible_part import (
@@ -43,9 +43,6 @@ _LONGEST_S: Final = 3.0
 
 #: Trials in a row that find nothing better, after which the search ends.
 _PATIENCE: Final = 400
-
-#: The agent that finds another place.
-_PLACER: Final = "gree-l"
 
 _NOT_ADMITTED: Final = "its place is taken by now, and there is no other"
 _NOT_MOVED: Final = (
@@ -127,7 +124,7 @@ class _PlaceSearch:
         self._search = NeighbourhoodSearch(
             commitments=(),
             objective=Objective(lexicographic=True),
-            cost_model=CostModel(twin.cluster.nominal, prices, twin.now),
+            cost_model=CostModel(twin.cluster, prices, twin.now),
             scale=CostScale(),
             moves=CommitmentMoves(twin, shortage_of(twin.ledger)),
             fixed=PlanCost(),
@@ -226,7 +223,7 @@ class _PlaceSearch:
     def _place_elsewhere(self, one: _Mover) -> bool:
         if time.monotonic() > self._until:
             return False
-        return self._search.place(self._draft, one.commitment, agent_named(_PLACER))
+        return self._search.place(self._draft, one.commitment, agent_named(QUICK_SUBSTITUTE))
 
     def _return(self, commitment: Commitment) -> list[int] | None:
         """Put a reservation back where it stands; return the numbers it drives out, or None."""

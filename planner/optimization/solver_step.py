@@ -201,8 +201,10 @@ class SolverStep:
         """
         rest, cost_model = move.remainder.request, self._search.cost_model
         assert rest is not None
-        size = size_of(rest.graph, cost_model.nominal)
-        value = cost_model.requested_value(move.commitment) * _worth_taken(move, cost_model.nominal)
+        size = size_of(rest.graph, cost_model.reference)
+        value = cost_model.requested_value(move.commitment) * _worth_taken(
+            move, cost_model.reference
+        )
         return replace(rest, weight=value / size if size else 0.0)
 
     def _complete(
@@ -273,7 +275,7 @@ def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:
     return placed if move.whole(placed).placed else None
 
 
-def _worth_taken(move: Move, nominal: Resources) -> float:
+def _worth_taken(move: Move, reference: Resources) -> float:
     """Return what the options leave of a worth of 1 that the remainder no longer has."""
     rest, graph, choices = move.remainder.request, move.request.graph, move.commitment.choices
     assert rest is not None
@@ -283,4 +285,4 @@ def _worth_taken(move: Move, nominal: Resources) -> float:
         for vertex, path, option in graph.options
         if path not in open_ and choices.get(path) == option
     ]
-    return 1.0 - math.fsum(preference_losses(graph, nominal)[taken].tolist())
+    return 1.0 - math.fsum(preference_losses(graph, reference)[taken].tolist())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster.calendar import calendar_of
-from planner.colours import COLOURS, OTHERS
+from planner.colours import COLOURS, OTHERS, tenant_slots
 from planner.plan.table.column_reading import row_columns, scope_column
 from rdl.durations import rfc3339_text
 from rdl.resources import format_amount
@@ -77,8 +77,10 @@ def _held(plan: PlanState) -> HeldLayers | None:
         return None
     start, end = int(columns.rows[:, 0].min()), int(columns.rows[:, 1].max())
     scope = scope_column(plan.table, numbers, "tenant")
-    layer_of = np.minimum(scope.place, _MOST_LAYERS - 1)
-    names = tuple(scope.words[:_MOST_LAYERS])
+    slots = tenant_slots(scope.words)
+    layers = np.array([slots[word] for word in scope.words], dtype=np.int64)
+    layer_of = np.minimum(layers[scope.place], _MOST_LAYERS - 1)
+    names = tuple(slots)[:_MOST_LAYERS]
     if len(scope.words) > _MOST_LAYERS:
         names = (*names[:-1], "others")
     amounts, capacity = {}, {}

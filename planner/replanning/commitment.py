@@ -171,16 +171,16 @@ def _value(
     whole: bool,
 ) -> float:
     """Return weight x size x worth; of one that holds all of it and chose nothing, by its rows."""
-    nominal = plan.cluster.nominal
+    reference = plan.cluster.reference
     if whole and not choices:
-        return held_value(weight, held.atoms, nominal, plan.grid.step_ms)
+        return held_value(weight, held.atoms, reference, plan.grid.step_ms)
     request = source.get()[0]
     if request is None:
         return weight
-    return weight * size_of(request.graph, nominal) * _worth(request.graph, choices, nominal)
+    return weight * size_of(request.graph, reference) * _worth(request.graph, choices, reference)
 
 
-def _worth(graph: WorkGraph, choices: Mapping[str, int], nominal: Resources) -> float:
+def _worth(graph: WorkGraph, choices: Mapping[str, int], reference: Resources) -> float:
     """Return what the options taken leave of a worth of 1; `choices` by path of the `any`."""
     taken = [vertex for vertex, path, option in graph.options if choices.get(path) == option]
-    return 1.0 - math.fsum(preference_losses(graph, nominal)[taken].tolist())
+    return 1.0 - math.fsum(preference_losses(graph, reference)[taken].tolist())

@@ -20,7 +20,7 @@ from planner.validation.capacity import used_by
 from planner.validation.document import WHOLE, Held, PlanViolation
 from rdl.expressions import AnyOf, Atom, Every, Expression, children_of
 from rdl.oracle.atoms import lease_and_work
-from rdl.resources import Resources
+from rdl.resources import CPU, Resources
 from rdl.time_grid import TimeGrid
 
 #: States whose promise counts as value: what was given back of its own will was promised too.
@@ -57,8 +57,8 @@ def metrics_violations(
     recounted: dict[str, float | None] = {
         "accepted": sum(entry.state in PROMISED for entry in held),
         "requests": len(held) + refusals,
-        "preemption": falls,
-        "preemption_inner": falls - last,
+        "falls": falls,
+        "falls_inner": falls - last,
         "uniformity": _uniformity(held, cluster, grid),
     }
     if "cost" in said:
@@ -68,7 +68,7 @@ def metrics_violations(
     found = [
         PlanViolation(f"/metrics/{name}", "metrics", f"is {amount}, not {said.get(name)!r}")
         for name, amount in recounted.items()
-        if not _close(said.get(name), amount)
+        if not _close(said.get(name), amount, 1e-9 if name == "value" else 0.001)
     ]
     return found + _bound_violations(said.get("value"), said.get("bound"), said.get("gap"))
 
@@ -84,7 +84,7 @@ def _bound_violations(value: object, bound: object, gap: object) -> list[PlanVio
         detail = f"no plan is worth more than its bound, but {held:g} is the value of this one"
         return [PlanViolation("/metrics/bound", "metrics", f"is {most:g}: {detail}")]
     wanted = None if most is None else max(0.0, 1 - held / most) if most > 0 else 0.0
-    if _close(gap, wanted):
+    if _close(gap, wanted, 0.001):
         return []
     return [PlanViolation("/metrics/gap", "metrics", f"is {wanted}, not {gap!r}")]
 
@@ -94,9 +94,9 @@ def _value(entry: Held, cluster: Cluster, grid: TimeGrid) -> float:
     if entry.state not in PROMISED:
         return 0.0
     paths = [atom.path for atom in entry.atoms]
-    size = _size(entry.expression, "", paths, (cluster.nominal, grid.step_ms))
-    worth = _worth(entry.expression, "", paths, entry.choices, (cluster.nominal, grid.step_ms))
-    return entry.weight * size * worth * grid.step_ms / 1000
+    size = _size(entry.expression, "", paths, (cluster.reference, grid.step_ms))
+    worth = _worth(entry.expression, "", paths, entry.choices, (cluster.reference, grid.step_ms))
+    return entry.weight * size * worth * grid.step_ms / 3_600_000
 
 
 def _worth(
@@ -135,12 +135,13 @@ def _option(path: str, choices: Mapping[str, int]) -> int | None:
 
 
 def _size(here: Expression, path: str, held: Sequence[str], of: tuple[Resources, int]) -> float:
-    """Return work x dominant share in steps of the whole cluster; `of` is (nominal, ms a step)."""
+    """Return work x dominant share in core-steps; `of` is (largest amounts, ms a step)."""
     match here:
         case Atom():
             known = {name: amount for name, amount in here.bundle.items() if name in of[0]}
             work = lease_and_work(here, of[1])[1] or 0
-            return work * Resources.of(known).dominant_share(of[0])
+            share = Resources.of(known).dominant_share(of[0])
+            return work * share * of[0].get(CPU, 1000) / 1000
         case AnyOf():
             return _size(here.options[0], _child(path, 0), held, of)
         case Every():
@@ -196,12 +197,12 @@ def _uniformity(held: Sequence[Held], cluster: Cluster, grid: TimeGrid) -> float
     return float(np.sqrt(np.mean((most - mean) ** 2))) / mean if mean > 0 else None
 
 
-def _close(said: object, amount: float | None) -> bool:
+def _close(said: object, amount: float | None, least: float) -> bool:
     if amount is None or said is None:
         return said is amount
     # Files round uniformity to three decimals, cost and value to twelve digits; others are whole.
     known = _is_number(said) and math.isfinite(amount)
-    return known and abs(float(str(said)) - amount) <= max(0.001, 1e-9 * abs(amount))
+    return known and abs(float(str(said)) - amount) <= max(least, 1e-9 * abs(amount))
 
 
 def _is_number(said: object) -> bool:

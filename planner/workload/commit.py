@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from planner.agent import Agent, Limits, SolverAgent
-from planner.agents import DEFAULT_AGENT, agent_named
+from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.placement import MACHINES, Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Committed, Prepared, Refuse
@@ -111,7 +111,7 @@ class _Committing:
     @property
     def planner(self) -> Agent:
         """The agent that is asked once more."""
-        return agent_named(DEFAULT_AGENT) if self.chooses_by_value else self.agent
+        return agent_named(QUICK_SUBSTITUTE) if self.chooses_by_value else self.agent
 
     def prepare(self, results: Mapping[str, PlacementResult]) -> Prepared:
         """Return what the answers come to."""
@@ -181,7 +181,7 @@ class _Committing:
 
     def _rank(self, request: Request) -> tuple[float, float]:
         """Return the key of an order: most value for each bit of the cluster, then the largest."""
-        size = size_of(request.graph, self.plan.cluster.nominal)
+        size = size_of(request.graph, self.plan.cluster.reference)
         return (-request.weight if size > 0 else 0.0, -size)
 
 

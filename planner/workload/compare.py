@@ -16,6 +16,7 @@ from planner.metrics import Metrics
 from planner.workload.compile import CompiledWorkload
 from planner.workload.diff import COMPARED, PlanDiff, plan_diff
 from planner.workload.plan import Planned, plan_by_arrival, plan_from_nothing, work_of
+from planner.workload.recorded import RECORDED_NAME, recorded_plan
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,8 +26,9 @@ NOT_RUN = "not_run"
 #: Metrics shown relative to the baseline.
 RELATIVE = COMPARED
 
-#: What a run knew: all requests at once, each as it arrived, or none (the Plan as it stands).
-HINDSIGHT, ARRIVAL, AS_IT_STANDS = "hindsight", "arrival", "plan"
+#: What a run knew: all requests at once, each as it arrived, or none (the Plan as it stands, and
+#: what a log has recorded).
+HINDSIGHT, ARRIVAL, AS_IT_STANDS, RECORDED = "hindsight", "arrival", "plan", "recorded"
 
 #: What follows the name of an agent in a row of requests in the order of their arrival.
 BY_ARRIVAL = ", by arrival"
@@ -55,6 +57,7 @@ class AgentRun:
     basis
         ``hindsight``: planned with all requests known. ``arrival``: each request answered in the
         order of submission, before any later one was known. ``plan``: the Plan as it stands.
+        ``recorded``: when each job ran as its log has it.
     """
 
     agent: str
@@ -163,7 +166,7 @@ class Comparison:
         answers: list[dict[str, str]] = []
         for run in self.runs:
             answers.append({})
-            if run.document is None:
+            if run.document is None or run.basis == RECORDED:
                 continue
             plain = run.document.to_json()
             for entry in (*plain["reservations"], *plain["refusals"]):
@@ -227,19 +230,31 @@ def compare(
             runs.append(run_without_turn(agent.name))
             continue
         runs.append(run_agent(cluster, workload, agent, replace(own, time_s=allowed), timer))
-    return comparison_of(runs)
+    return comparison_of(runs, recorded_run(cluster, workload))
 
 
-def comparison_of(runs: Sequence[AgentRun]) -> Comparison:
+def recorded_run(cluster: Cluster, workload: CompiledWorkload) -> AgentRun | None:
+    """Return the row of what the log has recorded; None where no line says when it ran."""
+    found = recorded_plan(cluster, workload)
+    return (
+        None
+        if found is None
+        else AgentRun(RECORDED_NAME, found[0].status, "", *found, basis=RECORDED)
+    )
+
+
+def comparison_of(runs: Sequence[AgentRun], recorded: AgentRun | None = None) -> Comparison:
     """Return runs on one workload beside each other, wherever each was made.
 
-    A bound holds for every plan of the workload, so each plan is held against the least of them.
+    A bound holds for every plan of the workload, so each plan is held against the least of them;
+    but for what was recorded, which kept to no windows: it stands last, without a bound.
     """
     bound_by = _agent_of_least_bound(runs)
     runs = _with_least_bound(runs)
     names = [run.agent for run in runs]
     base = names.index(BASELINE) if BASELINE in names else 0
-    return Comparison(names[base], tuple(_beside(run, runs[base]) for run in runs), bound_by)
+    whole = [*runs, recorded] if recorded is not None else runs
+    return Comparison(names[base], tuple(_beside(run, runs[base]) for run in whole), bound_by)
 
 
 def _agent_of_least_bound(runs: Sequence[AgentRun]) -> str | None:

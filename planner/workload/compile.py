@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, readable
@@ -59,12 +59,15 @@ class CompiledWorkload:
         In order; `positions[i]` is the place of request i among all lines.
     refusals
         Lines that are malformed, unsatisfiable or beyond the horizon.
+    recorded
+        By id: when it ran as its log has it, (start, end) in ms from the origin.
     """
 
     grid: TimeGrid
     requests: tuple[Request, ...]
     positions: tuple[int, ...]
     refusals: tuple[UncompiledLine, ...]
+    recorded: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -93,6 +96,7 @@ def compile_workload(
     requests: list[Request] = []
     positions: list[int] = []
     refusals: list[UncompiledLine] = []
+    recorded: dict[str, tuple[int, int]] = {}
     for position, line in enumerate(lines):
         try:
             request = compile_line(line, cluster, chosen, exact_work=exact_work, limits=limits)
@@ -101,7 +105,9 @@ def compile_workload(
         else:
             requests.append(request)
             positions.append(position)
-    return CompiledWorkload(chosen, tuple(requests), tuple(positions), tuple(refusals))
+            if line.recorded is not None:
+                recorded[line.id] = line.recorded
+    return CompiledWorkload(chosen, tuple(requests), tuple(positions), tuple(refusals), recorded)
 
 
 def compile_line(

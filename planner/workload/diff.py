@@ -12,7 +12,7 @@ from planner.reservations.state import State
 
 #: Metrics that a comparison shows, in order.
 COMPARED = (
-    "acceptance", "accepted", "value", "preemption", "preemption_inner", "cost", "uniformity",
+    "acceptance", "accepted", "value", "falls", "falls_inner", "cost", "uniformity",
 )  # fmt: skip
 
 #: States in which all that was promised is held, or was.

@@ -89,9 +89,9 @@ class PlacedDraft:
         held: dict[int, tuple[PlacementResult, Holding]],
     ) -> None:
         self.origin, self.requests = origin, requests
-        self.nominal = origin.cluster.nominal
+        self.reference = origin.cluster.reference
         self._ledger, self._first = trial.ledger, max(trial.now, trial.ledger.first)
-        self._batch = SlotBatch(trial.room, self.nominal, trial.now)
+        self._batch = SlotBatch(trial.room, origin.cluster.nominal, trial.now)
         self._version = trial.version
         self.held = {index: self._place_of(index, *place) for index, place in held.items()}
         self.value = sum(place.value for place in self.held.values())
@@ -105,7 +105,7 @@ class PlacedDraft:
     def _place_of(self, index: int, result: PlacementResult, holding: Holding) -> HeldPlace:
         request = self.requests[index]
         takings = takings_of(holding, self._ledger, request.tenant, request.queue)
-        value = value_of(request, result.choices, self.nominal)
+        value = value_of(request, result.choices, self.reference)
         return HeldPlace(result, holding, takings, value)
 
     def take_out(self, index: int) -> None:

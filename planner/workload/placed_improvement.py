@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from planner.agent import Agent, Limits, SolveProgress, SolverAgent
-from planner.agents import DEFAULT_AGENT, agent_named
+from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.placement import Code, PlacementResult
@@ -190,7 +190,7 @@ class PlacedImprovement:
         """
         answers = dict(final)
         known = dict(standing)
-        agent = agent_named(DEFAULT_AGENT)
+        agent = agent_named(QUICK_SUBSTITUTE)
         for index, request in enumerate(draft.requests):
             place = draft.held.get(index)
             if place is not None:
@@ -212,9 +212,9 @@ class PlacedImprovement:
         return None
 
     def _worth(self, plan: Plan, answers: Mapping[str, PlacementResult]) -> float:
-        nominal = plan.cluster.nominal
+        reference = plan.cluster.reference
         placed = ((one, answers[one.id]) for one in self.workload.requests)
-        return sum(value_of(one, to.choices, nominal) for one, to in placed if to.placed)
+        return sum(value_of(one, to.choices, reference) for one, to in placed if to.placed)
 
     def _changes(
         self, answers: Mapping[str, PlacementResult], held: Mapping[str, Holding]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agents import agent_named
-from planner.metrics import preemption
+from planner.metrics import count_falls
 from planner.placement import PlacementResult
 from planner.value import size_of
 from planner.workload.placed_draft import HeldPlace, PlacedDraft
@@ -69,9 +69,9 @@ class PlacedSearch:
 
     def __post_init__(self) -> None:
         """Read what never changes of the requests."""
-        requests, nominal = self.draft.requests, self.draft.nominal
+        requests, reference = self.draft.requests, self.draft.reference
         self._draw = np.random.default_rng(self.seed)
-        worth = [one.weight * size_of(one.graph, nominal) for one in requests]
+        worth = [one.weight * size_of(one.graph, reference) for one in requests]
         self._worth = np.array(worth, dtype=np.float64)
         windows = [one.graph.vertices[-1, [START, END]] for one in requests]
         self._windows = np.array(windows, dtype=np.int64).reshape(-1, 2)
@@ -210,7 +210,7 @@ class PlacedSearch:
     def _is_no_worse(
         self, order: Sequence[int], before: dict[int, HeldPlace], value: float
     ) -> bool:
-        """Return whether a trial is worth more, or as much with no more preemption."""
+        """Return whether a trial is worth more, or as much with no more falls."""
         draft = self.draft
         after = {one: draft.held[one] for one in order if one in draft.held}
         if not self._keeps_turns(before.keys() - after.keys(), after.keys() - before.keys()):
@@ -236,7 +236,7 @@ class PlacedSearch:
 
 def _falls(places: Iterable[HeldPlace]) -> int:
     """Return the bundles that fall from step to step."""
-    return preemption(
+    return count_falls(
         rows
         for place in places
         for atom in place.holding.atoms

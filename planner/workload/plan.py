@@ -217,7 +217,7 @@ def _outcomes(
 ) -> list[RequestOutcome]:
     """Return every line as the metrics see it."""
     outcomes = [
-        outcome_of(request, result, cluster.nominal)
+        outcome_of(request, result, cluster.reference)
         for request, result in zip(workload.requests, results, strict=True)
     ]
     refused = (RequestOutcome(one.line.weight, 0.0, accepted=False) for one in workload.refusals)
@@ -242,9 +242,9 @@ def _bound(
     from planner.agents.exact.bound.quick import quick_bound  # compiled loops: only where used
 
     view = plan.view()
-    value = score_of(asked, placed, view.nominal)[0]
+    value = score_of(asked, placed, view.reference)[0]
     found = quick_bound(asked, view, value)
-    requested = total_requested_value(asked, view.nominal)
+    requested = total_requested_value(asked, view.reference)
     if found.value < value and not is_proven(found.value, value, requested):
         raise BoundError(f"the bound {found.value} lies below the plan's value {value}")
     return max(found.value, value)
@@ -311,7 +311,9 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
 def work_of(document: PlanDocument) -> WorkFigures:
     """Return what the accepted requests of a plan get: hours, utilisation, waits."""
     cluster = document.read_cluster()
-    return work_figures(document.reservations, cluster.nominal, cluster.horizon_ms / 1000)
+    return work_figures(
+        document.reservations, cluster.nominal, cluster.horizon_ms / 1000, cluster.origin
+    )
 
 
 def _answers(

@@ -210,7 +210,7 @@ def metrics_of(plan: Plan) -> Metrics:
     outcomes = [_outcome(plan, number) for number in range(len(plan.table))]
     for refusal in plan.refusals:
         graph = _graph(plan, refusal.expression, refusal.submitted_ms)
-        size = 0.0 if graph is None else size_of(graph, plan.cluster.nominal)
+        size = 0.0 if graph is None else size_of(graph, plan.cluster.reference)
         outcomes.append(RequestOutcome(refusal.weight, size, accepted=False))
     nominal, horizon = plan.cluster.nominal, plan.grid.horizon
     prices = prices_of(plan.cluster, plan.grid)
@@ -226,13 +226,13 @@ def _outcome(plan: Plan, number: int) -> RequestOutcome:
         if len(atom.rows)
         for _, rows in atom.occurrences()
     )
-    size = 0.0 if graph is None else size_of(graph, plan.cluster.nominal)
+    size = 0.0 if graph is None else size_of(graph, plan.cluster.reference)
     worth = 1.0
     if graph is not None:
         paths = {atom.path.replace("@*", "@0") for atom in one.atoms if len(atom.rows)}
         vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in paths]
         empty = [np.empty((0, 3), dtype=np.int64)] * len(vertices)
-        worth = worth_of(graph, result_of(graph, vertices, empty).choices, plan.cluster.nominal)
+        worth = worth_of(graph, result_of(graph, vertices, empty).choices, plan.cluster.reference)
     return RequestOutcome(one.weight, size, one.state in _COUNTED, worth, held)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from planner.agents import DEFAULT_AGENT
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.options import READABLE, FiniteRange, agent_name
 from service.cli.terminal.pool_options import dask_option
@@ -43,7 +44,7 @@ from service.cli.terminal.pool_options import dask_option
     show_default=True,
     help="Threads in each process.",
 )
-@click.option("--agent", type=agent_name, metavar="AGENT", default="gree-l", show_default=True,
+@click.option("--agent", type=agent_name, metavar="AGENT", default=DEFAULT_AGENT, show_default=True,
               help="Agent that places requests which name none.")  # fmt: skip
 @click.option("--agent-time", "agent_s", type=FiniteRange(min=0.1, max=50), default=10.0,
               show_default=True, metavar="SECONDS",

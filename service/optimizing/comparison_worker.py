@@ -17,7 +17,7 @@ import msgspec
 
 from planner.cluster.cluster import Cluster
 from planner.files.workload_file import WorkloadLine, read_line
-from planner.metrics import Metrics, preemption
+from planner.metrics import Metrics, count_falls
 from planner.optimization.plan_bound import RequestBook, bound_of, read_plan
 from planner.plan.plan import Plan
 from planner.reservations.state import State
@@ -79,7 +79,7 @@ def _as_it_stands(plan: Plan) -> AgentRun:
     if known.value is None or known.total is None:
         return AgentRun("as it stands", known.proof, _TOO_MANY, basis=AS_IT_STANDS)
     whole = [one for one in plan.reservations() if one.state in WHOLE]
-    falls, inner = preemption(
+    falls, inner = count_falls(
         atom.all_rows() for one in whole for atom in one.atoms if len(atom.rows)
     )
     metrics = Metrics(
@@ -87,8 +87,8 @@ def _as_it_stands(plan: Plan) -> AgentRun:
         acceptance=known.value / known.total if known.total > 0 else None,
         accepted=known.holders,
         requests=known.holders + known.candidates,
-        preemption=falls,
-        preemption_inner=inner,
+        falls=falls,
+        falls_inner=inner,
         uniformity=None,
         value=known.value,
         bound=known.bound,

@@ -133,7 +133,7 @@ def metrics_line(metrics: Mapping[str, Any]) -> str:
     parts = []
     if metrics["acceptance"] is not None:
         parts.append(f"acceptance {metrics['acceptance']:.1%} of the value")
-    parts.append(f"preemption {metrics['preemption']:,.0f}")
+    parts.append(f"falls {metrics['falls']:,.0f}")
     if metrics["uniformity"] is not None:
         parts.append(f"uniformity {metrics['uniformity']:.3f}")
     if metrics["gap"] is not None:

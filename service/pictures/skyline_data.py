@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from planner.cluster.calendar import calendar_of
 from planner.cluster.cluster import Cluster
-from planner.colours import COLOURS
+from planner.colours import COLOURS, tenant_slots
 from planner.files import cluster_from_json
 from rdl.resources import CPU, Resources
 
@@ -54,7 +54,7 @@ class Layer:
     Attributes
     ----------
     slot
-        Place among the tenants, by who asked first; None for the smaller ones together.
+        Place among the tenants (`planner.colours.tenant_slots`); None for all smaller ones.
     """
 
     name: str
@@ -167,20 +167,13 @@ def common_axes(documents: Sequence[Mapping[str, object]]) -> CommonAxes:
 
 
 def _slots(documents: Sequence[Mapping[str, object]]) -> dict[str, int]:
-    """Number the tenants by who asked first, refused or not, so that all Plans number alike."""
-    first: dict[str, float] = {}
-    for document in documents:
-        for key in ("reservations", "refusals"):
-            for entry in _objects(document, key):
-                tenant, at = str(entry["tenant"]), _seconds(entry["submitted"])
-                first[tenant] = min(at, first.get(tenant, at))
-    ordered = sorted(first, key=lambda name: (first[name], name))
-    return {name: slot for slot, name in enumerate(ordered)}
-
-
-def _seconds(value: object) -> float:
-    assert isinstance(value, int | float)
-    return float(value)
+    """Number the tenants of all Plans, refused or not, so that all number alike."""
+    return tenant_slots(
+        str(entry["tenant"])
+        for document in documents
+        for key in ("reservations", "refusals")
+        for entry in _objects(document, key)
+    )
 
 
 def _last_end(document: Mapping[str, object]) -> float:

@@ -15,6 +15,7 @@ from planner.workload.compare import (
     AgentRun,
     Comparison,
     comparison_of,
+    recorded_run,
     run_agent,
     run_without_turn,
 )
@@ -50,7 +51,8 @@ def compare_on(
         runs[left[index]] = run
         if tell is not None:
             tell(run)
-    return comparison_of([runs.get(name) or run_without_turn(name) for name in limits])
+    rows = [runs.get(name) or run_without_turn(name) for name in limits]
+    return comparison_of(rows, recorded_run(*day))
 
 
 def bare_limits(

@@ -16,7 +16,7 @@ ACCEPTED = (0.5, 0.6, 0.8)
 
 def point(seed: int, accepted: float) -> dict[str, Any]:
     """Return what two agents made of one set."""
-    one = {"seconds": 0.1, "preemption": 4.0, "uniformity": 1.0, "gap": None}
+    one = {"seconds": 0.1, "falls": 4.0, "uniformity": 1.0, "gap": None}
     agents = {
         "gree": {**one, "acceptance": accepted},
         "gree-paper": {**one, "acceptance": accepted / 2},

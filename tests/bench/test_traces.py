@@ -72,26 +72,26 @@ def test_a_moved_day_is_the_same_problem() -> None:
 
 def test_misses_name_the_kind_and_the_limit() -> None:
     """A mean above its limit, or value below GREE's, is told; what has no limit is not."""
-    good = {name: [0.4, 0, 0, 0] for name in ("preemption", "kernel_time", "over_least")}
+    good = {name: [0.4, 0, 0, 0] for name in ("falls", "kernel_time", "over_least")}
     good["value"] = [1.0, 0, 0, 0]
     figures: dict[str, object] = dict.fromkeys(KINDS, good)
     assert greedy_quality.misses(figures) == []
 
     figures["malleable"] = good | {"over_least": [1.5, 0, 0, 0], "value": [0.9, 0, 0, 0]}
-    figures["gangs"] = good | {"preemption": [0.99, 0, 0, 0]}
-    figures["mixed"] = good | {"over_least": [3.0, 0, 0, 0], "preemption": [0.7, 0, 0, 0]}
+    figures["gangs"] = good | {"falls": [0.99, 0, 0, 0]}
+    figures["mixed"] = good | {"over_least": [3.0, 0, 0, 0], "falls": [0.7, 0, 0, 0]}
     assert greedy_quality.misses(figures) == [
         "malleable: over_least 1.5 above 1.35",
         "malleable: value 0.9 below 1",
-        "mixed: preemption 0.7 above 0.65",
+        "mixed: falls 0.7 above 0.65",
     ]
 
 
-def test_the_least_preemption_is_the_lowest_height_that_is_in_time() -> None:
+def test_the_least_falls_is_the_lowest_height_that_is_in_time() -> None:
     """64 tasks of two steps within six steps: 128 bundle-steps over 6, 22 bundles at least."""
     day = day_of(POOL, imported())
     workload = compile_workload(day.lines[:1], day.cluster)
     planned = plan_from_nothing(day.cluster, workload, agent_named("gree"))
 
-    assert greedy_quality.least_preemption(workload.requests, planned.results) == 22
-    assert planned.metrics.preemption >= 22
+    assert greedy_quality.least_falls(workload.requests, planned.results) == 22
+    assert planned.metrics.falls >= 22

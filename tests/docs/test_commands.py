@@ -52,7 +52,7 @@ LEFT_OUT = {
 
 #: Commands that `.ci/run` runs, for they take a solver's time.
 SLOW = (
-    "agenda compare cluster.toml workload.jsonl --agents gree,gree-l,exact --time-limit 20s "
+    "agenda compare cluster.toml workload.jsonl --agents gree,headroom,exact --time-limit 20s "
     "--html report.html",
     "agenda optimizations start --admit-refused",
     "agenda optimizations start --admit-refused --time-limit 60s",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from planner.request import Request
-from planner.value import size_of
+from planner.value import cores_of, size_of
 from rdl.expressions import AnyOf, Atom, Every, Expression, children_of
 from rdl.resources import Resources
 from tests.rdl.brute_force import Allocation, satisfying
@@ -84,7 +84,7 @@ def _worth(
         for index, child in enumerate(children_of(here))
     ]
     if isinstance(here, Atom):
-        return here.work_ms * here.bundle.dominant_share(capacity), 1.0
+        return here.work_ms / 3_600_000 * cores_of(here.bundle, capacity), 1.0
     if isinstance(here, AnyOf):
         size = _worth(below[0][1], below[0][0], {}, capacity)[0]
         at, child = below[taken.get(path, 0)]

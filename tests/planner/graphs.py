@@ -243,6 +243,11 @@ class ArrayView:
         return Resources.of(zip(self.resources, self.free.max(axis=1).tolist(), strict=True))
 
     @property
+    def reference(self) -> Resources:
+        """One machine has it all."""
+        return self.nominal
+
+    @property
     def row_names(self) -> tuple[tuple[str, str], ...]:
         """All rows are the pool's."""
         return tuple(("pool", name) for name in self.resources)

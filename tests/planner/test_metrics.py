@@ -16,8 +16,8 @@ from planner.metrics import (
     Metrics,
     RequestOutcome,
     Rows,
+    count_falls,
     measure,
-    preemption,
     uniformity,
     work_figures,
 )
@@ -102,26 +102,26 @@ def test_what_a_lost_reservation_keeps_still_counts_as_use() -> None:
     """A degraded reservation is worth nothing, but the rows of its past fall and are used."""
     lost = RequestOutcome(1.0, 6.0, accepted=False, held=((CORE, rows((0, 5, 50))),))
     found = measure([lost], HUNDRED, 10)
-    assert (found.value, found.accepted, found.preemption) == (0.0, 0, 50)
+    assert (found.value, found.accepted, found.falls) == (0.0, 0, 50)
     assert found.uniformity == pytest.approx(1.0)  # half the time 0.5, half 0
 
 
-def test_preemption_counts_each_fall() -> None:
+def test_falls_count_each_fall() -> None:
     """3, 5, 2, 0, 4: falls 3 + 2 + 4, of which the last 4 is the end."""
-    assert preemption([heights_to_rows([3, 5, 2, 0, 4])]) == (9, 5)
+    assert count_falls([heights_to_rows([3, 5, 2, 0, 4])]) == (9, 5)
 
 
-def test_preemption_is_by_atom() -> None:
+def test_falls_is_by_atom() -> None:
     """Two atoms that take turns do not cancel each other's falls."""
-    assert preemption([rows((0, 5, 2)), rows((5, 9, 2))]) == (4, 0)
+    assert count_falls([rows((0, 5, 2)), rows((5, 9, 2))]) == (4, 0)
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=8).filter(any), max_size=4))
-def test_preemption_by_definition(atoms: list[list[int]]) -> None:
+def test_falls_by_definition(atoms: list[list[int]]) -> None:
     """The sum over atoms and steps of max(0, x(t-1) - x(t)), x being 0 outside."""
     falls = sum(max(0, a - b) for x in atoms for a, b in zip(x, [*x[1:], 0], strict=True))
     last = sum(next(height for height in reversed(x) if height) for x in atoms)
-    assert preemption([heights_to_rows(x) for x in atoms]) == (falls, falls - last)
+    assert count_falls([heights_to_rows(x) for x in atoms]) == (falls, falls - last)
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=8, max_size=8).filter(any), max_size=3))
@@ -182,8 +182,8 @@ NOMINAL = Resources.of({"cpu": 20_000, "memory": 40_960})
     ],
 )
 def test_size(rdl: str, size: float) -> None:
-    """Work in bundle-seconds x dominant share, first option of each any, every occurrence."""
-    assert size_of(compiled(rdl), NOMINAL) == pytest.approx(size)
+    """Work x share of a machine of 20 cores, first option of each any, every occurrence."""
+    assert size_of(compiled(rdl), NOMINAL) == pytest.approx(size * 20 / 3600)
 
 
 def test_worth() -> None:
@@ -212,7 +212,7 @@ def test_work_figures_do_not_depend_on_the_number_of_machines() -> None:
 
     def entry(start: float, end: float, cores: int) -> dict[str, object]:
         atom = {"bundle": {"cpu": 1}, "allocation": [[start, end, cores]]}
-        return {"submitted": 0, "atoms": [atom]}
+        return {"submitted": 0, "atoms": [atom], "expression": "atom(<1 cpu>, 1, 1, 9, 9)"}
 
     reservations = [entry(0, 3600, 2), entry(1800, 3600, 4)]
     for cores in (4, 8):

@@ -41,7 +41,7 @@ def test_the_option_that_is_preferred_is_taken(
     document = plan_workload(cluster, work, agent_named(agent))
     [held] = [one for one in document.reservations if one["id"] == "r"]
     assert held["choices"] == {"0": taken}
-    assert document.metrics["value"] == pytest.approx(14.0 + value)
+    assert document.metrics["value"] == pytest.approx((14.0 + value) * 2 / 3600)
     assert validate(document.to_json()) == []
 
 
@@ -58,5 +58,5 @@ def test_the_runs_of_a_recurrence_add_up_their_preferences(agent: str, same_offs
     ]
     document = plan_workload(cluster, compile_workload(lines, cluster), agent_named(agent))
     assert [one["id"] for one in document.reservations] == ["runs"]
-    assert document.metrics["value"] == pytest.approx(4 * 12 / 2 / 2)
+    assert document.metrics["value"] == pytest.approx(4 * 12 / 2 / 3600)
     assert validate(document.to_json()) == []

@@ -116,7 +116,7 @@ def _value(
     cluster: Cluster, workload: CompiledWorkload, results: Sequence[PlacementResult]
 ) -> float:
     return sum(
-        value_of(request, result.choices, cluster.nominal)
+        value_of(request, result.choices, cluster.reference)
         for request, result in zip(workload.requests, results, strict=True)
         if result.placed
     )

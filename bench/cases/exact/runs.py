@@ -75,7 +75,9 @@ def run_on(
 ) -> Curve:
     """Run `exact`, or the same with other settings, on a view; kernels must be warm (`warm`)."""
     greedy = {
-        name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.nominal)[0]
+        name: score_of(requests, agent_named(name).plan(requests, view, Limits()), view.reference)[
+            0
+        ]
         for name in ("gree", "portfolio")
     }
     news: list[SolveProgress] = []
@@ -85,7 +87,7 @@ def run_on(
     assert [one.placed for one in check_plan(requests, results, view)] == [
         r.placed for r in results
     ]
-    value = score_of(requests, results, view.nominal)[0]
+    value = score_of(requests, results, view.reference)[0]
     assert value >= greedy["portfolio"] * (1 - 1e-9)
     asked = news[0].bound
     return Curve(

@@ -1,11 +1,11 @@
 """`greedy_quality`: GREE-L against GREE on the one generator and on the Facebook day.
 
-Value, preemption and kernel time are those of GREE-L over those of GREE on the same requests, mean
-of the seeds, spread, and worst. `over_least` is GREE-L's preemption over the least that the atoms
+Value, falls and kernel time are those of GREE-L over those of GREE on the same requests, mean
+of the seeds, spread, and worst. `over_least` is GREE-L's falls over the least that the atoms
 it accepted could have: nobody can fall by less than the least height that does the work in the
 window. Kernel time is processor time of placing alone, best of several.
 
-Limits: value at least 1, preemption at most 0.5 (malleable, workflows) and 0.65 (mixed), 1.35 x
+Limits: value at least 1, falls at most 0.5 (malleable, workflows) and 0.65 (mixed), 1.35 x
 the least possible on atoms, kernel time at most 1.5 x.
 """
 
@@ -40,8 +40,8 @@ NAME = "greedy_quality"
 SEEDS: Final = (1, 2, 3, 4, 5)
 MACHINES: Final = (40, 24, 16)
 
-#: Most of GREE's preemption that GREE-L may have, by kind.
-PREEMPTION_LIMITS: Final = {"malleable": 0.5, "workflows": 0.5, "mixed": 0.65}
+#: Most of GREE's falls that GREE-L may have, by kind.
+FALL_LIMITS: Final = {"malleable": 0.5, "workflows": 0.5, "mixed": 0.65}
 OVER_LEAST_LIMIT: Final = 1.35
 TIME_LIMIT: Final = 1.5
 
@@ -53,7 +53,7 @@ class Quality:
     Attributes
     ----------
     least
-        Least possible preemption of what it accepted.
+        Least possible falls of what it accepted.
     seconds
         Processor time of placing.
     """
@@ -82,7 +82,7 @@ def run(small: bool) -> dict[str, object]:
         "seeds": seeds,
         "load": Mix().load,
         "machines": Mix().machines,
-        "preemption_limits": PREEMPTION_LIMITS,
+        "fall_limits": FALL_LIMITS,
     }
     return {"params": params, "figures": figures}
 
@@ -97,9 +97,9 @@ def ratios(pairs: Sequence[tuple[Quality, Quality]]) -> dict[str, object]:
     return {
         "value": measured([b.metrics.value / a.metrics.value for a, b in pairs]),
         "accepted": measured([b.metrics.accepted / a.metrics.accepted for a, b in pairs]),
-        "preemption": measured([b.metrics.preemption / a.metrics.preemption for a, b in pairs]),
-        "gree_over_least": measured([a.metrics.preemption / a.least for a, _ in pairs]),
-        "over_least": measured([b.metrics.preemption / b.least for _, b in pairs]),
+        "falls": measured([b.metrics.falls / a.metrics.falls for a, b in pairs]),
+        "gree_over_least": measured([a.metrics.falls / a.least for a, _ in pairs]),
+        "over_least": measured([b.metrics.falls / b.least for _, b in pairs]),
         "kernel_time": measured([b.seconds / a.seconds for a, b in pairs]),
         "acceptance": [
             round(mean(pair[agent].metrics.acceptance or 0.0 for pair in pairs), 3)
@@ -115,7 +115,7 @@ def misses(figures: dict[str, object]) -> list[str]:
     for kind in KINDS:
         measured = figures[kind]
         assert isinstance(measured, dict)
-        most = {"preemption": PREEMPTION_LIMITS.get(kind), "kernel_time": TIME_LIMIT}
+        most = {"falls": FALL_LIMITS.get(kind), "kernel_time": TIME_LIMIT}
         if kind in ("malleable", "gangs"):
             most["over_least"] = OVER_LEAST_LIMIT
         found += [
@@ -128,7 +128,7 @@ def misses(figures: dict[str, object]) -> list[str]:
     return found
 
 
-def least_preemption(requests: Sequence[Request], results: Sequence[PlacementResult]) -> int:
+def least_falls(requests: Sequence[Request], results: Sequence[PlacementResult]) -> int:
     """Return the sum over accepted atoms of the least height that does their work in time.
 
     Work over the length of the window, rounded up, and at least the gang; windows are those that
@@ -165,9 +165,9 @@ def _quality(name: str, requests: Sequence[Request], cluster: Cluster, rounds: i
         agent.run(batch, order, Limits())
         seconds = min(seconds, time.process_time() - began)
     results = LazyResults(batch, requests)
-    outcomes = [outcome_of(a, b, cluster.nominal) for a, b in zip(requests, results, strict=True)]
+    outcomes = [outcome_of(a, b, cluster.reference) for a, b in zip(requests, results, strict=True)]
     metrics = measure(outcomes, cluster.nominal, cluster.grid().horizon)
-    return Quality(metrics, least_preemption(requests, results), float(seconds))
+    return Quality(metrics, least_falls(requests, results), float(seconds))
 
 
 def _swim(small: bool, rounds: int) -> object:

@@ -73,7 +73,7 @@ def _figures_of(day: Day) -> dict[str, object]:
 
 def _load(workload: CompiledWorkload, cluster: Cluster) -> float:
     """Return the work asked over what the machines could do until the horizon."""
-    size = sum(size_of(request.graph, cluster.nominal) for request in workload.requests)
+    size = sum(size_of(request.graph, cluster.reference) for request in workload.requests)
     return 1000 * size / cluster.horizon_ms
 
 
@@ -96,8 +96,8 @@ def _judged(planned: Planned, asked: list[str]) -> dict[str, object]:
         "accepted": metrics.accepted,
         "acceptance": round(metrics.acceptance, 4),
         "refused": dict(sorted(codes.items())),
-        "preemption": metrics.preemption,
-        "preemption_inner": metrics.preemption_inner,
+        "falls": metrics.falls,
+        "falls_inner": metrics.falls_inner,
         "uniformity": None if metrics.uniformity is None else round(metrics.uniformity, 3),
         "validating_s": round(time.process_time() - began, 2),
         "violations": len(violations),

@@ -142,7 +142,7 @@ def _batch(workload: CompiledWorkload, cluster: Cluster, agent: Agent) -> dict[s
     pairs = zip(workload.requests, planned.results, strict=True)
     accepted = [request for request, result in pairs if result.placed]
     metrics = planned.metrics
-    figures = {"preemption": metrics.preemption, "ms": round(metrics.runtime_ms, 1)}
+    figures = {"falls": metrics.falls, "ms": round(metrics.runtime_ms, 1)}
     return _totals(accepted) | figures
 
 

@@ -77,7 +77,7 @@ _ADVICE = "the greedy plan stands; plan fewer requests, shorter windows or longe
 #: it takes more, only prices of buckets of steps are tried.
 _EVALUATION_SHARE = 0.1
 
-#: Part of the time that is kept for lowering preemption once value is found, and most seconds.
+#: Part of the time that is kept for lowering falls once value is found, and most seconds.
 _POLISH_SHARE = 0.05
 _POLISH_S = 1.0
 
@@ -148,7 +148,7 @@ class ExactAgent(SolverAgent):
         starter = self._start_limits(limits)
         greedy = warm_start(agent_named(self.start), requests, view, starter, must_keep)
         before = self.clock()
-        bound = total_requested_value(requests, view.nominal)
+        bound = total_requested_value(requests, view.reference)
         kept = frozenset() if must_keep is None else must_keep.requests
         incumbent = Incumbent(requests, view, greedy, bound, self.start, must_keep=kept)
         score_s = self.clock() - before
@@ -247,7 +247,7 @@ class ExactAgent(SolverAgent):
     def _report(
         self, incumbent: Incumbent, results: list[PlacementResult], end: _End, limits: Limits
     ) -> SolverReport:
-        value = score_of(incumbent.requests, results, incumbent.view.nominal)[0]
+        value = score_of(incumbent.requests, results, incumbent.view.reference)[0]
         if not incumbent.whole:
             return no_plan_report(incumbent.bound, incumbent.source, end.ending)
         incumbent.hold_against(value, "the plan that was filled")
@@ -265,7 +265,7 @@ class ExactAgent(SolverAgent):
 
 
 def _polish_stop(budget: Budget, limits: Limits) -> Callable[[], bool]:
-    """Return a function that says whether no time is left to lower preemption.
+    """Return a function that says whether no time is left to lower falls.
 
     A search that ended early leaves no more time than one that took all of it, or a second.
     """

@@ -29,7 +29,7 @@ class Incumbent:
     requests, view
         What is planned; results are one a request, in order.
     results, score
-        The best checked plan and its (value, minus preemption).
+        The best checked plan and its (value, minus falls).
     bound
         The most that any plan can be worth.
     source, proof
@@ -61,7 +61,7 @@ class Incumbent:
         self.requested_value = self.bound
         self.whole = self._holds_all(self.results)
         if self.whole:
-            self.score = score_of(self.requests, self.results, self.view.nominal)
+            self.score = score_of(self.requests, self.results, self.view.reference)
 
     def _holds_all(self, results: Sequence[PlacementResult]) -> bool:
         return all(results[index].placed for index in self.must_keep)
@@ -90,7 +90,7 @@ class Incumbent:
         kept = check_plan(self.requests, results, self.view)
         if not self._holds_all(kept):
             return False
-        score = score_of(self.requests, kept, self.view.nominal)
+        score = score_of(self.requests, kept, self.view.reference)
         with self._lock:
             if self.whole and score <= self.score:
                 return False  # another thread was quicker

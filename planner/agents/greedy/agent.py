@@ -94,7 +94,7 @@ EARLIEST_COMPACT = GreedyAgent("earliest-compact", (codes.COMPACT,), early=True)
 
 
 #: Lowest rectangle in intervals by the square root of work. A refused workflow is not tried once
-#: more as GREE does: that accepts a tenth more of them, and triples their preemption. Requests
+#: more as GREE does: that accepts a tenth more of them, and triples their falls. Requests
 #: with largest gaps are, because leapfrog needs the latest starts.
 GREE_L = GreedyAgent("gree-l", (codes.LOWEST, codes.GAPS))
 

@@ -1,6 +1,6 @@
 """`milp`: Rayon's model (paper 4.1) solved by a MILP solver, never below the greedy plan.
 
-Three solves (`stages.py`): for accepted value; with that value kept, for the least preemption;
+Three solves (`stages.py`): for accepted value; with that value kept, for the fewest falls;
 and where the cluster gives prices, with both kept, for the least cost. All start from the best plan
 in hand; what the solver has when its time ends is the answer. Large models are solved in a process
 of their own, so that a solver that overruns its limit or crashes takes nothing along.
@@ -97,8 +97,8 @@ class MilpAgent(SolverAgent):
             setup = SolverSetup(self.solver, watched, self.write_to, self.clock)
             StagedSolve(requests, view, limits, setup, positions, until, best).run()
         results = fill(requests, best.results, view) if self.fills else best.results
-        value = score_of(requests, results, view.nominal)[0]
-        return results, best.report(value, total_requested_value(requests, view.nominal))
+        value = score_of(requests, results, view.reference)[0]
+        return results, best.report(value, total_requested_value(requests, view.reference))
 
     def _until(self, limits: Limits) -> float | None:
         if limits.work is not None:
@@ -114,7 +114,7 @@ class MilpAgent(SolverAgent):
         must_keep: MustKeep | None,
     ) -> MilpIncumbent:
         """Return the best greedy plan, or the plan that holds nothing where there is no start."""
-        bound = total_requested_value(requests, view.nominal)
+        bound = total_requested_value(requests, view.reference)
         kept = frozenset() if must_keep is None else must_keep.requests
         if not self.start:
             nothing = [PlacementResult(Code.CAPACITY, "nothing was tried") for _ in requests]

@@ -13,7 +13,7 @@ from planner.request import Request
 from planner.value import score_of
 from planner.view import PlanView
 
-#: (value, minus preemption, minus cost): the greater is the better plan.
+#: (value, minus falls, minus cost): the greater is the better plan.
 Score: TypeAlias = tuple[float, int, float]
 
 
@@ -27,7 +27,7 @@ class MilpIncumbent:
         Indexes of requests that may not be lost: a plan without one of them is not taken, and one
         to start from counts for nothing until a plan holds them all (`whole`).
     unproven
-        What beside value (preemption, cost) is not proven least.
+        What beside value (falls, cost) is not proven least.
     """
 
     results: list[PlacementResult]
@@ -90,7 +90,7 @@ def score_plan(
     if prices is not None:
         pairs = zip(requests, results, strict=True)
         cost = sum(prices.cost_of(*pair, view.nominal) for pair in pairs)
-    value, falls = score_of(requests, results, view.nominal)
+    value, falls = score_of(requests, results, view.reference)
     # Values to digits, not places: one that rounds up by more than tolerances is more than the
     # later solves could keep.
     return float(f"{value:.12g}"), falls, -round(cost, 9)

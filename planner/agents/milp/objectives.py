@@ -1,4 +1,4 @@
-"""The later solves of Rayon's MILP: value is kept and preemption lowered, then cost too."""
+"""The later solves of Rayon's MILP: value is kept and falls lowered, then cost too."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Kept:
     Attributes
     ----------
     value
-        Accepted value; preemption is minimised beside it.
+        Accepted value; falls is minimised beside it.
     falls
-        Preemption, in bundles: then it may not grow, and cost is minimised.
+        Falls, in bundles: then it may not grow, and cost is minimised.
     """
 
     value: float
@@ -39,7 +39,7 @@ def change_weight(atom: AtomColumns) -> float:
 
 
 def change_costs(changing: Sequence[AtomColumns], kept: Kept | None) -> Floats:
-    """Return the objective of y_jt: minus the preemption where that is what a solve lowers."""
+    """Return the objective of y_jt: minus the falls where that is what a solve lowers."""
     lowers = kept is not None and kept.falls is None
     parts = [np.full(a.steps + 1, -change_weight(a) if lowers else 0.0) for a in changing]
     return np.concatenate([np.zeros(0), *parts])
@@ -62,16 +62,16 @@ def step_costs(columns: ModelColumns, view: PlanView) -> Floats:
 
 
 def falls_20(model: LinearModel, columns: ModelColumns, falls: int) -> None:
-    """(20): the preemption, half of all changes, is at most what it was."""
+    """(20): the falls, half of all changes, are at most what they were."""
     rows = ConstraintRows()
     row = rows.open(1, upper=falls + _SLACK)
     for atom in columns.atoms:
         rows.put(row, atom.change + np.arange(atom.steps + 1), change_weight(atom))
-    rows.add_to(model, "preemption kept (20)")
+    rows.add_to(model, "falls kept (20)")
 
 
-def min_model_preemption(columns: ModelColumns) -> int:
-    """Return a preemption that no plan which holds all atoms can undercut, in bundles.
+def min_model_falls(columns: ModelColumns) -> int:
+    """Return the falls that no plan which holds all atoms can undercut, in bundles.
 
     An atom falls at least once by its greatest height: g or more, and the mean over its window.
     """

@@ -4,7 +4,7 @@ One function a constraint family; docs/model.md carries the same numbers. Height
 of an atom's `multiple`, so x_jt is an integer and (6) needs a binary only where the minimum is
 above one multiple. The printed model is repaired in four places: x is integer; (11) is the
 equality of (10) with the overflow inside, so nothing is placed in part; (7) counts the borders of
-the window; rejection outweighs everything else by solving for value first, then for preemption,
+the window; rejection outweighs everything else by solving for value first, then for falls,
 then for cost (`stages.py`, `objectives.py`).
 """
 
@@ -57,7 +57,7 @@ def build(
     kept: Kept | None = None,
     must_keep: Collection[int] = (),
 ) -> RayonModel:
-    """Build the model that maximises accepted value, or keeps it and lowers preemption or cost.
+    """Build the model that maximises accepted value, or keeps it and lowers falls or cost.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def build(
     -------
     RayonModel
         With blocks ``x busy change rise overflow started unfinished total worth``; its objective is
-        `scale` times the accepted value, or minus the preemption or cost, scaled too.
+        `scale` times the accepted value, or minus the falls or cost, scaled too.
     """
     model = LinearModel("rayon", Sense.MAXIMISE)
     columns = lay_out(requests, view)
@@ -92,7 +92,7 @@ def build(
     order_16(model, columns)
     totals_18(model, totals)
     averages_19(model, totals, view)
-    asked = total_requested_value(requests, view.nominal)
+    asked = total_requested_value(requests, view.reference)
     scale = TOTAL_VALUE / asked if asked > 0 else 1.0
     losses = worth(model, columns, view, scale, kept)
     if kept is not None and kept.falls is not None:

@@ -35,7 +35,7 @@ class ModelSize:
 
 
 def predicted_size(columns: ModelColumns, view: PlanView) -> ModelSize:
-    """Return the size of the larger of the two models: the one that lowers preemption."""
+    """Return the size of the larger of the two models: the one that lowers falls."""
     total = ModelSize(0, 0, 0)
     for atom in columns.atoms:
         total += _atom(atom)

@@ -1,4 +1,4 @@
-"""The solves of `milp`, one after the other: for value, then preemption, then cost."""
+"""The solves of `milp`, one after the other: for value, then falls, then cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planner.agents.milp import rayon
 from planner.agents.milp.codec import decode, encode
 from planner.agents.milp.columns import lay_out
 from planner.agents.milp.incumbent import MilpIncumbent, ending_of, score_plan
-from planner.agents.milp.objectives import Kept, min_model_preemption
+from planner.agents.milp.objectives import Kept, min_model_falls
 from planner.agents.polish import polish
 from planner.request import Request
 from planner.view import PlanView
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 #: Gap at which a solve counts as proven where no wider one is asked for.
 _PROVEN: Final = 1e-6
 
-#: Part of the time left that placing flat may take before a solve that lowers preemption or cost.
+#: Part of the time left that placing flat may take before a solve that lowers falls or cost.
 _POLISH_SHARE: Final = 0.1
 
 
@@ -37,16 +37,16 @@ class SolveStage:
 
     keeps_value: bool
     share: float
-    keeps_preemption: bool = False
+    keeps_falls: bool = False
 
     @property
     def lowers(self) -> str:
         """What it is for, once value is found."""
-        return "cost" if self.keeps_preemption else "preemption"
+        return "cost" if self.keeps_falls else "falls"
 
     def incumbent_floor(self, best: MilpIncumbent) -> Kept | None:
         """Return what may not be lost of the plan in hand."""
-        falls = -best.score[1] if self.keeps_preemption else None
+        falls = -best.score[1] if self.keeps_falls else None
         return Kept(best.score[0], falls) if self.keeps_value else None
 
 
@@ -55,7 +55,7 @@ STAGES: Final = (VALUE, SolveStage(keeps_value=True, share=1.0))
 PRICED_STAGES: Final = (
     VALUE,
     SolveStage(keeps_value=True, share=0.6),
-    SolveStage(keeps_value=True, share=1.0, keeps_preemption=True),
+    SolveStage(keeps_value=True, share=1.0, keeps_falls=True),
 )
 
 
@@ -119,7 +119,7 @@ class StagedSolve:
             return
         if not self._over() and self.positions:
             self._polish()
-        if not self.positions or (not stage.keeps_preemption and self._preemption_is_least()):
+        if not self.positions or (not stage.keeps_falls and self._falls_are_least()):
             return
         if self._over():
             self.best.unproven.append(stage.lowers)
@@ -165,7 +165,7 @@ class StagedSolve:
         return self._left_s() == 0.0 or (self.limits.stop is not None and self.limits.stop())
 
     def _polish(self) -> None:
-        """Lower preemption, then cost, one request at a time: the solve begins from there."""
+        """Lower falls, then cost, one request at a time: the solve begins from there."""
         until = self.setup.clock() + _POLISH_SHARE * self._left_s()
         stop = self.limits.stop
 
@@ -175,12 +175,12 @@ class StagedSolve:
         flat = polish(self.requests, self.best.results, self.view, is_late)
         self.best.offer(flat, score_plan(self.requests, flat, self.view), self.best.source)
 
-    def _preemption_is_least(self) -> bool:
+    def _falls_are_least(self) -> bool:
         """Return whether no plan that holds all falls less: then there is nothing to solve."""
         if any(request.graph.options for request in self.requests):
             return False
         all_placed = all(result.placed for result in self.best.results)
-        least = min_model_preemption(lay_out(list(self.requests), self.view))
+        least = min_model_falls(lay_out(list(self.requests), self.view))
         return all_placed and -self.best.score[1] <= least
 
     def _model(self, stage: SolveStage) -> rayon.RayonModel:

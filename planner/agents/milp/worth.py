@@ -24,9 +24,9 @@ def worth(
     One column a request holds its worth: at most 1 - its overflow, less the loss of each option
     that does not overflow (`planner.value.preference_losses`).
     """
-    cost = [scale * value_asked(request, view.nominal) for request in columns.requests]
+    cost = [scale * value_asked(request, view.reference) for request in columns.requests]
     rows = ConstraintRows()
-    losses = [preference_losses(request.graph, view.nominal) for request in columns.requests]
+    losses = [preference_losses(request.graph, view.reference) for request in columns.requests]
     first = model.column_count
     model.add_block("worth", len(cost), cost=cost if kept is None else 0.0, upper=1.0)
     if kept is not None:

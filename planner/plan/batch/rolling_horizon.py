@@ -66,7 +66,7 @@ def _importance(plan: PlanState, id_: str) -> tuple[int, float, int]:
     table, number = plan.table, plan.table.number_of(id_)
     assert number is not None
     meta, atoms = table.meta[number], table.holding(number).atoms
-    value = held_value(float(meta["weight"]), atoms, plan.cluster.nominal, plan.grid.step_ms)
+    value = held_value(float(meta["weight"]), atoms, plan.cluster.reference, plan.grid.step_ms)
     return importance(int(meta["priority"]), value, number)
 
 

@@ -290,6 +290,11 @@ class CappedView:
         return self._view.grid
 
     @property
+    def reference(self) -> Resources:
+        """The most of each resource that one machine has."""
+        return self._view.reference
+
+    @property
     def nominal(self) -> Resources:
         """All machines together, no outages."""
         return self._view.nominal

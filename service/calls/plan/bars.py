@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.colours import tenant_slots
 from planner.plan.plan import Plan
 from planner.plan.table.column_reading import ids_of, row_columns, scope_column
 from planner.reservations.reservation import NEVER
@@ -115,6 +116,7 @@ def _columns(plan: Plan, span: BarSpan, numbers: _Ints) -> dict[str, Any]:
     start, end = steps_of_bars(plan, span)
     tenants = scope_column(plan.table, numbers, "tenant")
     shown = np.unique(tenants.place)
+    slots = tenant_slots(tenants.words)
     place = np.zeros(len(tenants.words) + 1, dtype=np.int64)
     place[shown] = np.arange(len(shown))
     return {
@@ -125,7 +127,10 @@ def _columns(plan: Plan, span: BarSpan, numbers: _Ints) -> dict[str, Any]:
         "to_at": rfc3339_text(grid.instant_at(grid.ms(end))),
         "now": grid.seconds(plan.now),
         "step": grid.seconds(1),
-        "tenants": [{"name": tenants.words[n], "slot": n} for n in shown.tolist()],
+        "tenants": [
+            {"name": name, "slot": slots[name]}
+            for name in (tenants.words[n] for n in shown.tolist())
+        ],
         "states": [state.value for state in NUMBERED_STATES],
         "id": ids_of(plan.table, numbers),
         "tenant": place[tenants.place].tolist(),

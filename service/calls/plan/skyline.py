@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster.calendar import calendar_of
+from planner.colours import tenant_slots
 from planner.plan.plan import Plan
 from planner.plan.table.column_reading import row_columns, scope_column
 from planner.reservations.state import NUMBERED_STATES
@@ -142,7 +143,8 @@ def _layers_of(plan: Plan, held: _Ints, division: str, user: User) -> Layers:
     target = np.full(len(words), len(shown), dtype=np.int64)
     target[shown] = np.arange(len(shown))
     names: list[str | None] = [words[n] for n in shown]
-    slots: list[int | None] = [n if division == "tenant" else None for n in shown]
+    place_of = tenant_slots(words) if division == "tenant" else {}
+    slots: list[int | None] = [place_of.get(words[n]) for n in shown]
     if others:
         names, slots = [*names, None], [*slots, None]
     return Layers(names, slots, target[place])

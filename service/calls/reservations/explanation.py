@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from service.runtime import Runtime
 
 #: Agents whose places are shown beside the one that was taken; each answers in a millisecond.
-_BESIDE: Final = ("earliest", "gree", "gree-l", "aligned")
+_BESIDE: Final = ("earliest", "gree", "gree-l", "headroom", "aligned")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import click
 #: Name -> what it does best.
 AGENT_LINES: Final = {
     "gree": "as late as possible: room for early deadlines to come",
-    "gree-l": "flat allocations, least preemption",
+    "gree-l": "flat allocations, fewest falls",
     "aligned": "the place that leaves most headroom, late",
     "headroom": "as aligned, but refuses rather than squeeze in",
     "earliest": "as early as possible",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from planner.agents import COMPARED_AGENTS
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.forms.table_text import printable
 from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from planner.workload.compare import AgentRun, Comparison
     from planner.workload.compile import CompiledWorkload
 
-_RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
+_RELATIVE: Final = ("acceptance", "accepted", "value", "falls", "uniformity")
 #: Most reasons that are told one by one.
 _TOLD: Final = 20
 _FATES: Final = ("gained", "lost", "moved", "changed")
@@ -70,7 +71,7 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     type=agent_names,
     shell_complete=complete_agent,
     metavar="AGENT,...",
-    default="gree,gree-l,exact",
+    default=",".join(COMPARED_AGENTS),
     show_default=True,
     help="Names of agents, separated by commas.",
 )
@@ -106,6 +107,8 @@ def compare(
     work, keeps their best plans and skips the agents after them. Agents that run at the same time
     on one host share its cores: give a solver's time limit with that in mind.
     """
+    from planner.workload.compare import RECORDED
+
     described, compiled = read_day(cluster, workload)
     time_limits_ms = dict(times)
     seconds = {name: ms / 1000 for name, ms in time_limits_ms.items() if name is not None}
@@ -128,7 +131,8 @@ def compare(
             _write_page(comparison, html, f"{workload.name} on {cluster.name}")
     finally:  # minutes of work are printed even if the page cannot be written
         _print(comparison, form)
-    return DONE if any(run.metrics is not None for run in comparison.runs) else ERROR
+    planned = (run for run in comparison.runs if run.basis != RECORDED)
+    return DONE if any(run.metrics is not None for run in planned) else ERROR
 
 
 def _on_pool(

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from planner.metrics import Metrics
     from planner.workload.compare import AgentRun, Comparison
 
-_RELATIVE: Final = ("acceptance", "accepted", "value", "preemption", "uniformity")
+_RELATIVE: Final = ("acceptance", "accepted", "value", "falls", "uniformity")
 
 #: What the columns mean, for whoever meets them first.
 _LEGEND: Final = (
-    "acceptance: value accepted of the value asked; value is weight x work x dominant share",
-    "preemption: how far allocations fall over time, in bundles; less is calmer",
+    "acceptance: value accepted of the value asked; value is weight x core-hours x worth",
+    "falls: how far allocations fall over time, in bundles; less is calmer",
     "uniformity: standard deviation of utilisation over its mean; less leaves more even headroom",
     "bound: no plan whatever accepts more value; gap: (bound - value) / bound",
 )
@@ -65,11 +65,11 @@ def _sentence(run: AgentRun, comparison: Comparison) -> str:
     text = f"{run.agent} accepts {figures.accepted:,} of {figures.requests:,} requests"
     if figures.acceptance is not None:
         text += f", {figures.acceptance:.1%} of the value"
-    value, falls = run.relative["value"], run.relative["preemption"]
+    value, falls = run.relative["value"], run.relative["falls"]
     if run.agent != comparison.baseline and value is not None:
         more = "more" if value >= 1 else "less"
         text += f" ({abs(value - 1):.1%} {more} than {comparison.baseline}"
-        text += f", preemption {falls - 1:+.0%})" if falls is not None else ")"
+        text += f", falls {falls - 1:+.0%})" if falls is not None else ")"
     text += f", in {_duration(figures.runtime_ms)}."
     if figures.gap is not None:
         text += f" {_better(figures, is_proven=run.status == 'optimal')}."

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 _ACCEPTED: Final = ("agent", "accepted", "acceptance", "value", "bound", "gap", "status")
 _ACCEPTED_WORDS: Final = {
     "acceptance": "acceptance: share of the value asked, not of the requests",
-    "value": "value: weight x size x worth, seconds of this whole cluster",
+    "value": "value: weight x core-hours x worth",
     "bound": "bound: no plan is worth more",
     "gap": "gap: share of the bound that is not reached",
 }
 
 #: Columns of the second: how the accepted stand.
-_SHAPE: Final = ("agent", "preemption", "uniformity", "cost", "machine_loss", "runtime_ms")
+_SHAPE: Final = ("agent", "falls", "uniformity", "cost", "machine_loss", "runtime_ms")
 _SHAPE_WORDS: Final = {
-    "preemption": "preemption: falls of allocations, bundles",
+    "falls": "falls: falls of allocations, bundles",
     "uniformity": "uniformity: deviation / mean of the load",
     "cost": "cost: whole cluster x steps x price",
     "machine_loss": "machine_loss: share of the value that machines do not hold",
@@ -67,16 +67,26 @@ def print_work(plans: Iterable[tuple[str, PlanDocument]]) -> None:
                     f"{100 * one.utilisation.get(name, 0.0):.1f} %",
                 )
             ),
-            _time(one.wait_mean_s),
-            _time(one.wait_p95_s),
         ]
         for agent, one in figures
     ]
-    print_table(("agent", *columns, "mean_wait", "p95_wait"), rows)
+    print_table(("agent", *columns), rows)
+    click.echo()
+    print_title(
+        "wait: submission to start; late: end of the window to end of the work, - before it"
+    )
+    times = [
+        [agent, *map(_time, (one.wait_mean_s, one.wait_p95_s, one.late_mean_s, one.late_p95_s))]
+        for agent, one in figures
+    ]
+    print_table(("agent", "mean_wait", "p95_wait", "mean_late", "p95_late"), times)
 
 
 def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else duration_text(60_000 * round(seconds / 60)) or "0s"
+    if seconds is None:
+        return None
+    minutes = round(seconds / 60)
+    return ("-" if minutes < 0 else "") + (duration_text(60_000 * abs(minutes)) or "0s")
 
 
 def _print_better(rows: Sequence[Sequence[object]]) -> None:

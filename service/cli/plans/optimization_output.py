@@ -15,12 +15,12 @@ from service.cli.terminal.errors import CliError
 from service.cli.terminal.options import seed_option
 from service.cli.terminal.output import CSV, JSON, print_csv, print_json, print_table, print_title
 
-_WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
+_WEIGHTS: Final = ("reject", "churn", "falls", "cost")
 
 #: What the parts of a score are; each is better the smaller.
 _SCORE: Final = (
     "the smaller the better; rejected: value refused; churn: work moved, steps of the\n"
-    "whole cluster; preemption: falls of allocations, bundles; cost: work x price"
+    "whole cluster; falls: falls of allocations, bundles; cost: work x price"
 )
 
 #: Most of those left out that are told one by one.
@@ -46,7 +46,7 @@ def goal_options(function: F) -> F:
             "--weights",
             metavar="NAME=N,...",
             help="How much parts of the score count: value refused (reject), work moved (churn), "
-            "drops (preemption), price (cost).  [default: 1000, 1, 0.5, 0.5]",
+            "drops (falls), price (cost).  [default: 1000, 1, 0.5, 0.5]",
         ),
         click.option(
             "--lexicographic",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planner.agents import DEFAULT_AGENT
 from service.cli.forms.agents import AGENTS_HELP, complete_agent
 from service.cli.plans.metric_tables import print_metrics, print_work
 from service.cli.plans.plan_tables import (
@@ -60,7 +61,7 @@ _SHOWN_TIMES = 20
     type=agent_name,
     shell_complete=complete_agent,
     metavar="AGENT",
-    default="gree-l",
+    default=DEFAULT_AGENT,
     show_default=True,
     help="Who plans; the agents stand below.",
 )

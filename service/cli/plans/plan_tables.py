@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.workload.compare import Comparison
 
 METRIC_COLUMNS: Final = (
-    "agent", "accepted", "requests", "acceptance", "value", "preemption", "cost", "uniformity",
+    "agent", "accepted", "requests", "acceptance", "value", "falls", "cost", "uniformity",
     "bound", "gap", "machine_loss", "status", "runtime_ms",
 )  # fmt: skip
 REQUEST_COLUMNS: Final = (

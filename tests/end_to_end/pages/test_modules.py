@@ -155,7 +155,7 @@ def test_bars_are_the_servers_columns(ask: Ask, day: Site) -> None:
         rows = sorted(tuple(row) for atom in held["atoms"] for row in atom["allocation"])
         shown = [tuple(bar["rows"][n : n + 3]) for n in range(0, len(bar["rows"]), 3)]
         assert sorted(shown) == rows
-        assert bar["slot"] == 2
+        assert bar["slot"] == 3
 
 
 def test_a_ghost_adds_up_what_atoms_hold(ask: Ask) -> None:

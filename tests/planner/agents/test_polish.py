@@ -1,4 +1,4 @@
-"""Preemption, then cost, of a plan whose value stays: options of equal worth are all tried."""
+"""Falls, then cost, of a plan whose value stays: options of equal worth are all tried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planner.agents import option_variants as options
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT
 from planner.agents.milp.agent import MILP
-from planner.agents.option_variants import min_preemption, option_variants
+from planner.agents.option_variants import min_falls, option_variants
 from planner.agents.polish import polish
 from planner.cluster.cluster import Cluster, Price
 from planner.placement import PlacementResult
@@ -51,7 +51,7 @@ def loose(draw: st.DrawFn) -> Request:
     return an_any(drawn, window)
 
 
-def test_flattening_keeps_value_and_lowers_preemption() -> None:
+def test_flattening_keeps_value_and_lowers_falls() -> None:
     """A work of 40 in a window of 40, held 4 high for 10 steps, falls by 1 when it is flat."""
     cluster = a_cluster().machines("m", 4, cpu=1).build()
     request = a_request("r", "window(atom(<1 cpu>, 1, 4, 10, 40), 0, 40)").on(cluster)
@@ -59,9 +59,9 @@ def test_flattening_keeps_value_and_lowers_preemption() -> None:
     high = PlacementResult(
         vertices=np.array([0]), first=np.array([0, 1]), rows=np.array([[0, 10, 4]])
     )
-    assert score_of([request], [high], view.nominal)[1] == -4
+    assert score_of([request], [high], view.reference)[1] == -4
     flat = polish([request], [high], view, lambda: False)
-    assert score_of([request], flat, view.nominal)[1] == -1
+    assert score_of([request], flat, view.reference)[1] == -1
     assert check_plan([request], flat, view)[0].placed
     assert polish([request], [high], view, lambda: True) == [high]
 
@@ -69,34 +69,32 @@ def test_flattening_keeps_value_and_lowers_preemption() -> None:
 @settings(max_examples=25, deadline=None)
 @given(loose())
 def test_of_equal_options_the_one_that_falls_least_is_held(request: Request) -> None:
-    """Alone on an idle cluster the answer has the preemption that the MILP proves least."""
+    """Alone on an idle cluster the answer has the falls that the MILP proves least."""
     view = seen(CLUSTER)
     results, report = EXACT.solve([request], view, Limits())
     best, proof = MILP.solve([request], view, Limits())
     assert report.status == proof.status == "optimal"
-    mine, least = (score_of([request], one, view.nominal) for one in (results, best))
+    mine, least = (score_of([request], one, view.reference) for one in (results, best))
     assert mine[0] == pytest.approx(least[0])
     assert mine[1] == least[1]
     assert satisfies(request, results[0])
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_value_stays_and_preemption_never_rises(seed: int) -> None:
+def test_value_stays_and_falls_never_rises(seed: int) -> None:
     """On tiny sets over all operators, from each greedy plan, and what comes out is sound."""
     requests, view = tiny_requests(seed), seen(CLUSTER)
     for name in ("gree", "gree-l", "aligned", "portfolio-free"):
         start = list(agent_named(name).plan(requests, view, Limits()))
         flat = polish(requests, start, view, lambda: False)
-        before, after = (score_of(requests, one, view.nominal) for one in (start, flat))
+        before, after = (score_of(requests, one, view.reference) for one in (start, flat))
         assert after[0] >= before[0] - 1e-12
         assert after[1] >= before[1]
         assert [one.placed for one in check_plan(requests, flat, view)] == [
             one.placed for one in start
         ]
         for request, result in zip(requests, flat, strict=True):
-            assert not result.placed or falls_of(request.graph, result) >= min_preemption(
-                request.graph
-            )
+            assert not result.placed or falls_of(request.graph, result) >= min_falls(request.graph)
 
 
 def test_where_the_start_holds_everything_it_is_flattened_too() -> None:
@@ -107,7 +105,7 @@ def test_where_the_start_holds_everything_it_is_flattened_too() -> None:
     assert [falls_of(r.graph, one) for r, one in zip(requests, results, strict=True)] == [1, 1]
 
 
-def test_of_equal_preemption_the_cheaper_is_held() -> None:
+def test_of_equal_falls_the_cheaper_is_held() -> None:
     """An hour that costs three times as much is left where the other one has the same room."""
     cluster = a_cluster().step("60s").horizon("2h").machines("m", 4, cpu=1)
     for start, end, dear in (("0h", "1h", 0), ("1h", "2h", 60)):
@@ -130,14 +128,14 @@ def test_cheap_steps_in_the_middle_of_a_window_are_found() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_with_prices_the_rank_never_rises(seed: int) -> None:
-    """On tiny sets over all operators value stays, then preemption, then cost falls or stays."""
+    """On tiny sets over all operators value stays, then falls, then cost falls or stays."""
     cluster = replace(CLUSTER, prices=(Price(1, 3, 3.0), Price(4, 5, 0.5)))
     requests, view = tiny_requests(seed), seen(cluster)
     start = list(agent_named("gree").plan(requests, view, Limits()))
     flat = polish(requests, start, view, lambda: False)
     ranks = []
     for plan in (start, flat):
-        value, falls = score_of(requests, plan, view.nominal)
+        value, falls = score_of(requests, plan, view.reference)
         assert view.prices is not None
         costs = [
             view.prices.cost_of(*pair, view.nominal) for pair in zip(requests, plan, strict=True)
@@ -171,9 +169,9 @@ def test_ways_are_those_worth_no_less(most: int, monkeypatch: pytest.MonkeyPatch
     request = a_request("r", f"all({both}, {both})").on(CLUSTER)
     [result] = agent_named("gree").plan([request], seen(CLUSTER), Limits())
     found = []
-    for way in option_variants(request, result, CLUSTER.nominal):
+    for way in option_variants(request, result, CLUSTER.reference):
         [again] = agent_named("gree").plan([way], seen(CLUSTER), Limits())
-        assert worth_of(request.graph, again.choices, CLUSTER.nominal) == 1
+        assert worth_of(request.graph, again.choices, CLUSTER.reference) == 1
         assert satisfies(request, again)
         found.append(tuple(option for _, option in sorted(again.choices)))
     few = [(0, 0), (0, 1), (1, 0), (1, 1)]

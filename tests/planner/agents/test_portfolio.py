@@ -14,7 +14,7 @@ from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.batch import Batch
 from planner.agents.greedy.kernels.codes import BLOCKS
 from planner.agents.greedy.results import LazyResults
-from planner.agents.portfolio import PORTFOLIO, PORTFOLIO_FREE, preemption_of
+from planner.agents.portfolio import PORTFOLIO, PORTFOLIO_FREE, batch_falls
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of, value_of
@@ -44,7 +44,7 @@ def test_worth_at_least_each_member() -> None:
         def value(name: str, asked: list[Request], view: ArrayView = view) -> float:
             results = bench_agent(name).plan(asked, view, Limits())
             return sum(
-                value_of(one, result.choices, view.nominal)
+                value_of(one, result.choices, view.reference)
                 for one, result in zip(asked, results, strict=True)
                 if result.placed
             )
@@ -79,7 +79,7 @@ def test_one_request_alone() -> None:
     assert heights(result, 0, 3) == [1, 2, 1]
 
 
-def test_preemption_counts_every_fall() -> None:
+def test_falls_count_every_fall() -> None:
     """Falls between rows, gaps and the last fall count; rises do not."""
     requests = [
         request(within(0, 4, atom(1, 3, 1, 6)), 10),
@@ -93,11 +93,11 @@ def test_preemption_counts_every_fall() -> None:
         [[0, 1, 3], [1, 2, 1], [3, 4, 2]],
         [[5, 7, 2]],
     ]
-    assert preemption_of(batch, requests) == 7
+    assert batch_falls(batch, requests) == 7
 
 
 @pytest.mark.parametrize("name", ["gree", "gree-l", "level"])
-def test_preemption_counts_every_occurrence(name: str) -> None:
+def test_falls_count_every_occurrence(name: str) -> None:
     """What the judge counts in arrays is what the metrics count in results, recurrences too."""
     rng = random.Random(7)
     cluster = a_cluster().horizon(60).machines("m", 12, cpu=1).build()
@@ -115,8 +115,8 @@ def test_preemption_counts_every_occurrence(name: str) -> None:
     results = LazyResults(batch, requests)
     refused = sum(not one.placed for one in results)
     assert 0 < refused < 35
-    falls = score_of(requests, results, cluster.nominal)[1]
-    assert preemption_of(batch, requests) == -falls
+    falls = score_of(requests, results, cluster.reference)[1]
+    assert batch_falls(batch, requests) == -falls
 
 
 def test_any_order_places_what_turns_forbid() -> None:
@@ -140,9 +140,9 @@ def test_any_order_is_worth_no_less_than_turns(kind: str) -> None:
     cluster, requests = cluster_of(mix), requests_of(mix)
     view = Plan(cluster, cluster.grid()).snapshot()
     worth = {
-        name: score_of(requests, bench_agent(name).plan(requests, view, Limits()), view.nominal)
+        name: score_of(requests, bench_agent(name).plan(requests, view, Limits()), view.reference)
         for name in ("gree-l", "headroom", "level", "portfolio-free")
     }
     assert worth["portfolio-free"] == max(worth.values())
     stopped = PORTFOLIO_FREE.plan(requests, view, Limits(stop=lambda: True))
-    assert score_of(requests, stopped, view.nominal) == worth["gree-l"]
+    assert score_of(requests, stopped, view.reference) == worth["gree-l"]

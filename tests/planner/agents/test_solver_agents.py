@@ -97,7 +97,7 @@ def crowded(kind: str = "mixed", requests: int = 40) -> tuple[Cluster, list[obje
 def greedy_value(requests, view) -> float:  # type: ignore[no-untyped-def]
     """Return what the better of GREE and GREE-L accepts."""
     plans = [agent_named(name).plan(requests, view, Limits()) for name in ("gree", "gree-l")]
-    return max(score_of(requests, plan, view.nominal)[0] for plan in plans)
+    return max(score_of(requests, plan, view.reference)[0] for plan in plans)
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.02, 0.3, 1.0])
@@ -113,7 +113,7 @@ def test_stopped_at_any_instant_the_best_so_far_stands(agent: str, after_s: floa
     assert taken.seconds < after_s + 10.0
     assert report.status == ("optimal" if report.gap <= 1e-5 else "stopped")
     assert report.detail or report.status == "optimal"
-    value = score_of(requests, results, view.nominal)[0]  # type: ignore[arg-type]
+    value = score_of(requests, results, view.reference)[0]  # type: ignore[arg-type]
     assert value == pytest.approx(report.value)
     assert value >= greedy_value(requests, view) - 1e-9
     assert report.bound >= value
@@ -158,7 +158,7 @@ def test_a_solver_that_crashes_costs_the_proof_not_the_plan() -> None:
     assert killed
     assert report.status == "failed"
     assert "process died" in report.detail
-    assert score_of(requests, results, view.nominal)[0] >= greedy_value(requests, view)  # type: ignore[arg-type]
+    assert score_of(requests, results, view.reference)[0] >= greedy_value(requests, view)  # type: ignore[arg-type]
 
 
 def test_a_model_too_large_is_refused_with_its_size() -> None:
@@ -169,7 +169,7 @@ def test_a_model_too_large_is_refused_with_its_size() -> None:
     assert report.status == "too_large"
     assert "GiB" in report.detail
     assert "variables" in report.detail
-    assert score_of(requests, results, view.nominal)[0] >= greedy_value(requests, view)  # type: ignore[arg-type]
+    assert score_of(requests, results, view.reference)[0] >= greedy_value(requests, view)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["malleable", "gangs", "workflows", "mixed"])
@@ -225,7 +225,7 @@ def test_a_fault_in_a_solve_costs_no_plan(caplog: pytest.LogCaptureFixture) -> N
         results, report = MILP.solve(requests, view, Limits(time_s=5.0))
     assert report.status == "failed"
     assert "MemoryError: no room for the model" in report.detail
-    assert score_of(requests, results, view.nominal)[0] >= greedy_value(requests, view)
+    assert score_of(requests, results, view.reference)[0] >= greedy_value(requests, view)
     assert "a solve of milp broke" in caplog.text
 
 
@@ -274,7 +274,7 @@ def sum_asked(requests, view) -> float:  # type: ignore[no-untyped-def]
     """Return the value of everything asked."""
     from planner.agent import total_requested_value
 
-    return total_requested_value(requests, view.nominal)
+    return total_requested_value(requests, view.reference)
 
 
 def test_milp_tells_what_it_finds_and_ends_at_the_gap_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""Cost as the third stage: value, then preemption, then what the steps cost."""
+"""Cost as the third stage: value, then falls, then what the steps cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.milp.agent import MILP
 from planner.agents.milp.columns import lay_out
-from planner.agents.milp.objectives import min_model_preemption
+from planner.agents.milp.objectives import min_model_falls
 from planner.cluster.cluster import Cluster, Price
 from planner.files import FileError
 from planner.files.cluster_file import cluster_from_json
@@ -91,16 +91,18 @@ def scored(
     requests: Sequence[Request], results: Sequence[PlacementResult], cluster: Cluster
 ) -> tuple[float, int, float]:
     """Return (value, falls, cost) of what an agent answered, as the metrics have them."""
-    outcomes = [outcome_of(*pair, cluster.nominal) for pair in zip(requests, results, strict=True)]
+    outcomes = [
+        outcome_of(*pair, cluster.reference) for pair in zip(requests, results, strict=True)
+    ]
     prices = prices_of(cluster, cluster.grid())
     found = measure(outcomes, cluster.nominal, HORIZON, prices=prices)
     assert found.cost is not None
     assert found.to_json()["cost"] == pytest.approx(found.cost)
-    return round(found.value, 9), found.preemption, round(found.cost, 9)
+    return round(found.value, 9), found.falls, round(found.cost, 9)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_milp_maximises_value_then_preemption_then_cost(seed: int) -> None:
+def test_milp_maximises_value_then_falls_then_cost(seed: int) -> None:
     """On random tiny sets all three equal those of full enumeration, in that order."""
     rng = np.random.default_rng(seed)
     factors = rng.integers(0, 5, size=HORIZON).astype(float).tolist()
@@ -138,17 +140,17 @@ def test_cost_moves_a_block_to_where_it_is_cheap() -> None:
     request = a_request("r", "atom(<1 cpu>, 3, 3, 0.002, 0.006)").on(cluster)
     [held] = MILP.plan([request], Plan(cluster, cluster.grid()).snapshot(), Limits())
     assert held.rows.tolist() == [[2, 4, 3]]
-    outcome = outcome_of(request, held, cluster.nominal)
+    outcome = outcome_of(request, held, cluster.reference)
     assert measure([outcome], cluster.nominal, HORIZON).cost is None
     assert "cost" not in measure([outcome], cluster.nominal, HORIZON).to_json()
 
 
-def test_cost_never_pays_with_preemption() -> None:
+def test_cost_never_pays_with_falls() -> None:
     """Cheap steps apart from each other are left alone where splitting would fall once more."""
     cluster = priced(0, 9, 0, 9, 0)
     request = a_request("r", "atom(<1 cpu>, 1, 1, 0.001, 0.003)").on(cluster)
     [held] = MILP.plan([request], Plan(cluster, cluster.grid()).snapshot(), Limits())
-    assert score_of([request], [held], cluster.nominal)[1] == -1
+    assert score_of([request], [held], cluster.reference)[1] == -1
     assert held.rows.tolist() in ([[0, 3, 1]], [[2, 5, 1]])
 
 
@@ -159,7 +161,7 @@ def test_no_plan_falls_less_than_the_least(seed: int) -> None:
     cluster = priced(1, 1, 1, 1, 1)
     requests = requests_of(rng, cluster)
     view = Plan(cluster, cluster.grid()).snapshot()
-    least = min_model_preemption(lay_out(requests, view))
+    least = min_model_falls(lay_out(requests, view))
     alone = [min(falls for held, _, falls in ways_of(one) if held) for one in requests]
     assert 0 < least <= sum(alone)
 

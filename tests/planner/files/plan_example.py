@@ -24,5 +24,5 @@ PLAN = document(
         )
     ],
     cluster=EXAMPLE["cluster"],
-    metrics=EXAMPLE_METRICS | {"requests": 2, "preemption": 10, "uniformity": None, "value": 24.0},
+    metrics=EXAMPLE_METRICS | {"requests": 2, "falls": 10, "uniformity": None, "value": 24.0},
 )

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from planner.history.effects import level_break
 from planner.history.estimate import JobEstimate, estimate, runs_needed
 from planner.history.period import DAY_S
 from planner.history.request import RequestForm
@@ -218,3 +219,50 @@ def test_a_container_holds_what_every_run_s_did() -> None:
     assert isinstance(window, Window)
     assert isinstance(window.of, Atom)
     assert dict(window.of.bundle) == {"cpu": 2000, "gpu": 1, "memory": 512}
+
+
+_NOISE = spread_values(24, 500.0, 700.0)
+
+
+@pytest.mark.parametrize(
+    ("works", "found"),
+    [
+        # Doubled, or halved, four and seven runs ago; the noise is a third of the work.
+        ([w * (2 if at >= 20 else 1) for at, w in enumerate(_NOISE)], (4, 20, 2.0)),
+        ([w * (2 if at >= 17 else 1) for at, w in enumerate(_NOISE)], (7, 17, 2.0)),
+        ([w / (2 if at >= 20 else 1) for at, w in enumerate(_NOISE)], (4, 20, 0.5)),
+        # Noise, a drift, three large ones, weekends, and a tenth more: none of them is a break.
+        (_NOISE, None),
+        (spread_values(24, 100.0, 2000.0), None),
+        ([600.0 * 1.05**at for at in range(24)], None),
+        ([w * (2 if at >= 21 else 1) for at, w in enumerate(_NOISE)], None),
+        ([w * (2 if at % 7 >= 3 else 1) for at, w in enumerate(_NOISE)], None),
+        ([600.0] * 20 + [660.0] * 4, None),
+        # Too few before, and a run that did nothing.
+        ([600.0] * 7 + [1200.0] * 4, None),
+        ([0.0] * 20 + [600.0] * 4, None),
+    ],
+)
+def test_a_break_is_found_and_noise_is_none(
+    works: list[float], found: tuple[int, int, float] | None
+) -> None:
+    """The last runs lie apart from all before, by more than runs differ."""
+    told = level_break(works)
+    if found is None:
+        assert told is None
+    else:
+        assert told is not None
+        assert (told.last, told.before) == found[:2]
+        assert told.factor == pytest.approx(found[2], rel=0.1)
+
+
+@pytest.mark.parametrize("calendar", [True, False])
+def test_a_break_is_noted(calendar: bool) -> None:
+    """Of a job by the day, and of a trace without a calendar, beside its other notes."""
+    lengths = [600.0] * 20 + [1200.0] * 4
+    runs = list(daily_runs(24, lambda day: lengths[day]))
+    notes = estimate(runs, 0.9, FORM, calendar=calendar).notes
+    assert [("2026-01-25" in one) for one in notes if one.startswith("a break")] == [calendar]
+    assert not any(
+        one.startswith("a break") for one in estimate(runs[:20], 0.9, FORM, calendar=calendar).notes
+    )

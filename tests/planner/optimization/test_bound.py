@@ -44,7 +44,7 @@ def _held(requests: list[Request]) -> tuple[Plan, dict[int, float]]:
         result = agent_named("gree").plan([request], plan.view(), Limits())[0]
         if result.code is None:
             commit(plan, Admit(request, result, "gree"))
-            kept[index] = value_of(request, result.choices, CLUSTER.nominal)
+            kept[index] = value_of(request, result.choices, CLUSTER.reference)
         else:
             commit(plan, Refuse(request, result.code))
     return plan, kept
@@ -73,19 +73,19 @@ def test_who_may_not_lose_lowers_it(solver: str) -> None:
     ask(plan, a_request("b", text).weight(3).on(cluster))
     found = optimize(plan, _ORDER, _REFUSED_TOO, _effort(solver))
     assert found.bound == pytest.approx(found.value, rel=1e-3)
-    assert found.value == pytest.approx(8.0)
+    assert found.value == pytest.approx(16 / 3600)
     assert found.changes == ()
-    assert found.before.rejected == pytest.approx(24.0)
+    assert found.before.rejected == pytest.approx(48 / 3600)
 
 
 def test_pins_lower_it() -> None:
     """Unpinned both have a place, and that is proven; with `a` pinned it is proven that not."""
     plan, _ = two_in_the_way()
     free = optimize(plan, _ORDER, _REFUSED_TOO, _effort())
-    assert free.value == pytest.approx(free.bound) == pytest.approx(8.0)
+    assert free.value == pytest.approx(free.bound) == pytest.approx(16 / 3600)
     pinned = optimize(plan, _ORDER, OptimizeScope(pins=("a",), admit_refused=True), _effort())
     assert (pinned.status, pinned.changes) == ("optimal", ())
-    assert pinned.bound == pytest.approx(pinned.value) == pytest.approx(4.0)
+    assert pinned.bound == pytest.approx(pinned.value) == pytest.approx(8 / 3600)
 
 
 def test_what_has_begun_lowers_it() -> None:
@@ -93,7 +93,7 @@ def test_what_has_begun_lowers_it() -> None:
     plan, _ = two_in_the_way()
     found = optimize(plan, _ORDER, OptimizeScope(frozen_until=5, admit_refused=True), _effort())
     assert (found.status, found.gap) == ("optimal", 0.0)
-    assert found.value == pytest.approx(4.0)
+    assert found.value == pytest.approx(8 / 3600)
 
 
 def _with_options() -> Plan:
@@ -128,8 +128,8 @@ def test_value_counts_the_option_that_is_held() -> None:
     assert result.placed
     commit(plan, Refuse(request, Code.CAPACITY))
     found = optimize(plan, _ORDER, _REFUSED_TOO, _effort())
-    assert found.value == pytest.approx(4.0 + 2.0 + 2.0)
-    assert found.after.rejected == pytest.approx(2.0)
+    assert found.value == pytest.approx((8 + 4 + 4) / 3600)
+    assert found.after.rejected == pytest.approx(4 / 3600)
     assert found.bound == pytest.approx(found.value, rel=1e-3)
 
 
@@ -137,7 +137,7 @@ def test_a_bound_below_a_plan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     """It is told, not hidden: one of the two must be wrong."""
 
     def wrong(self: solving.SolverStep, start: object) -> None:
-        self.bound = 1.0
+        self.bound = 0.0001
 
     monkeypatch.setattr(solving.SolverStep, "run", wrong)
     plan, _ = two_in_the_way()
@@ -173,7 +173,7 @@ def test_who_only_swapped_places_goes_back() -> None:
         assert one.request is not None
         graph = one.request.graph
         assert draft.take(one, result_of(graph, graph.atoms.tolist(), [elsewhere]))
-    cost_model = CostModel(cluster.nominal, PriceList(np.ones(12)), 0)
+    cost_model = CostModel(cluster, PriceList(np.ones(12)), 0)
     moves = CommitmentMoves(plan, shortage_of(draft.ledger))
     draw = np.random.default_rng(0)
     search = NeighbourhoodSearch(

@@ -39,7 +39,7 @@ def test_a_refused_request_that_comes_in_is_as_creditable_as_it_was_asked() -> N
     refusal = plan.refusal("b")
     assert refusal is not None
     effort = OptimizeOptions(Limits(work=60, seed=1), solver="milp")
-    goal = Objective(Weights(preemption=0, cost=0))
+    goal = Objective(Weights(falls=0, cost=0))
     found = optimize(plan, goal, OptimizeScope(admit_refused=True), effort)
     prepared = plan.prepare(found.changes, found.based_on, joint=True)
     assert prepared.record is not None

@@ -162,7 +162,7 @@ def test_a_refused_request_comes_in_when_somebody_makes_room() -> None:
     without = optimize(plan, None, OptimizeScope(), effort)
     assert not any(isinstance(one, Admit) for one in without.changes)
     found = optimize(
-        plan, Objective(Weights(preemption=0, cost=0)), OptimizeScope(admit_refused=True), effort
+        plan, Objective(Weights(falls=0, cost=0)), OptimizeScope(admit_refused=True), effort
     )
     assert found.gap == 0
     _apply(plan, found)
@@ -222,7 +222,7 @@ def test_cheap_steps_are_taken_where_cost_counts() -> None:
         .holding(a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 0, 12)").on(built))
         .build()
     )
-    dear = Objective(Weights(churn=0, preemption=0, cost=1))
+    dear = Objective(Weights(churn=0, falls=0, cost=1))
     found = optimize(
         plan, dear, OptimizeScope(), OptimizeOptions(Limits(work=40, seed=2), solver="")
     )

@@ -77,7 +77,7 @@ def test_an_optimisation_counts_no_value_that_a_policy_keeps_out() -> None:
     assert len([one for one in found.changes if isinstance(one, Admit)]) == 1
     assert [one.code for one in found.left_out] == [Code.COUNT_LIMIT]
     commit(plan, *found.changes)
-    assert found.value == pytest.approx(metrics_of(plan).value) == pytest.approx(4.0)
+    assert found.value == pytest.approx(metrics_of(plan).value) == pytest.approx(4 * 6 / 3600)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

@@ -72,4 +72,4 @@ def test_exact_tells_its_plans_while_it_works() -> None:
     assert news
     for one in news:
         assert one.results is not None
-        assert score_of([request], one.results, cluster.nominal)[0] == one.value
+        assert score_of([request], one.results, cluster.reference)[0] == one.value

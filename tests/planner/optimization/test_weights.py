@@ -13,7 +13,7 @@ from planner.optimization.result import Optimized, OptimizeOptions, OptimizeScop
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_plan, a_request, ask
 
-_NONE = Weights(reject=0, churn=0, preemption=0, cost=0)
+_NONE = Weights(reject=0, churn=0, falls=0, cost=0)
 _EFFORT = OptimizeOptions(Limits(work=60, seed=2), solver="")
 
 
@@ -55,12 +55,12 @@ def _staircase() -> Plan:
 
 
 @pytest.mark.parametrize(("weight", "moves"), [(0.0, False), (1.0, True)])
-def test_preemption_alone_flattens(weight: float, moves: bool) -> None:
+def test_falls_alone_flattens(weight: float, moves: bool) -> None:
     """Fewer bundles fall at the end of a block than of a stack; nothing else asks for a move."""
-    found = _found(_staircase(), preemption=weight)
+    found = _found(_staircase(), falls=weight)
     assert bool(found.changes) is moves
     if moves:
-        assert found.after.preemption < found.before.preemption
+        assert found.after.falls < found.before.falls
 
 
 def _crowded() -> Plan:

@@ -11,7 +11,7 @@ from planner.validation.validate import validate
 from tests.planner.plan_documents import EXAMPLE, FIVE, cluster, document, faults, reservation
 
 
-@pytest.mark.parametrize("figure", ["accepted", "requests", "preemption", "preemption_inner"])
+@pytest.mark.parametrize("figure", ["accepted", "requests", "falls", "falls_inner"])
 def test_metrics_are_recounted(figure: str) -> None:
     """A figure that is one too high is named."""
     wrong = copy.deepcopy(EXAMPLE)
@@ -52,9 +52,9 @@ def test_value_is_recounted(
 ) -> None:
     """Weight x size x worth, by hand on ten cores; another figure is named."""
     held = reservation("r", asked, atoms, **how)
-    falls = sum(rows[-1][2] for rows in atoms.values())
+    falls, value = sum(rows[-1][2] for rows in atoms.values()), value * 10 / 3600
     said = EXAMPLE["metrics"] | {
-        "accepted": int(how.get("state") != "degraded"), "preemption": falls, "value": value,
+        "accepted": int(how.get("state") != "degraded"), "falls": falls, "value": value,
         "bound": None, "gap": None,
     }  # fmt: skip
     wrong = validate(document(held, metrics=said), cluster=cluster())
@@ -68,9 +68,9 @@ def test_a_value_beyond_all_numbers_is_named() -> None:
     """What a document says is near no infinite value: weights have an end, and it is told."""
     held = reservation("r", FIVE, {"": [[0, 10, 5]]}, weight=1e9)
     said = EXAMPLE["metrics"] | {
-        "preemption": 5,
+        "falls": 5,
         "uniformity": 3.0,
-        "value": 5e9,
+        "value": 5e9 * 10 / 3600,
         "bound": None,
         "gap": None,
     }
@@ -87,7 +87,7 @@ def test_choices_that_are_none_are_no_crash(choices: dict[str, int], rule: str) 
     """Options below 0 or past the last, and paths of thousands of digits, are named."""
     asked = f"any({FIVE}, atom(<1 cpu>, 1, 1, 9, 9), prefer=[1, 0.5])"
     held = reservation("r", asked, {"0": [[0, 10, 5]]}, choices=choices)
-    found = faults(document(held, metrics=EXAMPLE["metrics"] | {"preemption": 5}))
+    found = faults(document(held, metrics=EXAMPLE["metrics"] | {"falls": 5}))
     assert found[0][0] == rule
 
 

@@ -56,7 +56,7 @@ def test_differences_are_told_for_each_request() -> None:
     base = compare(CLUSTER, WORK, ["gree"]).run("gree").metrics
     assert run.metrics is not None
     assert base is not None
-    assert run.metrics.preemption < base.preemption
+    assert run.metrics.falls < base.falls
 
 
 def test_relative_is_left_out_where_it_has_no_meaning() -> None:
@@ -64,7 +64,7 @@ def test_relative_is_left_out_where_it_has_no_meaning() -> None:
     base = Metrics(1.0, None, 0, 3, 0, 0, None, 0.0)
     other = Metrics(1.0, 0.5, 2, 3, 8, 1, 1.5, 2.0)
     assert set(relative_to(base, other).values()) == {None}
-    assert relative_to(other, other)["preemption"] == 1.0
+    assert relative_to(other, other)["falls"] == 1.0
 
 
 def test_a_comparison_is_plain_json() -> None:

@@ -134,7 +134,7 @@ def best_of_all(cluster: Cluster, requests: tuple[Request, ...]) -> float:
     found by depth first.
     """
     rows = [one.graph for one in requests]
-    worth = [one.weight * size_of(one.graph, cluster.nominal) for one in requests]
+    worth = [one.weight * size_of(one.graph, cluster.reference) for one in requests]
 
     def best(index: int, free: np.ndarray) -> float:
         if index == len(requests):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+from planner.colours import colour_of
+from planner.metrics import measure
+from planner.plan.html import plan_html
+from planner.workload.plan import document_of
 from service.access.user import LOCAL_USER, Role, User
 from service.calls.plan.bars import BarSpan, bars
 from service.calls.plan.counts import counts
 from service.calls.plan.series import PlanSpan
 from service.calls.plan.skyline import skyline
 from service.calls.plan.tenants import tenants
+from service.pictures.skyline_data import skyline_data
 from tests.service.conftest import Service
 
 _ADS = User("ann", Role.USER, frozenset({"ads"}))
@@ -53,7 +59,7 @@ def test_layers_of_tenants_are_apart(filled: Service) -> None:
     """Each tenant is a layer with its place, and one that holds nothing then is none."""
     seen = _get(filled, "/v1/plan/skyline?resource=cpu&to=3h")
     names = [(layer["name"], layer["slot"]) for layer in seen["layers"]]
-    assert names == [("ads", 0), ("ml", 1), ("feed", 2)]
+    assert names == [("ads", 0), ("ml", 2), ("feed", 1)]
     assert sum(seen["layers"][1]["amounts"]) == 60  # 2 cores for 30 minutes
 
 
@@ -131,15 +137,15 @@ def test_a_user_sees_bars_of_its_tenants_only(filled: Service) -> None:
     assert seen["tenants"] == [{"name": "ads", "slot": 0}]
 
 
-def test_tenants_keep_their_place(filled: Service) -> None:
-    """The order is that of first appearance, and a user does not read the names of others."""
+def test_tenants_have_their_place_by_name(filled: Service) -> None:
+    """Whoever came first; a user does not read the names of others."""
     filled.reserve("e", tenant="aaa")
     known = _get(filled, "/v1/tenants")["tenants"]
     assert known == [
-        {"name": name, "slot": slot} for slot, name in enumerate(["ads", "ml", "feed", "aaa"])
+        {"name": name, "slot": slot} for slot, name in enumerate(["aaa", "ads", "feed", "ml"])
     ]
     mine = tenants(filled.runtime, _ADS)
-    assert mine["tenants"] == [{"name": "ads", "slot": 0}]
+    assert mine["tenants"] == [{"name": "ads", "slot": 1}]
     assert mine["others"] == 3
 
 
@@ -198,3 +204,20 @@ def test_counts_are_by_state_and_of_own_tenants(filled: Service) -> None:
         own = counts(plan, BarSpan(0, None), _ADS)["states"]
     assert own["accepted"] + own["active"] == 1
     assert own["refused"] == 0
+
+
+def test_a_tenant_has_one_colour_everywhere(filled: Service) -> None:
+    """On the page (its list, lanes and skyline), in a file's pictures, in a notebook (D15)."""
+    filled.reserve("e", tenant="aaa")
+    listed = {one["name"]: one["slot"] for one in _get(filled, "/v1/tenants")["tenants"]}
+    lanes = {one["name"]: one["slot"] for one in _get(filled, "/v1/plan/bars?from=0")["tenants"]}
+    layers = _get(filled, "/v1/plan/skyline?from=0&by=tenant")["layers"]
+    with filled.runtime.reading() as plan:
+        metrics = measure([], plan.cluster.nominal, plan.grid.horizon)
+        document = document_of(plan, "gree", "submitted", metrics).to_json()
+        notebook = plan_html(plan)
+    drawn = {one.name: one.slot for one in skyline_data(document).layers}
+    assert listed == lanes == {one["name"]: one["slot"] for one in layers} == drawn
+    assert set(listed) == {"aaa", "ads", "feed", "ml"}
+    found = re.findall(r'color: (#\w+)">&#9632;</span> (\w+)', notebook)
+    assert found == [(colour_of(slot), name) for name, slot in listed.items()]

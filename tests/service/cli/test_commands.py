@@ -49,7 +49,7 @@ def test_plan_writes_the_plan_of_files_md(day: tuple[Path, Path], tmp_path: Path
 def test_plan_prints_one_answer_in_three_forms(day: tuple[Path, Path]) -> None:
     """The table names refusals by code, JSON is the Plan itself, CSV one row a request."""
     table = agenda("plan", *day, "-o", "table").stdout
-    assert "gree-l" in table
+    assert "headroom" in table
     assert "2 refused: 1 capacity, 1 malformed\n\nr2 (ml): capacity\n  the request needs" in table
     assert max(len(line) for line in table.split("refused:")[0].splitlines()) <= 80
     assert json.loads(agenda("plan", *day, "-o", "json").stdout)["metrics"]["requests"] == 3

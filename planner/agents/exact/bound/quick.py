@@ -63,7 +63,7 @@ def quick_bound(requests: Sequence[Request], view: PlanView, reached: float = 0.
     reached
         Value of a plan in hand: where it is all that is asked, nothing is looked for.
     """
-    worth = np.array([value_asked(one, view.nominal) for one in requests], dtype=np.float64)
+    worth = np.array([value_asked(one, view.reference) for one in requests], dtype=np.float64)
     total = float(worth.sum())
     if total <= reached * (1 + ROUNDING):
         return QuickBound(total, "all")

@@ -46,11 +46,11 @@ class ForestBuilder:
         self._shifts.extend(graph.shifts.tolist())
         self._program.extend(offset + vertex for vertex in _program(graph))
         self._flows(rows, graph, offset)
-        worth = _worth(graph, view.nominal)
+        worth = _worth(graph, view.reference)
         self._worth.extend(worth)
-        losses = preference_losses(graph, view.nominal)
+        losses = preference_losses(graph, view.reference)
         self._loss.extend(losses.tolist())
-        self._value.append(value_asked(request, view.nominal))
+        self._value.append(value_asked(request, view.reference))
         self._kept.append(keep)
         self._vertices.append(rows)
         self._first.append(offset + len(source))
@@ -174,9 +174,9 @@ def _program(graph: WorkGraph) -> list[int]:
     return found
 
 
-def _worth(graph: WorkGraph, nominal: Resources) -> list[float]:
+def _worth(graph: WorkGraph, reference: Resources) -> list[float]:
     """Return the most that the preferences below each vertex can be worth."""
-    worth, sizes = np.ones(len(graph.vertices)), vertex_sizes(graph, nominal)
+    worth, sizes = np.ones(len(graph.vertices)), vertex_sizes(graph, reference)
     for vertex, row in enumerate(graph.vertices.tolist()):
         if row[wg.KIND] == wg.ATOM:
             continue

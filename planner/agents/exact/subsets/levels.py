@@ -82,15 +82,15 @@ class LevelBook:
         return self.levels[one].request == self.levels[other].request
 
 
-def level_book(requests: Sequence[Request], nominal: Resources) -> LevelBook | None:
+def level_book(requests: Sequence[Request], reference: Resources) -> LevelBook | None:
     """Return the levels of all requests, or None where one has too many ways to list them."""
     levels: list[WorthLevel] = []
     variants: list[OptionVariant] = []
     for index, request in enumerate(requests):
-        ways = sorted(all_variants(request, nominal), key=lambda way: -way.worth)
+        ways = sorted(all_variants(request, reference), key=lambda way: -way.worth)
         if not ways:
             return None
-        asked, first = value_asked(request, nominal), len(variants)
+        asked, first = value_asked(request, reference), len(variants)
         for at, way in enumerate(ways):
             variants.append(way)
             if at + 1 == len(ways) or ways[at + 1].worth < way.worth - _SAME:

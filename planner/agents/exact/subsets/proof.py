@@ -101,7 +101,7 @@ def book_of(solve_input: SolveInput, view: PlanView) -> LevelBook | None:
     steps = int((rows[:, V_END] - rows[:, V_START]).clip(0).sum())
     if len(problem.requests) > FEW_REQUESTS or steps > MOST_ATOM_STEPS:
         return None
-    return level_book(problem.requests, view.nominal)
+    return level_book(problem.requests, view.reference)
 
 
 @dataclass(slots=True)

@@ -179,7 +179,7 @@ def lowest_cap(atom: AtomToPlace, buf: I64) -> Ints:
 
 @kernel
 def _falls(x: I64, first: int, last: int) -> Int:
-    """Return the preemption of heights `x` on [first, last), the last fall included."""
+    """Return the falls of heights `x` on [first, last), the last fall included."""
     total = x[last - 1]
     for u in range(first, last - 1):
         total += max(np.int64(0), x[u] - x[u + 1])

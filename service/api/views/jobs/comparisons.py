@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from planner.agents import COMPARED_AGENTS
 from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call
@@ -22,7 +23,7 @@ _MOST_AGENTS: Final = 14
 
 
 #: Agents of a comparison that names none.
-_USUAL: Final = ["gree", "gree-l", "exact"]
+_USUAL: Final = list(COMPARED_AGENTS)
 
 
 def _agents() -> Field:
@@ -150,7 +151,7 @@ ROUTES: Final = (
         body=Body(
             schema_of(COMPARISON),
             COMPARISON,
-            examples={"two heuristics": {"agents": ["gree", "gree-l"], "time_limit": 5}},
+            examples={"two heuristics": {"agents": ["gree", "headroom"], "time_limit": 5}},
         ),
         role=Role.OPERATOR,
     ),

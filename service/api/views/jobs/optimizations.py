@@ -41,7 +41,7 @@ _MOST_PINS: Final = 10_000
 #: Agents that bound the value; the optimiser chooses where nobody names one.
 _SOLVERS: Final = ("auto", "none", "exact", "hybrid", "milp")
 
-WEIGHTS: Final = ("reject", "churn", "preemption", "cost")
+WEIGHTS: Final = ("reject", "churn", "falls", "cost")
 
 
 def time_limit(

@@ -20,7 +20,7 @@ def _value(description: str) -> dict[str, Any]:
 
 _PROPERTIES: Final[dict[str, Any]] = {
     "version": {**_COUNT, "description": "Of the Plan."},
-    "value": _value("Of all reservations that hold something: weight x size x preference."),
+    "value": _value("Of all reservations that hold something: weight x core-hours x preference."),
     "asked": _value("Of all that is held, and of all that was refused and could still come in."),
     "bound": _value("No plan of these requests holds more; null where they are too many."),
     "gap": _value("(bound - value) / bound."),

@@ -132,7 +132,7 @@ def list_(server: Server, form: str) -> int:
     """List optimisations, newest first."""
     body = server.call("GET", _PATH).good()
     rows = [_row(one) for one in body["optimizations"]]
-    title = f"{len(rows):,} optimisations; value and bound: weight x size x preference"
+    title = f"{len(rows):,} optimisations; value and bound: weight x core-hours x preference"
     if form == TABLE:
         zone, at = server.zone(), _COLUMNS.index("created_at")
         rows = [[*row[:at], local_text(str(row[at]), 0, zone), *row[at + 1 :]] for row in rows]

@@ -1,4 +1,5 @@
-// Slots of tenants: the place in the palette that a name has in every picture.
+// Slots of tenants: the place in the palette that a name has in every picture. The server gives them
+// (planner/colours.py has the rule).
 
 /**
  * Slots of tenants: those of the Plan, and for tenants that it does not know yet the next ones.

@@ -3,7 +3,7 @@
 /** @type {{name: string, says: string, solves?: boolean}[]} `solves`: uses its time, proves a bound */
 export const AGENTS = [
   { name: "gree", says: "as late as possible" },
-  { name: "gree-l", says: "flat, least preemption" },
+  { name: "gree-l", says: "flat, fewest falls" },
   { name: "earliest", says: "as early as possible" },
   { name: "aligned", says: "the place that leaves most headroom" },
   { name: "headroom", says: "as aligned, squeezes nothing in" },
@@ -15,4 +15,4 @@ export const AGENTS = [
 ];
 
 /** What is compared where nobody has chosen. */
-export const USUAL = ["gree", "gree-l", "exact"];
+export const USUAL = ["gree", "headroom", "exact"];

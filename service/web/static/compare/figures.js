@@ -33,7 +33,7 @@ export function figuresOf(result) {
     metrics: one.metrics,
     work: one.work,
     relative: one.relative?.value ?? null,
-    gap: one.basis === "plan" ? one.metrics?.gap ?? null : best && one.metrics ? Math.max(0, best.bound - one.metrics.value) / (best.bound || 1) : null,
+    gap: ["plan", "recorded"].includes(one.basis) ? one.metrics?.gap ?? null : best && one.metrics ? Math.max(0, best.bound - one.metrics.value) / (best.bound || 1) : null,
     differences: one.differences,
   }));
 }

@@ -21,7 +21,7 @@ export function betterWords({ value, bound, better, held, waiting }) {
 
 /** A line with that sentence, which follows the Plan. @param {import("../core/shell.js").Shell} shell */
 export function betterLine(shell) {
-  const line = make("p", { class: "faint better", title: "Value: weight x size x preference of all that is held. No plan of what is held and what was refused holds more than the bound." });
+  const line = make("p", { class: "faint better", title: "Value: weight x core-hours x preference of all that is held. No plan of what is held and what was refused holds more than the bound." });
   const ask = async () => {
     try {
       line.textContent = betterWords(await read("/v1/plan/bound"));

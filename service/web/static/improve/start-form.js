@@ -4,7 +4,7 @@ import { make } from "../core/dom.js";
 import { field, filled, select, ticked } from "../core/form.js";
 import { attempt } from "../core/say.js";
 
-const WEIGHTS = [["reject", "1000"], ["churn", "1"], ["preemption", "0.5"], ["cost", "0.5"]];
+const WEIGHTS = [["reject", "1000"], ["churn", "1"], ["falls", "0.5"], ["cost", "0.5"]];
 const SOLVERS = /** @type {[string, string][]} */ ([
   ["auto", "chosen by size"], ["none", "none: search only"],
   ["exact", "exact"], ["hybrid", "hybrid"], ["milp", "milp"]]);

@@ -87,6 +87,7 @@ export class BarBook extends EventTarget {
   async #take(one) {
     if (!this.slots.has(one.tenant)) {
       for (const tenant of (await read("/v1/tenants")).tenants) this.slots.set(tenant.name, tenant.slot);
+      for (const bar of this.bars.values()) bar.slot = this.slots.get(bar.tenant) ?? null; // names before it keep theirs
     }
     const bar = one.state === "refused" ? null : barOf(one, this.slots.get(one.tenant) ?? null);
     if (bar && bar.finish > this.from && bar.begin < this.to) this.bars.set(one.id, bar);

@@ -33,10 +33,10 @@ def test_the_greedy_plan_outlives_a_fault(
     monkeypatch.setattr(agent_module, "route", _broken)
     with caplog.at_level(logging.ERROR):
         results, report = EXACT.solve(requests, view, Limits(work=50))
-    value = score_of(requests, start, view.nominal)[0]
+    value = score_of(requests, start, view.reference)[0]
     assert report.status == SolverOutcome.FAILED
     assert "ZeroDivisionError: a price of nothing" in report.detail
-    assert report.value == pytest.approx(score_of(requests, results, view.nominal)[0])
+    assert report.value == pytest.approx(score_of(requests, results, view.reference)[0])
     assert report.bound >= report.value >= value * (1 - 1e-12)
     assert sum(one.placed for one in results) == sum(
         one.placed for one in check_plan(requests, results, view)

@@ -39,12 +39,12 @@ def test_it_is_worth_at_least_its_start(kind: str) -> None:
     """No less value than greedy agents in any order accept; a bound of at most all asked."""
     requests, view = crowded(kind, 60)
     results, report = MANY.solve(requests, view, Limits(work=200, seed=1))
-    value = score_of(requests, results, view.nominal)[0]
+    value = score_of(requests, results, view.reference)[0]
     assert value == pytest.approx(report.value)
     for start in ("gree-l", "portfolio", "portfolio-free"):
         greedy = agent_named(start).plan(requests, view, Limits())
-        assert value >= score_of(requests, greedy, view.nominal)[0] - 1e-9
-    assert value <= report.bound <= total_requested_value(requests, view.nominal) * (1 + 1e-9)
+        assert value >= score_of(requests, greedy, view.reference)[0] - 1e-9
+    assert value <= report.bound <= total_requested_value(requests, view.reference) * (1 + 1e-9)
 
 
 def test_a_small_set_is_left_to_exact() -> None:
@@ -58,14 +58,14 @@ def test_the_search_goes_on_from_the_start() -> None:
     """Sooner or later it is worth more than the start; stopped then, that stands."""
     requests, view = crowded("mixed", 60)
     greedy = agent_named("portfolio-free").plan(requests, view, Limits())
-    start = score_of(requests, greedy, view.nominal)[0]
+    start = score_of(requests, greedy, view.reference)[0]
     seen: list[SolveProgress] = []
     limits = Limits(
         time_s=60.0, gap=0.0, news=seen.append, stop=lambda: any(n.value > start for n in seen)
     )
     results, report = MANY.solve(requests, view, limits)
     assert report.value > start
-    assert report.value == pytest.approx(score_of(requests, results, view.nominal)[0])
+    assert report.value == pytest.approx(score_of(requests, results, view.reference)[0])
 
 
 def test_the_search_ends_at_its_limit() -> None:

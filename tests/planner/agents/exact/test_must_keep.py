@@ -96,7 +96,7 @@ def test_cp_sat_keeps_what_it_must(seed: int) -> None:
     assert answer.results is not None
     results = [one or REFUSED for one in answer.results]
     assert all(results[index].placed for index in kept)
-    assert score_of(requests, results, view.nominal)[0] == pytest.approx(best)
+    assert score_of(requests, results, view.reference)[0] == pytest.approx(best)
     assert answer.bound >= best * (1 - 1e-12)
 
 
@@ -113,7 +113,7 @@ def test_the_search_never_drops_what_it_must_keep(kind: str) -> None:
         assert all(search.plan()[index] is not None for index in kept)
         assert (search.arrays.held[0][kept] == 1).all()
     results = [one or REFUSED for one in search.plan()]
-    assert score_of(requests, results, view.nominal)[0] == pytest.approx(search.value)
+    assert score_of(requests, results, view.reference)[0] == pytest.approx(search.value)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -144,7 +144,7 @@ def test_what_stands_is_the_start_and_a_false_one_is_refused() -> None:
         requests, view, Limits(work=300, gap=0.0), MustKeep(kept, standing)
     )
     assert all(results[index].placed for index in kept)
-    assert report.value >= score_of(requests, standing, view.nominal)[0] - ROUNDING
+    assert report.value >= score_of(requests, standing, view.reference)[0] - ROUNDING
     with pytest.raises(ValueError, match="no request 99"):
         EXACT.solve(requests, view, Limits(work=1), MustKeep(frozenset({99})))
     with pytest.raises(ValueError, match="results for"):

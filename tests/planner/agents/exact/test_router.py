@@ -43,7 +43,7 @@ def test_cp_sat_proves_the_best_plan_of_rigid_sets(seed: int) -> None:
     results = [one or REFUSED for one in answer.results]
     assert check_plan(requests, results, view) == results
     best = best_value(requests, CAPACITY, HORIZON)
-    assert score_of(requests, results, view.nominal)[0] == pytest.approx(best)
+    assert score_of(requests, results, view.reference)[0] == pytest.approx(best)
     assert best * (1 - 1e-12) <= answer.bound <= best * (1 + 1e-6)
 
 
@@ -150,7 +150,7 @@ def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
         if one.results is not None:
             results = [result or REFUSED for result in one.results]
             assert check_plan(requests, results, view) == results
-            assert score_of(requests, results, view.nominal)[0] <= answer.bound * (1 + 1e-9)
+            assert score_of(requests, results, view.reference)[0] <= answer.bound * (1 + 1e-9)
 
 
 def test_cp_sat_beside_the_search_ends_both_by_its_proof() -> None:

@@ -31,7 +31,9 @@ from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_request
 
 def portfolio(requests: list[Request], view: PlanView) -> tuple[float, int]:
     """Return the score of the greedy plan that the agent starts from."""
-    return score_of(requests, agent_named("portfolio").plan(requests, view, Limits()), view.nominal)
+    return score_of(
+        requests, agent_named("portfolio").plan(requests, view, Limits()), view.reference
+    )
 
 
 @pytest.mark.parametrize("kind", ["malleable", "gangs", "workflows", "mixed"])
@@ -45,7 +47,7 @@ def test_every_plan_found_passes_the_check(kind: str) -> None:
         results = [result or REFUSED for result in search.plan()]
         kept = check_plan(requests, results, view)
         assert [one.placed for one in kept] == [one.placed for one in results]
-        assert score_of(requests, results, view.nominal)[0] == pytest.approx(search.value)
+        assert score_of(requests, results, view.reference)[0] == pytest.approx(search.value)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -100,9 +102,9 @@ def test_a_bound_below_a_checked_plan_is_an_error() -> None:
     """A incumbent whose bound falls below its plan raises, whichever comes first."""
     requests, view = small("gangs")
     greedy = list(agent_named("gree").plan(requests, view, Limits()))
-    value = score_of(requests, greedy, view.nominal)[0]
+    value = score_of(requests, greedy, view.reference)[0]
     incumbent = Incumbent(
-        requests, view, greedy, total_requested_value(requests, view.nominal), "gree"
+        requests, view, greedy, total_requested_value(requests, view.reference), "gree"
     )
     with pytest.raises(BoundError):
         incumbent.lower(0.9 * value, "prices")
@@ -116,10 +118,10 @@ def test_never_below_the_portfolio_and_the_gap_is_true(kind: str) -> None:
     """The answer is worth at least the portfolio's, at most the bound, and passes the check."""
     requests, view = small(kind, seed=2)
     start = score_of(
-        requests, agent_named("portfolio").plan(requests, view, Limits()), view.nominal
+        requests, agent_named("portfolio").plan(requests, view, Limits()), view.reference
     )
     results, report = EXACT.solve(requests, view, Limits(work=600))
-    score = score_of(requests, results, view.nominal)
+    score = score_of(requests, results, view.reference)
     assert score >= start
     assert score[0] == pytest.approx(report.value)
     assert report.value <= report.bound * (1 + 1e-9)
@@ -149,10 +151,10 @@ def test_it_stops_when_told_and_keeps_the_best_so_far() -> None:
         requests, view, Limits(time_s=60.0, stop=lambda: next(asked, True))
     )
     start = score_of(
-        requests, agent_named("portfolio").plan(requests, view, Limits()), view.nominal
+        requests, agent_named("portfolio").plan(requests, view, Limits()), view.reference
     )
     assert report.status in ("stopped", "optimal")
-    assert score_of(requests, results, view.nominal) >= start
+    assert score_of(requests, results, view.reference) >= start
 
 
 def test_no_time_at_all_gives_the_portfolio() -> None:
@@ -160,9 +162,9 @@ def test_no_time_at_all_gives_the_portfolio() -> None:
     requests, view = small("gangs")
     results, report = EXACT.solve(requests, view, Limits(time_s=0.0))
     greedy = agent_named("portfolio").plan(requests, view, Limits())
-    assert score_of(requests, results, view.nominal) >= score_of(requests, greedy, view.nominal)
+    assert score_of(requests, results, view.reference) >= score_of(requests, greedy, view.reference)
     assert report.source == "portfolio-free"
-    assert report.bound == pytest.approx(total_requested_value(requests, view.nominal))
+    assert report.bound == pytest.approx(total_requested_value(requests, view.reference))
 
 
 def test_a_set_too_large_for_memory_is_left_to_the_greedy_plan() -> None:

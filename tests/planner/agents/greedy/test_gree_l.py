@@ -1,4 +1,4 @@
-"""GREE-L: flat, in shared intervals, at most half the preemption."""
+"""GREE-L: flat, in shared intervals, at most half the falls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.greedy.agent import GreedyAgent
 from planner.agents.greedy.kernels.codes import COMPACT, LOWEST, OUTCOME, PLACED
-from planner.agents.portfolio import preemption_of
+from planner.agents.portfolio import batch_falls
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.value import size_of
@@ -125,21 +125,21 @@ def test_a_refusal_tells_what_is_true_of_the_window(
 @pytest.mark.parametrize(
     ("kind", "count", "most"), [("malleable", 500, 0.53), ("workflows", 100, 0.4)]
 )
-def test_half_the_preemption_of_gree(kind: str, count: int, most: float) -> None:
-    """On malleable and workflow mixes GREE-L accepts no less than GREE and preempts about half.
+def test_half_the_falls_of_gree(kind: str, count: int, most: float) -> None:
+    """On malleable and workflow mixes GREE-L accepts no less than GREE and falls about half as far.
 
     The bounds leave room for one seed; the bench `greedy_quality` has the means.
     """
     mix = Mix(count, kind=kind, machines=400, seed=3)
     requests, cluster = requests_of(mix), cluster_of(mix)
     view = Plan(cluster, cluster.grid()).snapshot()
-    sizes = np.array([size_of(one.graph, cluster.nominal) for one in requests])
+    sizes = np.array([size_of(one.graph, cluster.reference) for one in requests])
     values, falls = {}, {}
     for name in ("gree", "gree-l"):
         agent = agent_named(name)
         assert isinstance(agent, GreedyAgent)
         batch = agent.place(requests, view, Limits())
         values[name] = sizes[batch.out.status[:, OUTCOME] == PLACED].sum()
-        falls[name] = preemption_of(batch, requests)
+        falls[name] = batch_falls(batch, requests)
     assert values["gree-l"] >= values["gree"]
     assert falls["gree-l"] <= most * falls["gree"]

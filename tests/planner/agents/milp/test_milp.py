@@ -96,14 +96,14 @@ def test_encoding_is_feasible_and_decodes_to_itself(seed: int) -> None:
         assert dict(before.choices) == dict(after.choices)
 
 
-def test_the_second_solve_keeps_value_and_lowers_preemption() -> None:
+def test_the_second_solve_keeps_value_and_lowers_falls() -> None:
     """Work of 4 in a window of 4 on an idle cluster: one bundle throughout falls once, by one."""
     request = a_request("r", "window(atom(<1 cpu>, 1, 4, 0.001, 0.004), 0, 0.004)").on(CLUSTER)
     view = Plan(CLUSTER, CLUSTER.grid()).snapshot()
 
     results = MILP.plan([request], view, Limits())
 
-    assert score_of([request], results, view.nominal)[1] == -1
+    assert score_of([request], results, view.reference)[1] == -1
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -115,19 +115,19 @@ def test_it_starts_from_the_best_greedy_plan(seed: int) -> None:
 
     results = MILP.plan(requests, view, Limits(work=1))
 
-    best = score_of(requests, greedy, view.nominal)
-    assert score_of(requests, results, view.nominal)[0] >= best[0] * (1 - 1e-9)
+    best = score_of(requests, greedy, view.reference)
+    assert score_of(requests, results, view.reference)[0] >= best[0] * (1 - 1e-9)
 
 
 def test_it_says_what_beside_value_is_not_proven() -> None:
-    """All is placed at once, so value is proven; without time preemption is not, and it says so."""
+    """All is placed at once, so value is proven; without time falls is not, and it says so."""
     request = a_request("r", "window(atom(<1 cpu>, 1, 4, 0.001, 0.006), 0, 0.004)").on(CLUSTER)
     view = Plan(CLUSTER, CLUSTER.grid()).snapshot()
 
     report = MILP.solve([request], view, Limits(time_s=0.0))[1]
     proven = MILP.solve([request], view, Limits())[1]
 
-    assert (report.status, "preemption not proven" in report.detail) == ("optimal", True)
+    assert (report.status, "falls not proven" in report.detail) == ("optimal", True)
     assert (proven.status, proven.detail) == ("optimal", "")
 
 
@@ -139,5 +139,5 @@ def test_a_limit_of_no_time_returns_the_greedy_plan() -> None:
 
     results = MILP.plan(requests, view, Limits(time_s=0.0))
 
-    best = max(score_of(requests, plan, view.nominal) for plan in greedy)
-    assert score_of(requests, results, view.nominal) >= best
+    best = max(score_of(requests, plan, view.reference) for plan in greedy)
+    assert score_of(requests, results, view.reference) >= best

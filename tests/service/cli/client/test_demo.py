@@ -60,10 +60,10 @@ def client(server: str, *arguments: object) -> Result:
 def test_the_demo_shows_what_was_promised(demo: tuple[str, str, Path]) -> None:
     """All requests were answered, some refused by code, and the skyline is drawn."""
     printed, _, folder = demo
-    assert re.search(r"^gree-l.* +3\d\d +403 ", printed, re.MULTILINE), printed
+    assert re.search(r"^headroom.* +3\d\d +403 ", printed, re.MULTILINE), printed
     assert re.search(r"^ +\d+  capacity$", printed, re.MULTILINE)
     assert "400 requests asked one by one" in printed
-    assert "agent gree-l" in (folder / "demo.svg").read_text()
+    assert "agent headroom" in (folder / "demo.svg").read_text()
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_a_full_disk_costs_the_file_not_the_answer(day: tuple[Path, Path], comma
     option = "--html" if command == "compare" else "--out"
     done = agenda(command, *day, option, "/dev/full")
     assert done.exit_code == 1
-    assert "gree-l" in done.stdout
+    assert "headroom" in done.stdout
     assert "/dev/full: No space left" in done.stderr
 
 

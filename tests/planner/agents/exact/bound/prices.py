@@ -72,7 +72,7 @@ def assert_greedy_costs_more(
         for index, request in enumerate(problem.requests):
             [result] = bench_agent(name).plan([request], view, Limits())
             if result.placed:
-                worth = value_of(request, result.choices, view.nominal)
+                worth = value_of(request, result.choices, view.reference)
                 cost = _cost_of(problem, index, result, prices)
                 assert worth - cost <= gains[index] + ROUNDING * max(1.0, worth)
 

@@ -93,7 +93,7 @@ def crowded(kind: str) -> tuple[PlanningProblem, float]:
     view = Plan(cluster, cluster.grid()).view()
     results = agent_named("portfolio-free").plan(requests, view, Limits())
     value = sum(
-        value_of(request, result.choices, view.nominal)
+        value_of(request, result.choices, view.reference)
         for request, result in zip(requests, results, strict=True)
         if result.placed
     )

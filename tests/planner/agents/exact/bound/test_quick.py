@@ -33,7 +33,7 @@ def _load(requests: list[Request], view: PlanView) -> float:
 
 
 def _values(requests: list[Request], view: PlanView) -> F64:
-    return np.array([value_asked(one, view.nominal) for one in requests])
+    return np.array([value_asked(one, view.reference) for one in requests])
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -55,8 +55,8 @@ def test_no_greedy_plan_is_worth_more(cluster: object, lines: object) -> None:
         return
     view = Plan(cluster, requests[0].graph.grid).view()  # type: ignore[arg-type]
     placed = agent_named("gree-l").plan(requests, view, Limits())
-    value = score_of(requests, placed, view.nominal)[0]
-    asked = total_requested_value(requests, view.nominal)
+    value = score_of(requests, placed, view.reference)[0]
+    asked = total_requested_value(requests, view.reference)
     tolerance = 1e-9 * asked + ROUNDING
     assert value <= _load(requests, view) + tolerance
     assert value <= quick_bound(requests, view).value + tolerance <= asked + 3 * tolerance
@@ -96,7 +96,7 @@ def test_no_plan_beats_the_bound_under_a_quota_at_times_of_day(
     requests = list(compile_workload(lines, cluster).requests)
     view = Plan(cluster, cluster.grid()).view()
     placed = agent_named("gree-l").plan(requests, view, Limits())
-    value = score_of(requests, placed, view.nominal)[0]
+    value = score_of(requests, placed, view.reference)[0]
     assert value <= min(_load(requests, view), quick_bound(requests, view, value).value) + 1e-6
     assert view.free.max() <= 4000  # so that no sum over 384 steps can overflow
 
@@ -105,7 +105,7 @@ def test_no_plan_beats_the_bound_under_a_quota_at_times_of_day(
 def test_a_crowded_set_is_bounded_by_what_the_machines_can_do(kind: str) -> None:
     """The load of a crowded set leaves out what the machines cannot do."""
     requests, view = crowded(kind)
-    asked = total_requested_value(requests, view.nominal)
+    asked = total_requested_value(requests, view.reference)
     assert _load(requests, view) <= 0.9 * asked
     assert quick_bound(requests, view).value <= _load(requests, view) * (1 + 1e-8)
 
@@ -131,7 +131,7 @@ def test_intervals_that_do_not_overlap_lose_apart_from_each_other() -> None:
         for name in "ab"
     ]
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    asked = total_requested_value(requests, view.nominal)
+    asked = total_requested_value(requests, view.reference)
     assert _load(requests, view) == pytest.approx(asked / 2)
 
 
@@ -147,7 +147,7 @@ def test_an_option_counts_by_the_least_that_any_of_them_takes() -> None:
 def test_a_plan_that_holds_everything_needs_no_search() -> None:
     """The bound is then what is asked, by its plainest proof."""
     requests, view = small("gangs")
-    asked = total_requested_value(requests, view.nominal)
+    asked = total_requested_value(requests, view.reference)
     assert quick_bound(requests, view, asked) == (asked, "all")
 
 

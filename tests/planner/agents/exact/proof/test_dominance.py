@@ -39,7 +39,7 @@ def swept(
         return value, answer.bound
     results = [one or REFUSED for one in answer.results]
     assert check_plan(requests, results, view) == results
-    return score_of(requests, results, view.nominal)[0], answer.bound
+    return score_of(requests, results, view.reference)[0], answer.bound
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -78,7 +78,7 @@ def test_parts_end_with_what_all_requests_together_prove() -> None:
     assert answer.bound == pytest.approx(best.bound, rel=1e-9)
     assert answer.results is not None
     results = [one or REFUSED for one in answer.results]
-    assert score_of(requests, results, view.nominal)[0] == pytest.approx(best.bound, rel=1e-6)
+    assert score_of(requests, results, view.reference)[0] == pytest.approx(best.bound, rel=1e-6)
 
 
 @pytest.mark.usefixtures("judged")

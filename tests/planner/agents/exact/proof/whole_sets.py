@@ -21,7 +21,7 @@ def whole_of(
 ) -> tuple[Incumbent, WholeMilp]:
     """Return an incumbent that knows nothing yet, and the model that is to run in it."""
     problem = build_problem(requests, view, sorted(keep))
-    asked = total_requested_value(requests, view.nominal)
+    asked = total_requested_value(requests, view.reference)
     incumbent = Incumbent(
         requests, view, [LEFT_OUT] * len(requests), asked, "nobody", must_keep=keep
     )

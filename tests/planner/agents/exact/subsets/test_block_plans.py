@@ -47,7 +47,7 @@ def _plans_of(
 ) -> BlockPlans:
     """Return the look at a set, from no plan; nothing is known of its time but that it is long."""
     incumbent, other = whole_of(requests, _view(), keep)
-    book = level_book(requests, _view().nominal)
+    book = level_book(requests, _view().reference)
     assert book is not None
     return BlockPlans(incumbent, other.solve_input, budget or other.budget, book)
 
@@ -75,7 +75,7 @@ def test_its_plan_passes_the_check_of_the_oracle(count: int) -> None:
     results = plans.incumbent.results
     checked = check_plan(requests, results, _view())
     assert [one.placed for one in checked] == [one.placed for one in results]
-    assert score_of(requests, checked, _view().nominal)[0] == pytest.approx(plans.incumbent.value)
+    assert score_of(requests, checked, _view().reference)[0] == pytest.approx(plans.incumbent.value)
     assert plans.incumbent.source == plans.incumbent.proof == "cp-sat"
 
 

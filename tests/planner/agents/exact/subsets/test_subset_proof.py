@@ -44,7 +44,7 @@ def _view() -> PlanView:
 
 
 def _book(requests: list[Request]) -> LevelBook:
-    book = level_book(requests, _view().nominal)
+    book = level_book(requests, _view().reference)
     assert book is not None
     return book
 
@@ -203,7 +203,7 @@ def test_the_steps_place_what_enumeration_places(
         results = [one or LEFT_OUT for one in answer.results]
         checked = check_plan(requests, results, _view())
         assert [one.placed for one in checked] == [one.placed for one in results]
-        value = score_of(requests, checked, _view().nominal)[0]
+        value = score_of(requests, checked, _view().reference)[0]
         assert value >= book.value(subset) * (1 - 1e-9)
 
 

@@ -97,7 +97,7 @@ def test_the_steps_look_for_a_stop() -> None:
     text = "window(atom(<1 cpu>, 1, 4, 0.002, 0.008), 0, 0.006)"
     requests = [a_request("a", text).on(CLUSTER)]
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    book = level_book(requests, view.nominal)
+    book = level_book(requests, view.reference)
     assert book is not None
     solvers = SolverGroup()
     check = StepCheck(build_problem(requests, view), book, solvers=solvers)
@@ -111,7 +111,7 @@ def test_prices_look_for_a_stop() -> None:
     text = "window(atom(<1 cpu>, 4, 4, 0.004, 0.016), 0, 0.006)"
     requests = [a_request(name, text).on(CLUSTER) for name in ("a", "b")]
     view = Plan(CLUSTER, CLUSTER.grid()).view()
-    book = level_book(requests, view.nominal)
+    book = level_book(requests, view.reference)
     assert book is not None
     prices = LevelPrices(book, view)
     prices.row(np.ones(prices.shape))
