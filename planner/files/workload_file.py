@@ -34,8 +34,6 @@ class WorkloadLine:
         Ms from the origin.
     source
         The ``rdl`` value: text, the JSON form, or YARN JSON.
-    creditable
-        Whether work run above the entitlement makes leases held later unnecessary.
     promise
         The level it asks for; None is the cluster's.
     line_number
@@ -50,7 +48,6 @@ class WorkloadLine:
     weight: float = 1.0
     priority: int = 0
     line_number: int = 0
-    creditable: bool = False
     promise: PromiseLevel | None = None
 
     def __post_init__(self) -> None:
@@ -71,7 +68,7 @@ class WorkloadLine:
         }
         if self.promise is not None:
             entry["promise"] = self.promise.value
-        return entry | {"creditable": True} if self.creditable else entry
+        return entry
 
 
 class LineError(ValueError):
@@ -166,7 +163,6 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
         float(value.get("weight", 1.0)),
         int(value.get("priority", 0)),
         number,
-        bool(value.get("creditable", False)),
         asked_level(value),
     )
 
