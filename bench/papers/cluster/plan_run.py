@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.accounts.promises import PromiseBook, shortfall
-from dispatch.accounts.slot_account import SlotAccount, SlotCounts
+from dispatch.accounts.promises import PromiseBook, outcomes_in, shortfall
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
@@ -26,9 +25,6 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.plan.plan import Plan
 from planner.reservations.reservation import AtomAllocation
 
-#: How often the dispatcher is asked: just before rows change, when they do, and just after.
-_TICK_MS = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class PlanRun:
@@ -36,10 +32,8 @@ class PlanRun:
 
     Attributes
     ----------
-    slots
-        Slots kept, broken and lost.
-    below
-        Reservations that were below their entitlement for longer than a tick.
+    broken
+        Reservations that lacked machines while they were due.
     reservations
         How many there were.
     stopped
@@ -48,8 +42,7 @@ class PlanRun:
         Cycles of the dispatcher.
     """
 
-    slots: SlotCounts
-    below: frozenset[str]
+    broken: frozenset[str]
     reservations: int
     stopped: int
     ticks: int
@@ -84,7 +77,7 @@ def run_plan(
     table = ExecutionTable(pool)
     loop = DispatchLoop(table, Dispatcher(options), InMemoryBackend(pool.names))
     follower = PlanFollower(plan)
-    promises, slots = PromiseBook(), SlotAccount(_TICK_MS)
+    promises = PromiseBook()
     for number, application in enumerate(best_effort):
         table.submit(f"best-effort-{number}", application, 0)
     instants = _instants(plan, work)
@@ -99,12 +92,11 @@ def run_plan(
         stopped += len(loop.tick(directive).requeued)
         short = shortfall(directive, table)
         promises.observe(directive, short.reservations)
-        slots.observe(directive, short, pool.down)
     last_ms = instants[-1] if instants else 0
     promises.end(last_ms)
-    slots.end()
-    count = sum(1 for _ in plan.reservations())
-    return PlanRun(slots.counts, promises.broken(_TICK_MS), count, stopped, len(instants))
+    outcomes = outcomes_in(plan, last_ms, promises.below_ms)
+    broken = frozenset(id_ for id_, outcome in outcomes.items() if outcome.is_broken)
+    return PlanRun(broken, len(outcomes), stopped, len(instants))
 
 
 def _work_of(plan: Plan) -> list[_Work]:
