@@ -331,11 +331,15 @@ def run_level(cluster: Cluster, lines: Sequence[WorkloadLine]) -> _Day:
     level, requests = cluster.promise, compile_workload(lines, cluster).requests
     plan, agent = Plan(cluster, cluster.grid()), agent_named(_AGENT)
     admit_in_turn(plan, agent, requests)
-    return _Day(level, len(requests), run_plan(plan, [_best_effort(n) for n in range(6)]))
+    return _Day(level, len(requests), run_plan(plan, best_effort_of_a_day()))
+
+
+def best_effort_of_a_day() -> list[Application]:
+    """Return applications that take all that is left."""
+    return [_best_effort(number) for number in range(6)]
 
 
 def _best_effort(number: int) -> Application:
-    """Return an application that takes all that is left."""
     core = Component("core", 1, True, Resources.of({"cpu": 2000, "memory": 4096}))
     more = Component("more", 60, False, Resources.of({"cpu": 4000, "memory": 8192}))
     return Application(f"rest-{number}", (core, more))

@@ -22,6 +22,7 @@ from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
+from dispatch.tables.live_tables import LiveTables
 from planner.plan.plan import Plan
 from planner.reservations.reservation import AtomAllocation
 
@@ -62,6 +63,7 @@ def run_plan(
     plan: Plan,
     best_effort: Sequence[Application] = (),
     options: DispatchOptions | None = None,
+    tables: LiveTables | None = None,
 ) -> PlanRun:
     """Carry a Plan out from its first step to the end of its last reservation.
 
@@ -71,12 +73,14 @@ def run_plan(
         Submitted at the beginning; it never ends.
     options
         How the dispatcher works; None as it does by default.
+    tables
+        Makes dispatch tables on the way; None makes none.
     """
     work = sorted(_work_of(plan), key=lambda one: one.start_ms)
     pool = MachinePool(plan.cluster)
     table = ExecutionTable(pool)
     loop = DispatchLoop(table, Dispatcher(options), InMemoryBackend(pool.names))
-    follower = PlanFollower(plan)
+    follower = PlanFollower(plan, tables)
     promises = PromiseBook()
     for number, application in enumerate(best_effort):
         table.submit(f"best-effort-{number}", application, 0)
@@ -88,6 +92,8 @@ def run_plan(
             table.submit(work[due].name, work[due].application, now_ms)
             due += 1
         _end(table, work[:due], now_ms)
+        if tables is not None:
+            tables.refresh(plan, now_ms)
         directive = follower.follow(now_ms)
         stopped += len(loop.tick(directive).requeued)
         short = shortfall(directive, table)
