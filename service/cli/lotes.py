@@ -111,10 +111,11 @@ def lotes(
         inputs = replace(_read(cluster, classes), asked_per_h=rate)
         run.progress(1, 2)
         try:
-            if inputs.work is not None:
-                result = plan_work(inputs.cluster, inputs.work, seed, options)
-            else:
+            if inputs.instance is not None:
                 result = plan_lotes(inputs.instance, options)
+            else:
+                assert inputs.work is not None
+                result = plan_work(inputs.cluster, inputs.work, seed, options)
         except ValueError as error:
             raise CliError(f"{classes}: {error}") from error
         run.progress(2, 2)
