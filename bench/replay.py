@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from agenda.errors import REFUSAL_CODES
+from dispatch.accounts.promises import Outcome
 from service.cli.client.reservations.reservations import PATH, list_reservations
 from service.cli.client.server import Server, client_options
 from service.cli.forms.agents import complete_agent
@@ -98,8 +99,6 @@ class Playback:
             yield RecordedRequest((line.submitted_ms - first_ms) / 1000 / self.speed, body)
 
 
-#: States in which a reservation no longer has what it was promised.
-_BROKEN: Final = ("degraded", "failed")
 _PAUSE_S: Final = 0.1
 
 
@@ -176,7 +175,7 @@ def replay(
     """Post the requests of WORKLOAD to a server when they were submitted, the first one now.
 
     All their windows move by one time, so the Plan fills as it did. Tells how many were promised,
-    how fast the answers came, how many promises still stand at the end, and, where the token is an
+    how fast the answers came, how many promises were kept so far, and, where the token is an
     operator's, what the independent validator says of the whole Plan. Exits with 1 where a promise
     is broken or the Plan is not valid. ^C ends it with what was posted.
     """
@@ -257,12 +256,14 @@ def play(
 
 
 def report(server: Server, played: Played) -> dict[str, Any]:
-    """Return the figures of a day that was played, with the states of its promises now."""
+    """Return the figures of a day that was played, with what became of its promises so far."""
     mine = set(played.accepted)
     states = Counter(
         str(one["state"]) for one in list_reservations(server, {}) if one["id"] in mine
     )
-    broken = sum(states[state] for state in _BROKEN)
+    told = server.call("GET", "/v1/promises", query={"each": "true"}).good()["reservations"]
+    outcomes = {one["id"]: Outcome(one["promise"]) for one in told if one["id"] in mine}
+    broken = sum(one.is_broken for one in outcomes.values())
     asked, accepted = played.asked(), len(played.accepted)
     return {
         "requests": asked,
@@ -278,7 +279,7 @@ def report(server: Server, played: Played) -> dict[str, Any]:
             "max": played.latency_ms(1.0),
         },
         "late_s": played.late_s,
-        "kept": sum(states.values()) - broken,
+        "kept": sum(states.values()) - states["cancelled"] - broken,
         "broken": broken,
         "states": dict(sorted(states.items())),
         "violations": _violations(server),

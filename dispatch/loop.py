@@ -28,7 +28,7 @@ class DispatchLoop:
     starts
         Learns how late components start; None learns nothing.
     credit
-        Adds up the work of creditable reservations; None gives nothing back.
+        Adds up the work that ran early; None gives nothing back.
     """
 
     def __init__(

@@ -20,7 +20,6 @@ class BareHeader(TypedDict):
     submitted_ms: int
     weight: float
     priority: int
-    creditable: bool
 
 
 class RequestHeader(BareHeader):
@@ -63,11 +62,6 @@ class WithHeader(Protocol):
         ...
 
     @property
-    def creditable(self) -> bool:
-        """Whether work above the entitlement makes later leases unnecessary."""
-        ...
-
-    @property
     def promise(self) -> PromiseLevel | None:
         """The level asked for, or held; None is the cluster's."""
         ...
@@ -82,7 +76,6 @@ def header_of(asked: WithHeader) -> RequestHeader:
         submitted_ms=asked.submitted_ms,
         weight=asked.weight,
         priority=asked.priority,
-        creditable=asked.creditable,
         promise=asked.promise,
     )
 
@@ -106,8 +99,6 @@ class Request:
         has a policy of displacement.
     graph
         The compiled expression, on the Plan's grid.
-    creditable
-        Whether work run above its entitlement makes leases held later unnecessary.
     promise
         The level it asks for; None takes the cluster's.
     written
@@ -121,7 +112,6 @@ class Request:
     weight: float
     priority: int
     graph: WorkGraph
-    creditable: bool = False
     promise: PromiseLevel | None = None
     written: str = ""
 

@@ -85,6 +85,8 @@ class Atom:
         that have no value of it hold none. None = on one machine.
     handover
         May a bundle change machine between leases? None = yes for g < h, no for a gang.
+    credit
+        Does work that ran early make its latest leases unnecessary? None = as for `handover`.
     """
 
     bundle: Resources
@@ -97,19 +99,39 @@ class Atom:
     spread: int = 0
     domain: str | None = None
     handover: bool | None = None
+    credit: bool | None = None
     span: Span | None = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
 
     @property
     def hands_over(self) -> bool:
         """Whether a bundle may change machine between leases, said or by default."""
-        return self.minimum < self.maximum if self.handover is None else self.handover
+        return self.is_malleable if self.handover is None else self.handover
 
     @property
-    def odd_handover(self) -> bool | None:
-        """`handover` where it is said and not the default, else None."""
-        default = self.minimum < self.maximum
-        return None if self.handover == default else self.handover
+    def is_credited(self) -> bool:
+        """Whether work that ran early gives its latest leases back, said or by default."""
+        return self.is_malleable if self.credit is None else self.credit
+
+    @property
+    def is_malleable(self) -> bool:
+        """Whether it can hold more or fewer bundles at once: no gang."""
+        return self.minimum < self.maximum
+
+    @property
+    def odd_answers(self) -> dict[str, bool]:
+        """`handover` and `credit` by name, where one is said and is not the default."""
+        said = {"handover": self.handover, "credit": self.credit}
+        return {
+            name: answer
+            for name, answer in said.items()
+            if answer is not None and answer != self.is_malleable
+        }
+
+    def canonical(self) -> Atom:
+        """Return the same atom without answers that are the default anyway."""
+        odd = self.odd_answers
+        return replace(self, handover=odd.get("handover"), credit=odd.get("credit"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from enum import StrEnum, auto
 from functools import cache
@@ -79,6 +78,7 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
         "spread": Reads.COUNT,
         "by": Reads.DOMAIN,
         "handover": Reads.ANSWER,
+        "credit": Reads.ANSWER,
         "tasks": Reads.COUNT,
         "each": Reads.DURATION,
     },
@@ -203,12 +203,11 @@ def _atom(arguments: dict[str, Any], span: Span | None) -> Atom | Void:
         arguments.get("spread", 0),
         arguments.get("by"),
         arguments.get("handover"),
+        arguments.get("credit"),
         span,
     )
-    # What is the default anyway is not kept, so that equal requests are equal expressions.
-    if atom.handover is None or atom.odd_handover is not None:
-        return atom
-    return replace(atom, handover=None)
+    # So equal requests are equal expressions.
+    return atom if atom.handover is None and atom.credit is None else atom.canonical()
 
 
 def _work_of(tasks: int, each_ms: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -12,13 +12,13 @@ from functools import cache
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from dispatch.accounts.slot_account import SlotCounts
+from dispatch.accounts.promises import Outcome
 from planner.placement import Code
 from service.config import MULTIPROCESS_DIRECTORY
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 #: What becomes of a slot: names of the counts in `SlotCounts`.
-_OUTCOMES = ("kept", "broken", "lost")
+_OUTCOMES = ("kept", "broken")
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -152,14 +152,14 @@ class Telemetry:
             "Times of reservations that passed while an application waited and none ran.",
             registry=registry,
         )
-        self._slots = Counter(
-            "agenda_slots",
-            "Slots of machines that are over: kept, broken, or lost with their machine.",
+        self._ended = Counter(
+            "agenda_promises_ended",
+            "Promises that are over: kept, or broken in that they lacked machines while due.",
             ("outcome",),
             registry=registry,
         )
         for outcome in _OUTCOMES:
-            self._slots.labels(outcome)
+            self._ended.labels(outcome)
         self._used = Gauge(
             "agenda_used",
             "What running components use: cores, bytes or units.",
@@ -179,12 +179,11 @@ class Telemetry:
         for (resource, group), amount in amounts.items():
             self._used.labels(resource, group).set(amount)
 
-    def count_slots(self, before: SlotCounts, now: SlotCounts) -> None:
-        """Count what became of slots since the last call."""
-        for outcome in _OUTCOMES:
-            more = getattr(now, outcome) - getattr(before, outcome)
-            if more:
-                self._slots.labels(outcome).inc(more)
+    def count_ended(self, outcomes: Iterable[Outcome]) -> None:
+        """Count promises that are over; one that its owner gave up is neither."""
+        for outcome in outcomes:
+            if outcome is not Outcome.CANCELLED:
+                self._ended.labels("broken" if outcome.is_broken else "kept").inc()
 
     def observer(
         self, method: str, route: str

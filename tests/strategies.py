@@ -106,10 +106,10 @@ def atoms(draw: st.DrawFn, *, most_work_ms: int = 10**14) -> Atom:
     label = draw(st.none() | names())
     spread = draw(st.sampled_from([0, 0, 1, 7, 10**9]))
     domain = draw(st.none() | names()) if spread else None
-    handover = draw(st.sampled_from([None, minimum == maximum]))
+    handover, credit = (draw(st.sampled_from([None, minimum == maximum])) for _ in range(2))
     bundle = draw(bundles())
     numbers = (minimum, maximum, lease, work, multiple)
-    return Atom(bundle, *numbers, label, spread, domain, handover)
+    return Atom(bundle, *numbers, label, spread, domain, handover, credit)
 
 
 @cache

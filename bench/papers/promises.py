@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -240,12 +240,10 @@ class PromisedPlan:
     def figures(self, policy: Policy) -> dict[str, float]:
         """Carry everything out; machines that were not promised are found by a strategy."""
         run = run_plan(self.plan, options=DispatchOptions(policy))
-        slots = run.slots
         return {
             "accepted": self.accepted,
             "accepted by work": self.accepted_work,
-            "broken": len(run.below) / max(run.reservations, 1),
-            "slots broken": slots.broken / max(slots.kept + slots.broken + slots.lost, 1),
+            "broken": len(run.broken) / max(run.reservations, 1),
         }
 
 
@@ -287,7 +285,7 @@ def _levels_result(table: PromiseTable) -> ExperimentResult:
             figure_series(label, names, [figures[key] for figures in mine.values()])
             for key, label in (
                 ("accepted", "of requests: accepted"),
-                ("broken", "of accepted: entitlement broken"),
+                ("broken", "of accepted: broken"),
             )
         ]
         panels.append(ExperimentPanel(case, "", "share", series, form="bars"))
@@ -296,7 +294,7 @@ def _levels_result(table: PromiseTable) -> ExperimentResult:
 
 _DAY_LEVELS = (PromiseLevel.POOLED, PromiseLevel.PLACED)
 _AGENT = "gree-l"
-_DAY_HEADER = ("level", "requests", "accepted", "below", "slots kept", "broken", "lost", "stopped")
+_DAY_HEADER = ("level", "requests", "accepted", "kept", "broken", "stopped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +307,9 @@ class _Day:
 
     def row(self) -> tuple[object, ...]:
         """Return the cells under `_DAY_HEADER`."""
-        run, slots = self.run, self.run.slots
-        accepted, below = run.reservations, len(run.below)
-        kept = (slots.kept, slots.broken, slots.lost)
-        return (self.level.value, self.requests, accepted, below, *kept, run.stopped)
+        accepted, broken = self.run.reservations, len(self.run.broken)
+        kept = accepted - broken
+        return (self.level.value, self.requests, accepted, kept, broken, self.run.stopped)
 
 
 def run_day(effort: ExperimentEffort) -> ExperimentResult:
@@ -334,11 +331,15 @@ def run_level(cluster: Cluster, lines: Sequence[WorkloadLine]) -> _Day:
     level, requests = cluster.promise, compile_workload(lines, cluster).requests
     plan, agent = Plan(cluster, cluster.grid()), agent_named(_AGENT)
     admit_in_turn(plan, agent, requests)
-    return _Day(level, len(requests), run_plan(plan, [_best_effort(n) for n in range(6)]))
+    return _Day(level, len(requests), run_plan(plan, best_effort_of_a_day()))
+
+
+def best_effort_of_a_day() -> list[Application]:
+    """Return applications that take all that is left."""
+    return [_best_effort(number) for number in range(6)]
 
 
 def _best_effort(number: int) -> Application:
-    """Return an application that takes all that is left."""
     core = Component("core", 1, True, Resources.of({"cpu": 2000, "memory": 4096}))
     more = Component("more", 60, False, Resources.of({"cpu": 4000, "memory": 8192}))
     return Application(f"rest-{number}", (core, more))
@@ -354,8 +355,7 @@ def _day_result(days: list[_Day]) -> ExperimentResult:
                 "level": day.level.value,
                 "requests": day.requests,
                 "accepted": day.run.reservations,
-                "below": sorted(day.run.below),
-                "slots": asdict(day.run.slots),
+                "broken": sorted(day.run.broken),
                 "stopped": day.run.stopped,
             }
             for day in days
@@ -364,7 +364,7 @@ def _day_result(days: list[_Day]) -> ExperimentResult:
     names = [day.level.value for day in days]
     series = [
         PanelSeries(label, names, [float(str(row[_DAY_HEADER.index(key)])) for row in rows], ())
-        for key, label in (("accepted", "accepted"), ("below", "below their entitlement"))
+        for key, label in (("accepted", "accepted"), ("broken", "broken"))
     ]
     panel = ExperimentPanel("the example day", "", "reservations", series, form="bars")
     return ExperimentResult(document, (Table(_DAY_HEADER, rows),), (panel,))

@@ -85,7 +85,7 @@ def _release(
             taken.popleft()
 
 
-def creditable_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> Rows:
+def spare_rows(rows: Rows, rule: AtomRule, credit: int, from_step: int) -> Rows:
     """Return the rows of the latest whole leases that work already run makes unnecessary.
 
     Parameters

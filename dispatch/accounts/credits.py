@@ -1,11 +1,14 @@
-"""Work run above an entitlement, and the future rows that it makes unnecessary (creditable).
+"""Work that ran early, and the future rows that it makes unnecessary (Rayon 5.1, step 6).
 
 A component that runs without cover does work that rows still to come were meant for. What an
 execution has run, less what its atom held up to now and less what was given back already, is what
 it is ahead by; whole leases of that are given back, the latest first
 (dispatch.accounts.credit_leases). What an execution missed below its entitlement counts against it,
-so that never more is given back than was run above. Only atoms that exactly one execution draws on
-are credited, and only while its cores are covered: until then a stop could still undo the work.
+so that never more is given back than was run above, and what has run and what is left are together
+never less than what was asked for. Credited are atoms that say so or are malleable
+(`rdl.expressions.Atom.is_credited`), of which exactly one execution draws, of a batch application,
+only while its cores are covered, and of what runs without cover all but a lease: until
+then a stop could still undo the work.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from dispatch.accounts.credit_leases import AtomRule, creditable_rows
+from dispatch.accounts.credit_leases import AtomRule, spare_rows
+from dispatch.applications.application import Kind
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import ExecutionState
@@ -36,14 +40,16 @@ _WHY = "its work was run above the entitlement"
 
 @dataclass(slots=True)
 class _Account:
-    """One atom of a creditable reservation, and the execution that draws on it.
+    """One atom of a reservation, and the execution that draws on it.
 
     Attributes
     ----------
+    lease_ms
+        Of an atom that is credited; 0 of one that is not.
     run
         What has been run since its cores have machines, in thousandths of a bundle x ms.
-    rate
-        Thousandths of a bundle that ran when last looked at.
+    rate, covered
+        Thousandths of a bundle that ran when last looked at, and how many of them were covered.
     ahead
         Whether anything ran without cover, or the allocation changed, since it was last judged.
     revision
@@ -53,34 +59,42 @@ class _Account:
     path: str
     bundle: Resources
     execution: Execution
+    lease_ms: int
     shared: bool = False
     started_ms: int | None = None
     run: int = 0
     rate: int = 0
+    covered: int = 0
     ahead: bool = False
     revision: int = 0
+
+    @property
+    def done(self) -> int:
+        """What no stop can undo: a component that runs without cover may lose a lease of work."""
+        return self.run - max(0, self.rate - self.covered) * self.lease_ms
 
 
 @dataclass(slots=True)
 class CreditBook:
-    """Adds up, tick by tick, what executions of creditable reservations have run."""
+    """Adds up, tick by tick, what executions with a reservation have run."""
 
     _accounts: dict[str, list[_Account]] = field(default_factory=dict)
     _at_ms: int | None = None
     _judged_step: int = -1
 
     def watch(self, execution: Execution, plan: Plan) -> None:
-        """Take in an execution; of reservations that are not creditable nothing is kept.
+        """Take in an execution; one without a reservation has nothing to give back.
 
         An execution that names no atom is credited where the reservation has only one.
         """
         name = execution.application.reservation
         number = None if name is None else plan.table.number_of(name)
-        if name is None or number is None or not plan.table.details.get(number).creditable:
+        if name is None or number is None:
             return
         accounts = self._accounts.setdefault(name, [])
         atoms = plan.table.holding(number).atoms
         atom = execution.application.atom
+        expression = _expression_of(plan, number)
         for one in atoms:
             if atom is not None and not names_atom(one.path, atom):
                 continue
@@ -90,27 +104,33 @@ class CreditBook:
             if not known:
                 alone = atom is not None or len(atoms) == 1
                 bundle = _asked_bundle(one, plan.table.details.get(number).written)
-                accounts.append(_Account(one.path, bundle, execution, shared=not alone))
+                lease_ms = _credited_lease(expression, one.path, execution)
+                accounts.append(_Account(one.path, bundle, execution, lease_ms, shared=not alone))
 
     def observe(self, now_ms: int) -> None:
         """Count what ran since the last call: the lesser of what ran then and what runs now.
 
-        No instant is counted twice where a clock was set back, and of a pause between two calls no
-        more than a minute: it is not known whether anything ran.
+        What ran without cover and was stopped has lost up to a lease of work. No instant is
+        counted twice where a clock was set back, and of a pause between two calls no more than a
+        minute: it is not known whether anything ran.
         """
         last_ms = now_ms if self._at_ms is None else self._at_ms
         passed_ms = min(max(now_ms - last_ms, 0), _LONGEST_GAP_MS)
         self._at_ms = max(now_ms, last_ms)
-        for account in [one for many in self._accounts.values() for one in many if not one.shared]:
+        for account in [one for many in self._accounts.values() for one in many]:
+            if account.shared or not account.lease_ms:
+                continue
             execution = account.execution
-            rate = _rate(execution, account.bundle)
+            rate, covered = _rates(execution, account.bundle)
             if execution.started_ms != account.started_ms or execution.started_ms is None:
                 # It begins anew: what ran before is lost.
                 account.started_ms, account.run, account.ahead = execution.started_ms, 0, False
             else:
                 account.run += min(rate, account.rate) * passed_ms
+                stopped = account.rate - rate - max(0, account.covered - covered)
+                account.run = max(0, account.run - max(0, stopped) * account.lease_ms)
                 account.ahead |= _is_ahead(execution)
-            account.rate = rate
+            account.rate, account.covered = rate, covered
 
     def due(self, plan: Plan, now_ms: int) -> list[Release]:
         """Return what is to be given back, once a step of the Plan."""
@@ -129,8 +149,12 @@ class CreditBook:
                 continue
             revision = int(plan.table.meta[number]["revision"])
             for account in accounts:
-                account.ahead |= account.revision != revision
-                account.revision = revision
+                if account.revision == revision:
+                    continue
+                if account.revision:
+                    expression = _expression_of(plan, number)
+                    account.lease_ms = _credited_lease(expression, account.path, account.execution)
+                account.ahead, account.revision = True, revision
             ready = [one for one in accounts if _is_ready(one)]
             if not ready:
                 continue
@@ -146,10 +170,23 @@ def _asked_bundle(atom: AtomAllocation, written: str) -> Resources:
     return atom.bundle if asked is None else asked.bundle
 
 
+def _expression_of(plan: Plan, number: int) -> Expression:
+    details = plan.table.details.get(number)
+    return parse(details.text) if details.expression is None else details.expression
+
+
+def _credited_lease(expression: Expression, path: str, execution: Execution) -> int:
+    """Return the lease of an atom that is credited, in ms; 0 of one that is not."""
+    asked = atom_at(expression, path)
+    is_batch = execution.application.kind is Kind.BATCH
+    return asked.lease_ms if asked is not None and asked.is_credited and is_batch else 0
+
+
 def _is_ready(account: _Account) -> bool:
     execution = account.execution
     return (
         account.ahead
+        and account.lease_ms > 0
         and not account.shared
         and execution.state is ExecutionState.RUNNING
         and all(
@@ -162,13 +199,12 @@ def _rows_of(
     plan: Plan, number: int, accounts: list[_Account], step: int
 ) -> tuple[tuple[str, Rows], ...]:
     """Return what each atom gives back; one that gives nothing is not ahead any more."""
-    details = plan.table.details.get(number)
-    expression = parse(details.text) if details.expression is None else details.expression
+    expression = _expression_of(plan, number)
     atoms = {atom.path: atom for atom in plan.table.holding(number).atoms}
     found: list[tuple[str, Rows]] = []
     for account in accounts:
         atom = atoms.get(account.path)
-        rows = None if atom is None else _spare_rows(plan, expression, atom, account.run, step)
+        rows = None if atom is None else _spare_rows(plan, expression, atom, account.done, step)
         if rows is None or not len(rows):
             account.ahead = False
         else:
@@ -177,7 +213,7 @@ def _rows_of(
 
 
 def _spare_rows(
-    plan: Plan, expression: Expression, atom: AtomAllocation, run: int, step: int
+    plan: Plan, expression: Expression, atom: AtomAllocation, done: int, step: int
 ) -> Rows | None:
     """Return the rows of an atom that work already run makes unnecessary; None if it recurs."""
     asked = atom_at(expression, atom.path)
@@ -189,23 +225,30 @@ def _spare_rows(
     past = atom.rows.copy()
     past[:, 1] = np.minimum(past[:, 1], from_step)
     before = past[past[:, 0] < from_step]
-    credit = run // (1000 * grid.step_ms) - _work(before)
+    credit = done // (1000 * grid.step_ms) - _work(before)
     if atom.released is not None:
         credit -= _work(atom.released)
-    return creditable_rows(atom.rows, rule, credit, from_step)
+    return spare_rows(atom.rows, rule, credit, from_step)
 
 
 def _work(rows: Rows) -> int:
     return int(((rows[:, 1] - rows[:, 0]) * rows[:, 2]).sum())
 
 
-def _rate(execution: Execution, bundle: Resources) -> int:
-    """Return thousandths of a bundle that run: of its scarcest resource."""
-    used: dict[str, int] = dict.fromkeys(bundle, 0)
+def _rates(execution: Execution, bundle: Resources) -> tuple[int, int]:
+    """Return thousandths of a bundle that run, and covered ones, of its scarcest resource."""
+    running: dict[str, int] = dict.fromkeys(bundle, 0)
+    covered = dict(running)
     for part in execution.parts:
+        runs = part.running
         for name, amount in part.component.resources.items():
-            if name in used:
-                used[name] += part.running * amount
+            if name in running:
+                running[name] += runs * amount
+                covered[name] += min(runs, part.covered) * amount
+    return _thousandths(running, bundle), _thousandths(covered, bundle)
+
+
+def _thousandths(used: dict[str, int], bundle: Resources) -> int:
     return min((1000 * used[name] // amount for name, amount in bundle.items()), default=0)
 
 

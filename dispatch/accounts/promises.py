@@ -1,29 +1,34 @@
-"""Whether promises are kept: how long each reservation is below its entitlement (Rayon, figure 17).
+"""The one ledger of promises: which were kept, and how long each was below its entitlement.
 
-A reservation is below its entitlement while it has demand that fits in what the Plan holds for it
-and does not run, or while it covers nothing and an application waits that it cannot cover: a
-promise that passes unused is a broken one. That is the one definition: service and simulations
-measure by it. `Cycle.below` is narrower: it names the reservations of which a covered component has
-no machine.
+A promise is kept unless its reservation lacked machines while they were due, by what the Plan took
+from it or by what ran (`outcome_of`). The page, ``/v1/promises``, the metrics, ``agenda sacct`` and
+the simulations ask here.
 
-Where bundles have machines, what fits is asked slot by slot. A slot is a right to a machine: it
-waits while a component that has room in it has no machine; one that is starting has. `SlotAccount`
-counts slots so kept and broken.
+A reservation is below its entitlement (Rayon, figure 17) while it has demand that fits in what the
+Plan holds for it and does not run, or while it covers nothing and an application waits that it
+cannot cover: a promise that passes unused is a broken one. `Cycle.below` is narrower: it names the
+reservations of which a covered component has no machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dispatch.cycle.cover.coverage import cover_of
-from dispatch.cycle.cover.slot_cover import Places
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
-from planner.plan.records.reservation_records import DEGRADED, MISSED, RENEGOTIATED
+from planner.plan.plan import Plan
+from planner.plan.records.reservation_records import DEGRADED, MISSED, RENEGOTIATED, UNUSED
+from planner.plan.table.column_reading import histories_of, ids_of
 from planner.reservations.reservation import HistoryEntry
+from planner.reservations.state import NUMBERED_STATES, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +39,11 @@ class Shortfall:
     ----------
     reservations
         Their ids.
-    slots
-        (reservation, machine) of the slots whose work has no machine.
     unused
         Ids of those that cover nothing while an application waits that they cannot cover.
     """
 
     reservations: frozenset[str]
-    slots: frozenset[tuple[str, str]]
     unused: frozenset[str] = frozenset()
 
 
@@ -57,7 +59,6 @@ def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
     yet.
     """
     found, unused = set[str](), set[str]()
-    slots: set[tuple[str, str]] = set()
     for entitlement in directive.planned:
         name = entitlement.reservation
         fellows = table.of_reservation(name)
@@ -66,14 +67,12 @@ def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
         cover = cover_of(entitlement, fellows, table.pool)
         if not cover.counts and any(_waits_uncovered(one) for one in fellows):
             unused.add(name)
-            slots.update((name, machine) for machine in cover.idle)
             continue
-        slots.update((name, machine) for machine in _waiting_on(cover.places or {}))
         for execution, counts in cover.counts.items():
             pairs = zip(execution.parts, counts, strict=True)
             if any(part.running < count for part, count in pairs):
                 found.add(name)
-    return Shortfall(frozenset(found | unused), frozenset(slots), frozenset(unused))
+    return Shortfall(frozenset(found | unused), frozenset(unused))
 
 
 def _waits_uncovered(execution: Execution) -> bool:
@@ -81,16 +80,6 @@ def _waits_uncovered(execution: Execution) -> bool:
     return not execution.holds and any(
         part.uncovered for part in execution.parts if part.component.core
     )
-
-
-def _waiting_on(places: Places) -> set[str]:
-    """Return the machines on which components have slots and stand neither there nor elsewhere."""
-    return {
-        machine
-        for execution, machines in places.items()
-        for part, here in zip(execution.parts, machines, strict=True)
-        for machine in part.shortage_by_machine(here)
-    }
 
 
 #: Share of its time, and least time in ms, for which work may lack its machines: less is a start.
@@ -107,23 +96,106 @@ def tolerance_ms(length_ms: int) -> int:
     return min(length_ms, max(_LEAST_MS, length_ms // _SHARE))
 
 
-def was_short(
-    history: Iterable[HistoryEntry], now_ms: int, length_ms: int = 0, below_ms: int = 0
-) -> bool:
-    """Return whether a reservation lacked machines while they were due.
+class Outcome(StrEnum):
+    """What became of a promise, as far as now is known.
 
-    By the Plan: something was taken from it and not restored before that was due. What is restored
-    in time was never missing. By what ran: its work lacked machines for longer than a start takes.
+    ``kept``: it had its machines whenever they were due; what is restored before it is due was
+    never missing. ``degraded``: it lacked some. ``unused``: time of it passed and covered nothing
+    while an application waited. ``failed``: what it lost did not come back. ``cancelled``: its
+    owner gave it up.
+    """
+
+    KEPT = "kept"
+    DEGRADED = "degraded"
+    UNUSED = "unused"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it was promised to the end and lacked machines while they were due."""
+        return self not in (Outcome.KEPT, Outcome.CANCELLED)
+
+
+def outcome_of(
+    state: State,
+    history: Sequence[HistoryEntry],
+    now_ms: int,
+    length_ms: int,
+    below_ms: int,
+    *,
+    waited: bool = False,
+) -> Outcome:
+    """Return what became of a promise.
 
     Parameters
     ----------
     history
-        What happened to it, in order.
+        What happened to its reservation, in order.
     length_ms
         From its begin to its end.
     below_ms
-        For how long it was below its entitlement.
+        For how long it was below its entitlement: more than a start takes breaks it.
+    waited
+        Whether its work was there in its time, and none of it had begun when it was over.
     """
+    if state is State.CANCELLED:
+        return Outcome.CANCELLED
+    if state is State.FAILED:
+        return Outcome.FAILED
+    if waited or any(entry.what == UNUSED for entry in history):
+        return Outcome.UNUSED
+    if _was_taken(history, now_ms) or below_ms > tolerance_ms(length_ms):
+        return Outcome.DEGRADED
+    return Outcome.KEPT
+
+
+def outcomes_in(
+    plan: Plan,
+    now_ms: int,
+    below_ms: Callable[[str], int],
+    numbers: NDArray[np.int64] | None = None,
+) -> dict[str, Outcome]:
+    """Return what became of reservations that a Plan has, by id.
+
+    Parameters
+    ----------
+    below_ms
+        For how long the reservation of an id was below its entitlement.
+    numbers
+        Those in question; None is all.
+    """
+    table, grid = plan.table, plan.grid
+    if numbers is None:
+        numbers = np.arange(len(table), dtype=np.int64)
+    changed = histories_of(table, numbers)
+    meta = table.meta[numbers]
+    found: dict[str, Outcome] = {}
+    for id_, number, one in zip(ids_of(table, numbers), numbers.tolist(), meta, strict=True):
+        finish = min(int(one["finish"]), grid.horizon)
+        length_ms = grid.ms(max(0, finish - int(one["begin"])))
+        state = NUMBERED_STATES[int(one["state"])]
+        found[id_] = outcome_of(state, changed.get(number, ()), now_ms, length_ms, below_ms(id_))
+    return found
+
+
+def ended_between(plan: Plan, first: int, last: int) -> NDArray[np.int64]:
+    """Return the reservations that were completed, or failed, from one step to before another."""
+    meta, grid = plan.table.meta, plan.grid
+    completed = meta["state"] == NUMBERED_STATES.index(State.COMPLETED)
+    completed &= (meta["finish"] >= first) & (meta["finish"] < last)
+    failed = np.flatnonzero(meta["state"] == NUMBERED_STATES.index(State.FAILED))
+    told = histories_of(plan.table, failed) if len(failed) else {}
+    lost = [
+        number
+        for number, history in told.items()
+        if grid.ms(first) <= history[-1].at_ms < grid.ms(last)
+    ]
+    return np.union1d(np.flatnonzero(completed), np.array(lost, dtype=np.int64))
+
+
+def _was_taken(history: Iterable[HistoryEntry], now_ms: int) -> bool:
+    """Return whether something was taken by the Plan and not restored before it was due."""
     due: int | None = None
     for entry in history:
         if entry.what in _TAKES and entry.lost is not None:
@@ -132,9 +204,7 @@ def was_short(
             if entry.at_ms > due:
                 return True
             due = None
-    if due is not None and now_ms >= due:
-        return True
-    return below_ms > tolerance_ms(length_ms)
+    return due is not None and now_ms >= due
 
 
 @dataclass(slots=True)
@@ -184,11 +254,12 @@ class PromiseBook:
         ]
         return [self._times.pop(name).total_ms for name in ended]
 
+    def below_ms(self, reservation: str) -> int:
+        """Return for how long a reservation was below in all."""
+        time = self._times.get(reservation)
+        return 0 if time is None else time.total_ms
+
     def longest_below_ms(self, reservation: str) -> int:
         """Return the longest time a reservation was below without a break."""
         time = self._times.get(reservation)
         return 0 if time is None else time.longest_ms
-
-    def broken(self, tick_ms: int) -> frozenset[str]:
-        """Return the reservations that were below for longer than `tick_ms` without a break."""
-        return frozenset(n for n, one in self._times.items() if one.longest_ms > tick_ms)

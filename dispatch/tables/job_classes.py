@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 import rdl.work_graph as wg
 from dispatch.tables.jobs import JobGroup, jobs_of_rows
 from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
-from lp.lotes.job_classes import ArrivalSample, fit_job_classes
+from lp.lotes.job_classes import ArrivalSample, ClassOptions, fit_job_classes
+from lp.lotes.pipeline import LotesOptions, LotesResult, plan_lotes
 from planner.cluster.cluster import Cluster
 from planner.files import FileError, FileProblem, JobClass
 from planner.request import Request
@@ -90,8 +91,37 @@ def instance_of_classes(
     return LotesInstance.of(machines, described, speed=fastest / times)
 
 
-def instance_of_work(cluster: Cluster, work: JobSample, rng: np.random.Generator) -> LotesInstance:
-    """Fit classes to the jobs of a workload or Plan, label by label, and return the instance.
+def plan_work(
+    cluster: Cluster, work: JobSample, seed: int, options: LotesOptions | None = None
+) -> LotesResult:
+    """Fit classes to the jobs of a workload or Plan, and run the offline stages.
+
+    No more classes are made than the machines serve: where rounding leaves a class without any
+    machine, kinds of jobs are joined until each has one.
+
+    Parameters
+    ----------
+    seed
+        Of the clustering.
+
+    Raises
+    ------
+    NoWorkError
+        If there are no jobs.
+    """
+    most = ClassOptions().most_classes
+    while True:
+        instance = instance_of_work(cluster, work, np.random.default_rng(seed), most)
+        result = plan_lotes(instance, options)
+        if result.arrival_rate or not result.assignment.relaxed_rate or most == 1:
+            return result
+        most = max(1, min(most, len(instance.classes.names)) - 1)
+
+
+def instance_of_work(
+    cluster: Cluster, work: JobSample, rng: np.random.Generator, most: int
+) -> LotesInstance:
+    """Fit at most `most` classes to the jobs of each label, and return the instance.
 
     Raises
     ------
@@ -102,7 +132,7 @@ def instance_of_work(cluster: Cluster, work: JobSample, rng: np.random.Generator
         raise NoWorkError("there is no work to make job classes of")
     unit = _units(cluster, work.resources)
     fitted = {
-        label: fit_job_classes(_divide_requests(sample, unit), rng)
+        label: fit_job_classes(_divide_requests(sample, unit), rng, ClassOptions(most_classes=most))
         for label, sample in work.samples.items()
     }
     largest = max(fitted, key=lambda label: work.samples[label].jobs)

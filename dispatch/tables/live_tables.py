@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch.applications.application import Application
-from dispatch.tables.job_classes import instance_of_work, work_of_jobs
+from dispatch.tables.job_classes import plan_work, work_of_jobs
 from dispatch.tables.jobs import JobGroup, jobs_of_rows
 from lp.lotes.dispatch_table import DispatchTable
-from lp.lotes.pipeline import LotesOptions, plan_lotes
+from lp.lotes.pipeline import LotesOptions
 from planner.cluster.cluster import Cluster, MachineGroup
 from planner.plan.plan import Plan
 from rdl.resources import Resources
@@ -123,7 +123,7 @@ class LiveTables:
 
     @property
     def load(self) -> float | None:
-        """Arrivals of the sample over those the table sustains; above 1 queues grow."""
+        """Arrivals of the sample over those the table sustains, above 1 queues grow; or None."""
         return self._latest.load
 
     @property
@@ -177,12 +177,13 @@ class LiveTables:
         says why: a strategy without a table goes on as best fit.
         """
         day_h = SPAN_MS / _HOUR_MS
-        rng = np.random.default_rng(self._seed)
         table, load, problem = None, None, ""
         try:
             work = work_of_jobs(job.cluster, tuple(job.jobs()), 0.0, day_h)
-            result = plan_lotes(instance_of_work(job.cluster, work, rng), self._options)
+            result = plan_work(job.cluster, work, self._seed, self._options)
             table, load = result.table, result.load(work.rate_per_h)
+            if load is None:
+                table, problem = None, "machines are too few for each kind of work"
         except (ValueError, RuntimeError) as error:
             problem = str(error)
         machines = job.cluster.machines

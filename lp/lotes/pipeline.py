@@ -40,6 +40,49 @@ class LotesOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class RateAnswer:
+    """What a rate of arrivals does to the machines.
+
+    Attributes
+    ----------
+    load
+        The rate over what is sustained; above one a queue grows. None: no rate is sustained.
+    served_per_h
+        So many are served; the others wait, more and more of them.
+    tightest
+        The class whose queue is the first to grow; None where nothing limits.
+    in_service
+        Mean number of jobs of each class that run.
+    used
+        Share of each resource of the cluster that they use.
+    """
+
+    rate_per_h: float
+    load: float | None
+    served_per_h: float
+    tightest: str | None
+    in_service: dict[str, float]
+    used: dict[str, float]
+
+    @property
+    def growth_per_h(self) -> float:
+        """By how many jobs an hour the queue grows."""
+        return self.rate_per_h - self.served_per_h
+
+    def to_json(self) -> dict[str, object]:
+        """Rates in jobs a second, as of the command."""
+        return {
+            "rate": self.rate_per_h / 3600,
+            "load": self.load,
+            "served": self.served_per_h / 3600,
+            "growth": self.growth_per_h / 3600,
+            "tightest": self.tightest,
+            "in_service": self.in_service,
+            "used": self.used,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class LotesResult:
     """Every stage of one run.
 
@@ -74,9 +117,45 @@ class LotesResult:
         rates = np.where(held | free, self.arrival_rate * self.instance.classes.share, 0.0)
         return dict(zip(self.instance.classes.names, rates.tolist(), strict=True))
 
-    def load(self, arrivals_per_h: float) -> float:
-        """The workload's own arrival rate over lambda*; above one a queue grows without end."""
-        return arrivals_per_h / self.arrival_rate if self.arrival_rate > 0 else np.inf
+    def load(self, arrivals_per_h: float) -> float | None:
+        """A rate of arrivals over lambda*; above one a queue grows without end.
+
+        None where some class that arrives has no machine, so that no rate is sustained.
+        """
+        return arrivals_per_h / self.arrival_rate if self.arrival_rate > 0 else None
+
+    def at_rate(self, arrivals_per_h: float) -> RateAnswer:
+        """Return what so many jobs an hour of this mix come to on these machines.
+
+        Parameters
+        ----------
+        arrivals_per_h
+            Not negative.
+        """
+        instance, held = self.instance, self.assignment.in_service
+        served = min(arrivals_per_h, self.arrival_rate)
+        asked = instance.classes.share > 0
+        done = (held * instance.rate).sum(axis=0)
+        sustained = np.divide(done, instance.classes.share, out=np.zeros(done.shape), where=asked)
+        free = np.isin(np.array(instance.classes.names), list(self.allocation.free))
+        binding = np.flatnonzero(asked & ~free)
+        tightest = binding[np.argmin(sustained[binding])] if len(binding) else None
+        # Little: of each pair as many are in service as its part of the arrivals lasts.
+        arrivals = served * instance.classes.share * self.table.wheel
+        running = np.divide(
+            arrivals, instance.rate, out=np.zeros(arrivals.shape), where=instance.rate > 0
+        )
+        whole = instance.configurations.count @ instance.configurations.capacity
+        used = running.sum(axis=0) @ instance.classes.request
+        names = instance.configurations.resources
+        return RateAnswer(
+            arrivals_per_h,
+            self.load(arrivals_per_h),
+            served,
+            None if tightest is None else instance.classes.names[tightest],
+            dict(zip(instance.classes.names, running.sum(axis=0).tolist(), strict=True)),
+            {name: float(used[at] / whole[at]) for at, name in enumerate(names) if whole[at] > 0},
+        )
 
     def explain(self) -> list[str]:
         """Lines of text: lambda at each stage, pairings, bins in use, classes left out."""
@@ -95,8 +174,12 @@ class LotesResult:
                 if machines:
                     lines.append(f"  {name}: {machines:,} machines emulate {jobs.tolist()}")
         lines += [
-            f"class {left.name!r} gets nothing: {left.reason} (nearest: {left.nearest}, "
-            f"{left.shortfall:.2f} of it)"
+            f"class {left.name!r} gets nothing: {left.reason}"
+            + (
+                f" (nearest: {left.nearest}, {left.shortfall:.2f} of it)"
+                if np.isfinite(left.shortfall)
+                else ""
+            )
             for left in self.classes_without_machine
         ]
         return lines

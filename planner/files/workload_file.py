@@ -34,8 +34,6 @@ class WorkloadLine:
         Ms from the origin.
     source
         The ``rdl`` value: text, the JSON form, or YARN JSON.
-    creditable
-        Whether work run above the entitlement makes leases held later unnecessary.
     promise
         The level it asks for; None is the cluster's.
     line_number
@@ -52,7 +50,6 @@ class WorkloadLine:
     weight: float = 1.0
     priority: int = 0
     line_number: int = 0
-    creditable: bool = False
     promise: PromiseLevel | None = None
     recorded: tuple[int, int] | None = None
 
@@ -77,7 +74,7 @@ class WorkloadLine:
         if self.recorded is not None:
             start, end = map(seconds_of, self.recorded)
             entry["recorded"] = {"start": start, "end": end}
-        return entry | {"creditable": True} if self.creditable else entry
+        return entry
 
 
 class LineError(ValueError):
@@ -172,7 +169,6 @@ def read_line(value: object, number: int = 0, origin: datetime | None = None) ->
         float(value.get("weight", 1.0)),
         int(value.get("priority", 0)),
         number,
-        bool(value.get("creditable", False)),
         asked_level(value),
         _recorded_ms(value.get("recorded")),
     )

@@ -212,8 +212,10 @@ class _Cutter:
         )
         if one.beside:
             self.paths.append((new, old))
-            # Whether bundles may change machine goes by the atom as asked, not by what is left.
-            return replace(rest, maximum=one.beside, handover=atom.hands_over)
+            # What it may do goes by the atom as asked, not by what is left.
+            return replace(
+                rest, maximum=one.beside, handover=atom.hands_over, credit=atom.is_credited
+            )
         self.paths.append((_child(new, 0), old))
         return self._after(rest, one.end)
 

@@ -58,7 +58,6 @@ def details_of(
         graph.expression,
         choices,
         graph.notes if kept is None else kept.notes,
-        creditable=request.creditable,
         written=request.written if kept is None else kept.written,
     )
 

@@ -186,8 +186,6 @@ class Reservation:
         Oldest first; the admission is the first entry.
     degradation
         Of a degraded reservation: why, and what is offered instead.
-    creditable
-        Whether work run above its entitlement makes leases held later unnecessary.
     promise
         What it is good for.
     machines
@@ -211,7 +209,6 @@ class Reservation:
     atoms: tuple[AtomAllocation, ...]
     history: tuple[HistoryEntry, ...] = ()
     degradation: Degradation | None = None
-    creditable: bool = False
     promise: PromiseLevel = PromiseLevel.POOLED
     machines: Sequence[str] = ()
     written: str = ""
@@ -241,8 +238,6 @@ class Reservation:
                 for one in atom_to_json(atom, grid, self.machines)
             ],
         }
-        if self.creditable:
-            entry["creditable"] = True
         if self.degradation is not None:
             entry["degradation"] = self.degradation.to_json()
         if history:
@@ -265,7 +260,6 @@ class Refusal:
     detail: str
     binding: Binding | None = None
     offers: tuple[dict[str, Any], ...] = ()
-    creditable: bool = False
     promise: PromiseLevel | None = None
     written: str = ""
 
@@ -289,7 +283,7 @@ class Refusal:
         }
         if self.promise is not None:
             entry["promise"] = self.promise.value
-        return entry | {"creditable": True} if self.creditable else entry
+        return entry
 
 
 def _written_entry(written: str) -> dict[str, str]:
@@ -396,12 +390,12 @@ NEVER = 2**31 - 1
 
 
 class RequestDetails:
-    """Expression text, choices, notes and flags of a request; the text is written when needed.
+    """Expression text, choices and notes of a request; the text is written when needed.
 
     `written` is the text of the request as it was written, where a server added to it.
     """
 
-    __slots__ = ("_text", "choices", "creditable", "expression", "notes", "written")
+    __slots__ = ("_text", "choices", "expression", "notes", "written")
 
     def __init__(
         self,
@@ -409,14 +403,12 @@ class RequestDetails:
         choices: tuple[tuple[str, int], ...] = (),
         notes: tuple[str, ...] = (),
         *,
-        creditable: bool = False,
         written: str = "",
     ) -> None:
         self.expression = None if isinstance(expression, str) else expression
         self._text = expression if isinstance(expression, str) else None
         self.choices = choices
         self.notes = notes
-        self.creditable = creditable
         self.written = written
 
     @property
@@ -437,8 +429,8 @@ class RequestDetails:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RequestDetails):
             return NotImplemented
-        mine = (self.text, self.choices, self.notes, self.creditable, self.written)
-        return mine == (other.text, other.choices, other.notes, other.creditable, other.written)
+        mine = (self.text, self.choices, self.notes, self.written)
+        return mine == (other.text, other.choices, other.notes, other.written)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -449,17 +441,14 @@ class RequestDetails:
             entry["choices"] = dict(self.choices)
         if self.notes:
             entry["notes"] = list(self.notes)
-        if self.creditable:
-            entry["creditable"] = True
         return entry | _written_entry(self.written)
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> RequestDetails:
         """Read what :meth:`to_json` wrote."""
         choices = tuple(entry.get("choices", {}).items())
-        notes, creditable = tuple(entry.get("notes", ())), entry.get("creditable", False)
-        written = entry.get("written", "")
-        return cls(entry["expression"], choices, notes, creditable=creditable, written=written)
+        notes = tuple(entry.get("notes", ()))
+        return cls(entry["expression"], choices, notes, written=entry.get("written", ""))
 
 
 @dataclass(frozen=True, slots=True)

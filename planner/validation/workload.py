@@ -33,10 +33,6 @@ def asked_violations(
             line = asked.get(str(entry.get("id"))) if isinstance(entry, Mapping) else None
             if line is not None:
                 found += _differences(entry, f"/{key}/{i}", line)
-                if entry.get("creditable", False) != line.creditable:
-                    detail = f"is {entry.get('creditable', False)}, not {line.creditable}"
-                    where = f"/{key}/{i}/creditable"
-                    found.append(PlanViolation(where, "asked", detail, line.id))
                 level = line.promise or (entry.get("promise") if key == "reservations" else None)
                 if entry.get("promise") != level:
                     detail = f"is {entry.get('promise')!r}, not {level!r}"

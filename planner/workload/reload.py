@@ -82,7 +82,6 @@ def _admission_of(entry: Mapping[str, Any], cluster: Cluster, grid: TimeGrid) ->
         entry["expression"],
         tuple(entry["choices"].items()),
         tuple(entry.get("notes", ())),
-        creditable=entry.get("creditable", False),
         written=entry.get("written", ""),
     )
     return Admitted(
@@ -199,7 +198,6 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
         entry["detail"],
         None,
         tuple(entry["offers"]),
-        entry.get("creditable", False),
         asked_level(entry),
         entry.get("written", ""),
     )

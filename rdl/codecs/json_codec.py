@@ -77,7 +77,7 @@ def pointer_of(expression: Expression, path: str) -> str:
 def to_json(expression: Expression) -> dict[str, Any]:
     """Return the JSON form, exactly: ``from_json(to_json(e)) == e``.
 
-    Only a `handover` that is the default anyway is left out.
+    Only a `handover` or `credit` that is the default anyway is left out.
     """
     body = _operator_json(expression)
     return body if expression.name is None else {"name": expression.name, **body}
@@ -143,9 +143,7 @@ def _atom_json(atom: Atom) -> dict[str, Any]:
         body["spread"] = atom.spread
     if atom.domain is not None:
         body["by"] = atom.domain
-    if atom.odd_handover is not None:
-        body["handover"] = atom.odd_handover
-    return body
+    return body | atom.odd_answers
 
 
 def _window_json(window: Window) -> dict[str, Any]:

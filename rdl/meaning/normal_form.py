@@ -77,11 +77,13 @@ def _unified(child: Expression, count: int) -> list[Expression]:
     is_gang = height == child.maximum and child.work_ms == height * child.lease_ms
     if not is_gang or most > MAX_COUNT:
         return [child] * count
-    keeps = None if child.hands_over else False
+    # What it says by default as a gang it would not say as a malleable atom.
+    whole = child.work_ms * count
     merged = replace(
-        child, maximum=most, multiple=height, work_ms=count * child.work_ms, handover=keeps
-    )
-    return [merged]
+        child, maximum=most, multiple=height, work_ms=whole,
+        handover=child.hands_over, credit=child.is_credited,
+    )  # fmt: skip
+    return [merged.canonical()]
 
 
 def _any(options: list[Expression], worths: tuple[float, ...]) -> Expression:

@@ -43,7 +43,7 @@ def format_expression(expression: Expression) -> str:
     """Return the canonical text: one line, seconds, arguments in order, defaults left out.
 
     ``parse(format_expression(e)) == e`` for every expression that a parser can return; a
-    `handover` that is the default anyway is left out.
+    `handover` or `credit` that is the default anyway is left out.
     """
     pieces: list[str] = []
     _write(expression, pieces.append)
@@ -184,8 +184,8 @@ def _atom(atom: Atom, time: Callable[[int], str]) -> str:
         text += f", spread={atom.spread}"
     if atom.domain is not None:
         text += f", by={_name(atom.domain)}"
-    if atom.odd_handover is not None:
-        text += f", handover={'yes' if atom.handover else 'no'}"
+    for name, answer in atom.odd_answers.items():
+        text += f", {name}={'yes' if answer else 'no'}"
     return text
 
 

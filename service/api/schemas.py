@@ -101,11 +101,6 @@ _ZONE: Final = {
     "UTC.",
 }
 
-_CREDITABLE: Final = {
-    "type": "boolean",
-    "description": "Whether work above its entitlement gives later leases back; absent if not.",
-}
-
 _BINDING: Final = {
     "type": ["object", "null"],
     "description": "What stood in the way.",
@@ -150,7 +145,6 @@ _RESERVATION: Final = _object(
         "submitted_at": _INSTANT,
         "zone": _ZONE,
         "version": {**_COUNT, "description": "Version of the Plan that shows this."},
-        "creditable": _CREDITABLE,
         "written": _WRITTEN,
         "promise": {
             "type": "string",
@@ -208,7 +202,6 @@ _REFUSAL: Final = _object(
         "state": {"const": "refused"},
         "submitted_at": _INSTANT,
         "zone": _ZONE,
-        "creditable": _CREDITABLE,
         "written": _WRITTEN,
         "promise": {
             "type": "string",

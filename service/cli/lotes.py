@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +11,14 @@ import click
 from service.cli.lotes_output import LotesInput, print_answer
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR
-from service.cli.terminal.options import READABLE, WRITABLE, known_name, read_text, seed_option
+from service.cli.terminal.options import (
+    READABLE,
+    WRITABLE,
+    arrival_rate,
+    known_name,
+    read_text,
+    seed_option,
+)
 from service.cli.terminal.output import format_option
 from service.cli.terminal.progress import running
 
@@ -60,6 +68,12 @@ def _solver(value: str) -> str:
     help="Share a class's arrivals among machines by jobs in service, or by jobs finished.",
 )
 @seed_option("the clustering")
+@click.option(
+    "--rate",
+    type=arrival_rate,
+    metavar="RATE",
+    help="Say what this rate of arrivals does: 3000/h, 50/m or 0.8/s.",
+)
 @click.option("--explain", is_flag=True, help="Also print every intermediate result.")
 @click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
 @format_option()
@@ -71,6 +85,7 @@ def lotes(
     solver: str,
     wheel: Literal["delta", "flow"],
     seed: int,
+    rate: float | None,
     explain: bool,
     picture: Path | None,
     form: str,
@@ -80,8 +95,11 @@ def lotes(
     Classes come from a class file (TOML), from the requests of a workload (JSON Lines) or from the
     allocations of a Plan (JSON). lambda is the total arrival rate, in jobs a second, at each stage:
     the allocation LP (machines pooled), the machine-assignment LP (whole jobs in bins), rounded to
-    whole machines. -o json prints the dispatch table; --explain adds every step on the way.
+    whole machines. --rate says what a rate of arrivals does: whether it is served, what it uses,
+    and which class is the first to wait without end. -o json prints the dispatch table; --explain
+    adds every step on the way.
     """
+    from dispatch.tables.job_classes import plan_work
     from lp.lotes.pipeline import LotesOptions, plan_lotes
     from service.pictures.paths import check_picture_path
 
@@ -90,10 +108,14 @@ def lotes(
     options = LotesOptions(mode=mode, wheel=wheel, solver=solver)
     with running("job classes") as run:
         run.progress(0, 2)
-        inputs = _read(cluster, classes, seed)
+        inputs = replace(_read(cluster, classes), asked_per_h=rate)
         run.progress(1, 2)
         try:
-            result = plan_lotes(inputs.instance, options)
+            if inputs.instance is not None:
+                result = plan_lotes(inputs.instance, options)
+            else:
+                assert inputs.work is not None
+                result = plan_work(inputs.cluster, inputs.work, seed, options)
         except ValueError as error:
             raise CliError(f"{classes}: {error}") from error
         run.progress(2, 2)
@@ -105,23 +127,16 @@ def lotes(
     return _warn(inputs, result)
 
 
-def _read(cluster_path: Path, path: Path, seed: int) -> LotesInput:
+def _read(cluster_path: Path, path: Path) -> LotesInput:
     """Read the cluster and the classes, or the work they are made of."""
-    import numpy as np
-
-    from dispatch.tables.job_classes import (
-        instance_of_classes,
-        instance_of_work,
-        work_of_plan,
-        work_of_requests,
-    )
+    from dispatch.tables.job_classes import instance_of_classes, work_of_plan, work_of_requests
     from planner.files import read_classes, read_cluster, read_plan
 
     source = kind_of_file(path)
     if source == "classes":
         cluster = read_cluster(cluster_path)
         instance = instance_of_classes(cluster, read_classes(path), str(path))
-        return LotesInput(cluster, source, instance, None)
+        return LotesInput(cluster, source, instance)
     if source == "plan":
         cluster, document = read_cluster(cluster_path), read_plan(path)
         work = work_of_plan(cluster, document.reservations, document.step_s)
@@ -134,8 +149,7 @@ def _read(cluster_path: Path, path: Path, seed: int) -> LotesInput:
         work = work_of_requests(cluster, compiled.requests)
     if not work.jobs:
         raise CliError(f"{path}: there is no work to make job classes of")
-    instance = instance_of_work(cluster, work, np.random.default_rng(seed))
-    return LotesInput(cluster, source, instance, work)
+    return LotesInput(cluster, source, work=work)
 
 
 def kind_of_file(path: Path) -> str:
@@ -163,7 +177,7 @@ def kind_of_file(path: Path) -> str:
 def _warn(inputs: LotesInput, result: LotesResult) -> int:
     """Report on standard error what is not served; an error if that is everything."""
     for left in result.classes_without_machine:
-        too_large = left.shortfall > 1
+        too_large = 1 < left.shortfall < float("inf")
         nearest = f"; nearest is {left.nearest}, one takes {left.shortfall:.2f} of it"
         message = f"class {left.name!r} gets nothing: {left.reason}{nearest if too_large else ''}"
         click.echo(message, err=True)
@@ -185,10 +199,10 @@ def _warn(inputs: LotesInput, result: LotesResult) -> int:
         click.echo("agenda: no class has a machine at a positive rate: lambda is 0", err=True)
         return ERROR
     own = inputs.own_rate_per_h
-    if own is not None and result.load(own) > 1:
+    if own is not None and own > result.arrival_rate:
         click.echo(
-            f"the {inputs.source} brings {result.load(own):.2f} times what the machines sustain: "
-            "its queue grows without end",
+            f"the {inputs.source} brings {own / result.arrival_rate:.2f} times what the machines "
+            "sustain: its queue grows without end",
             err=True,
         )
     return DONE

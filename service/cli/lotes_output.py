@@ -12,7 +12,7 @@ from service.cli.terminal.output import CSV, JSON, print_csv, print_json, print_
 if TYPE_CHECKING:
     from dispatch.tables.job_classes import JobSample
     from lp.lotes.instance import LotesInstance
-    from lp.lotes.pipeline import LotesResult
+    from lp.lotes.pipeline import LotesResult, RateAnswer
     from planner.cluster.cluster import Cluster
 
 _SHOWN_BINS = 40
@@ -27,14 +27,19 @@ class LotesInput:
     ----------
     source
         `classes`, `workload` or `plan`.
+    instance
+        The classes of a class file; None where they are made of work.
     work
         The jobs behind the classes; None for a class file, which has no rate of its own.
+    asked_per_h
+        The rate that is asked about, or None.
     """
 
     cluster: Cluster
     source: str
-    instance: LotesInstance
-    work: JobSample | None
+    instance: LotesInstance | None = None
+    work: JobSample | None = None
+    asked_per_h: float | None = None
 
     @property
     def own_rate_per_h(self) -> float | None:
@@ -120,37 +125,36 @@ def _explanation(inputs: LotesInput, result: LotesResult) -> dict[str, Any]:
         "source": inputs.source,
         "jobs": None if inputs.work is None else inputs.work.jobs,
         "own_rate": None if own is None else own / 3600,
-        "load": None if own is None else _finite(result.load(own)),
+        "load": None if own is None else result.load(own),
         "classes": [
             {
                 "name": name,
-                "share": float(inputs.instance.classes.share[k]),
-                "request": _request(inputs, k).to_json(),
+                "share": float(result.instance.classes.share[k]),
+                "request": _request(inputs, result, k).to_json(),
                 "mean_time_s": {
-                    group: 3600 / float(inputs.instance.rate[j, k])
-                    for j, group in enumerate(inputs.instance.configurations.names)
-                    if inputs.instance.rate[j, k]
+                    group: 3600 / float(result.instance.rate[j, k])
+                    for j, group in enumerate(result.instance.configurations.names)
+                    if result.instance.rate[j, k]
                 },
             }
-            for k, name in enumerate(inputs.instance.classes.names)
+            for k, name in enumerate(result.instance.classes.names)
         ],
         "stages": result.to_json(),
     }
 
 
-def _request(inputs: LotesInput, index: int) -> Any:
+def _request(inputs: LotesInput, result: LotesResult, index: int) -> Any:
     from dispatch.tables.job_classes import request_of
 
-    return request_of(inputs.cluster, inputs.instance, index)
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None
+    return request_of(inputs.cluster, result.instance, index)
 
 
 def print_answer(inputs: LotesInput, result: LotesResult, form: str, explain: bool) -> None:
     """Print the answer in one of the three forms; `explain` adds what led to it."""
     document = lotes_json(result)
+    asked = None if inputs.asked_per_h is None else result.at_rate(inputs.asked_per_h)
+    if asked is not None:
+        document["at_rate"] = asked.to_json()
     if form == JSON:
         print_json(document | ({"explain": _explanation(inputs, result)} if explain else {}))
     elif form == CSV:
@@ -159,6 +163,9 @@ def print_answer(inputs: LotesInput, result: LotesResult, form: str, explain: bo
         if explain:
             _print_explained(inputs, result)
         _print_stages(inputs, result)
+        if asked is not None:
+            click.echo()
+            _print_rate(asked)
         _print_bins(document, explain)
         click.echo()
         print_table(
@@ -185,7 +192,21 @@ def _print_stages(inputs: LotesInput, result: LotesResult) -> None:
     rows = [(name, rate / 3600, rate, rate / fluid if fluid else None) for name, rate in rates]
     print_table(("lambda", "jobs/s", "jobs/h", "of the first"), rows)
     if own is not None and result.arrival_rate:
-        click.echo(f"load: {result.load(own):.3f} of lambda after rounding")
+        click.echo(f"load: {own / result.arrival_rate:.3f} of lambda after rounding")
+
+
+def _print_rate(asked: RateAnswer) -> None:
+    """Print what a rate of arrivals does, in jobs an hour."""
+    load = "no rate is sustained" if asked.load is None else f"{asked.load:.3f}"
+    rows: list[tuple[object, ...]] = [
+        ("load", load),
+        ("served, jobs/h", asked.served_per_h),
+        ("queue grows by, jobs/h", asked.growth_per_h),
+        ("first to wait without end", asked.tightest or "-"),
+    ]
+    rows += [(f"{name} in use", f"{100 * share:.1f} %") for name, share in asked.used.items()]
+    rows += [(f"{name} in service", count) for name, count in asked.in_service.items()]
+    print_table((f"at {asked.rate_per_h:,.0f} jobs/h", ""), rows)
 
 
 def _print_bins(document: dict[str, Any], explain: bool) -> None:
@@ -212,7 +233,7 @@ def _print_explained(inputs: LotesInput, result: LotesResult) -> None:
         (
             one["name"],
             one["share"],
-            str(_request(inputs, k)),
+            str(_request(inputs, result, k)),
             ", ".join(f"{group} {time:,.1f}" for group, time in one["mean_time_s"].items()),
             rates[one["name"]] / 3600,
         )

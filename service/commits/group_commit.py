@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
+from dispatch.accounts.promises import ended_between, outcomes_in
 from planner.agent import Limits
 from planner.offers.search import OfferSearch
 from planner.placement import MACHINES, Code
@@ -73,6 +74,7 @@ from service.problems import ProblemDocument
 from service.replication.cluster_trial import try_cluster
 from service.replication.replica import Replica
 from service.store import AuditRow, CommitRow
+from service.store.time_below import times_below
 
 logger = logging.getLogger("agenda.service")
 
@@ -254,10 +256,23 @@ class GroupCommit:
                     return
                 horizon = now_step + plan.cluster.horizon_ms // step_ms
                 prepared = plan.prepare([Advance(now_step, horizon)], plan.version, at_ms=at_ms)
+                before = plan.now
             if prepared.record is None:
                 raise RuntimeError(f"the Plan cannot advance: {prepared.conflicts[0].detail}")
             if self._replica.commit(prepared.record, self._clock.now_ms()):
+                self._count_ended(before, now_step, at_ms)
                 return
+
+    def _count_ended(self, first: int, last: int, now_ms: int) -> None:
+        """Count what became of the promises that ended from one step to another."""
+        with self._replica.locked() as plan:
+            if not len(ended_between(plan, first, last)):
+                return
+        below_ms = times_below(self._replica.store, now_ms)
+        with self._replica.locked() as plan:
+            ended = ended_between(plan, first, last)
+            outcomes = outcomes_in(plan, now_ms, lambda id_: below_ms.get(id_, 0), ended)
+        self._telemetry.count_ended(outcomes.values())
 
     def limits_of(self, agent: str) -> Limits:
         """Return how long an agent may take: a quick one answers a whole batch."""

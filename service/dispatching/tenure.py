@@ -17,7 +17,6 @@ from dispatch.accounts.credits import CreditBook
 from dispatch.accounts.missed_jobs import JobWait, MissedJobs
 from dispatch.accounts.missed_work import MissedWork
 from dispatch.accounts.promises import PromiseBook, Shortfall, shortfall
-from dispatch.accounts.slot_account import SlotAccount
 from dispatch.applications.application import Kind
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.slurm.backend import SlurmBackend
@@ -44,7 +43,6 @@ from service.dispatching.pace import Pace
 from service.dispatching.records.delay_record import in_seconds, keep_delays
 from service.dispatching.records.ended_work import ended_work
 from service.dispatching.records.table_record import keep_table
-from service.dispatching.records.time_below import TimeBelowBook
 from service.dispatching.releaser import Releaser
 from service.dispatching.slurm_orders import slurm_follower
 from service.dispatching.table_solver import TableSolver
@@ -53,11 +51,9 @@ from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.database.driver import UNAVAILABLE
+from service.store.time_below import TimeBelowBook
 
 logger = logging.getLogger("agenda.service")
-
-#: For how long work may wait for its slot.
-_TICK_MS = 1000
 
 
 class Tenure:
@@ -132,7 +128,6 @@ class Tenure:
         self._start_delays = StartDelays()
         self._promises = PromiseBook()
         self._time_below = TimeBelowBook(replica.store)
-        self._slots = SlotAccount(_TICK_MS)
         self._credits = CreditBook()
         self._missed = MissedWork(lambda: ended_work(replica.store.applications))
         self._missed_jobs = MissedJobs()
@@ -279,14 +274,11 @@ class Tenure:
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
     def _count_time_below(self, directive: Directive) -> Shortfall:
-        """Add up times below entitlements, and the slots that are over; return what is below."""
+        """Add up times below entitlements; return what is below."""
         short = shortfall(directive, self._loop.table)
         self._promises.observe(directive, short.reservations)
         for time_ms in self._promises.take_ended(directive):
             self._telemetry.time_below.observe(time_ms / 1000)
-        before = self._slots.counts
-        self._slots.observe(directive, short, self._pool.down)
-        self._telemetry.count_slots(before, self._slots.counts)
         return short
 
     def _release_credits(self, now_ms: int) -> None:

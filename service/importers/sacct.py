@@ -204,7 +204,6 @@ def _line(
     line |= {
         "submitted": _whole(submitted),
         "rdl": window_text(_whole(submitted), end, {"atom": atom}),
-        "creditable": True,
         "recorded": {"start": _whole(job.start_s - zero), "end": _whole(job.end_s - zero)},
     }
     return line, end

@@ -208,7 +208,6 @@ def import_jobs(
                 "submitted": submitted,
                 "rdl": window_text(submitted, end, _rdl(job.stages)),
                 "priority": job.priority,
-                "creditable": True,
             }
         )
     return Imported(tuple(lines), step, last, left.finish(), median(leases) if leases else None)

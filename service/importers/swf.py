@@ -192,7 +192,6 @@ def _line(
         "tenant": f"user{job.user}" if job.user >= 0 else "unknown",
         "submitted": submitted,
         "rdl": window_text(submitted, end, {"atom": atom}),
-        "creditable": True,
     }
     if job.wait_s >= 0 and job.run_s > 0:
         start = submitted + job.wait_s

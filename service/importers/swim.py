@@ -104,7 +104,6 @@ def import_swim(
                     "tenant": model.tenant,
                     "submitted": submitted,
                     "rdl": window_text(submitted, end, of),
-                    "creditable": True,
                 }
             )
     return Imported(tuple(lines), model.step_s, last, omissions.finish())

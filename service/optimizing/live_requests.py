@@ -29,6 +29,5 @@ def lines_of_plan(plan: Plan, since_ms: int = 0) -> Iterator[WorkloadLine]:
                 one.submitted_ms,
                 one.weight,
                 one.priority,
-                creditable=one.creditable,
                 promise=one.promise,
             )

@@ -83,7 +83,7 @@ def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     row, reservation = _row_with_reservation(runtime, read_id(body[_ID]))
     definition = read_definition(body[_DEFINITION], runtime.clock_ms())
     caller.require(reservation.tenant, row.name, "update")
-    kept = ("weight", "priority", "agent", "creditable", "promise")
+    kept = ("weight", "priority", "agent", "promise")
     asked = {"rdl": definition.document, **dict.fromkeys(kept)}
     ask = read_change(runtime, row.id, asked)
     changed = _row(row.id, row.name, row.queue, row.submitter, row.accepted_ms, definition)
@@ -232,7 +232,6 @@ def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> Pro
         "rdl": decode(row.definition).document,
         "weight": 1.0,
         "priority": 0,
-        "creditable": False,
         "promise": None,
         "agent": None,
     }

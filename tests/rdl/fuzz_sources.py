@@ -34,6 +34,7 @@ _PIECES: Final = (
     "spread=",
     "by=rack",
     "handover=no",
+    "credit=no",
     "true",
     '"Europe/Paris"',
     '"\\ud800"',

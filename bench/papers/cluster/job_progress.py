@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.papers.cluster.rayon_workload import RayonJob, RayonStage
-from dispatch.accounts.slot_account import NO_SLOTS, SlotCounts
 
 #: Container-seconds that count as none.
 _NONE = 1e-6
@@ -118,15 +117,15 @@ class RayonRun:
         The cluster, and how long jobs arrived.
     used
         Containers held in every second of the window.
-    slots
-        What became of the slots that were promised.
+    broken
+        Reservations that lacked machines while they were due.
     """
 
     outcomes: tuple[JobOutcome, ...]
     containers: int
     window_s: float
     used: tuple[int, ...]
-    slots: SlotCounts = NO_SLOTS
+    broken: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.accounts.promises import PromiseBook, shortfall
-from dispatch.accounts.slot_account import SlotAccount, SlotCounts
+from dispatch.accounts.promises import PromiseBook, outcomes_in, shortfall
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
@@ -23,11 +22,9 @@ from dispatch.executions.states import FINAL_EXECUTION_STATES
 from dispatch.executions.table import ExecutionTable
 from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
+from dispatch.tables.live_tables import LiveTables
 from planner.plan.plan import Plan
 from planner.reservations.reservation import AtomAllocation
-
-#: How often the dispatcher is asked: just before rows change, when they do, and just after.
-_TICK_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +33,8 @@ class PlanRun:
 
     Attributes
     ----------
-    slots
-        Slots kept, broken and lost.
-    below
-        Reservations that were below their entitlement for longer than a tick.
+    broken
+        Reservations that lacked machines while they were due.
     reservations
         How many there were.
     stopped
@@ -48,8 +43,7 @@ class PlanRun:
         Cycles of the dispatcher.
     """
 
-    slots: SlotCounts
-    below: frozenset[str]
+    broken: frozenset[str]
     reservations: int
     stopped: int
     ticks: int
@@ -69,6 +63,7 @@ def run_plan(
     plan: Plan,
     best_effort: Sequence[Application] = (),
     options: DispatchOptions | None = None,
+    tables: LiveTables | None = None,
 ) -> PlanRun:
     """Carry a Plan out from its first step to the end of its last reservation.
 
@@ -78,13 +73,15 @@ def run_plan(
         Submitted at the beginning; it never ends.
     options
         How the dispatcher works; None as it does by default.
+    tables
+        Makes dispatch tables on the way; None makes none.
     """
     work = sorted(_work_of(plan), key=lambda one: one.start_ms)
     pool = MachinePool(plan.cluster)
     table = ExecutionTable(pool)
     loop = DispatchLoop(table, Dispatcher(options), InMemoryBackend(pool.names))
-    follower = PlanFollower(plan)
-    promises, slots = PromiseBook(), SlotAccount(_TICK_MS)
+    follower = PlanFollower(plan, tables)
+    promises = PromiseBook()
     for number, application in enumerate(best_effort):
         table.submit(f"best-effort-{number}", application, 0)
     instants = _instants(plan, work)
@@ -95,16 +92,17 @@ def run_plan(
             table.submit(work[due].name, work[due].application, now_ms)
             due += 1
         _end(table, work[:due], now_ms)
+        if tables is not None:
+            tables.refresh(plan, now_ms)
         directive = follower.follow(now_ms)
         stopped += len(loop.tick(directive).requeued)
         short = shortfall(directive, table)
         promises.observe(directive, short.reservations)
-        slots.observe(directive, short, pool.down)
     last_ms = instants[-1] if instants else 0
     promises.end(last_ms)
-    slots.end()
-    count = sum(1 for _ in plan.reservations())
-    return PlanRun(slots.counts, promises.broken(_TICK_MS), count, stopped, len(instants))
+    outcomes = outcomes_in(plan, last_ms, promises.below_ms)
+    broken = frozenset(id_ for id_, outcome in outcomes.items() if outcome.is_broken)
+    return PlanRun(broken, len(outcomes), stopped, len(instants))
 
 
 def _work_of(plan: Plan) -> list[_Work]:

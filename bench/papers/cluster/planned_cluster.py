@@ -16,8 +16,7 @@ from math import ceil
 from bench.papers.cluster.job_progress import JobOutcome, JobProgress, RayonRun, Tally
 from bench.papers.cluster.rayon_workload import RayonJob, RayonStage
 from bench.papers.cluster.run_trace import RunTrace
-from dispatch.accounts.promises import PromiseBook, shortfall
-from dispatch.accounts.slot_account import SlotAccount
+from dispatch.accounts.promises import PromiseBook, outcomes_in, shortfall
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
@@ -146,7 +145,6 @@ class _PlannedRun:
         self.tally = Tally(jobs, containers, options.window_s)
         self.running: dict[str, JobProgress] = {}
         self.promises = PromiseBook()
-        self.slots = SlotAccount(tick_ms=1000)
         self.requeued: dict[str, int] = {}
         self.ended: list[str] = []
         self.starting: set[str] = set()
@@ -253,7 +251,6 @@ class _PlannedRun:
         self._take(cycle)
         short = shortfall(directive, self.loop.table)
         self.promises.observe(directive, short.reservations)
-        self.slots.observe(directive, short, self.loop.table.pool.down)
         self.tally.use(now, sum(progress.held for progress in self.running.values()))
         if self.trace is not None:
             self.trace.take(now, self.running.values())
@@ -289,10 +286,11 @@ class _PlannedRun:
 
     def _result(self, ended: float) -> RayonRun:
         self.promises.end(round(ended * 1000))
-        self.slots.end()
         run = self.tally.run()
         outcomes = tuple(self._outcome(one) for one in run.outcomes)
-        return replace(run, outcomes=outcomes, slots=self.slots.counts)
+        found = outcomes_in(self.plan, round(ended * 1000), self.promises.below_ms)
+        broken = frozenset(id_ for id_, one in found.items() if one.is_broken)
+        return replace(run, outcomes=outcomes, broken=broken)
 
     def _outcome(self, one: JobOutcome) -> JobOutcome:
         name = one.job.name

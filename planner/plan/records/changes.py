@@ -34,7 +34,6 @@ class UncompiledRequest:
     weight: float
     priority: int
     expression: str
-    creditable: bool = False
     promise: PromiseLevel | None = None
 
 

@@ -132,8 +132,6 @@ class Refused:
             entry["binding"] = [b.path, b.kind, b.at, b.resource, b.needed, b.free, b.policy]
             if b.name is not None:
                 entry["binding"].append(b.name)
-        if one.creditable:
-            entry["creditable"] = True
         if one.promise is not None:
             entry["promise"] = one.promise.value
         if one.written:
@@ -156,7 +154,6 @@ class Refused:
             entry["detail"],
             binding,
             tuple(entry.get("offers", ())),
-            entry.get("creditable", False),
             asked_level(entry),
             entry.get("written", ""),
         )

@@ -55,7 +55,7 @@ def _object(entry: RequestDetails | Expression) -> RequestDetails:
 
 def _is_plain(details: RequestDetails) -> bool:
     """Return whether the expression is all there is."""
-    return not (details.choices or details.notes or details.creditable or details.written)
+    return not (details.choices or details.notes or details.written)
 
 
 def pack(entry: Kept) -> bytes:
@@ -66,8 +66,8 @@ def pack(entry: Kept) -> bytes:
     if _is_plain(details):
         return details.text.encode()
     kept: list[object] = [dict(details.choices), list(details.notes)]
-    if details.creditable or details.written:
-        kept += [details.creditable, details.written]
+    if details.written:
+        kept.append(details.written)
     rest = json.dumps(kept, separators=(",", ":"))
     return f"{details.text}\0{rest}".encode()
 
@@ -78,7 +78,5 @@ def unpack(entry: bytes) -> RequestDetails:
     if not rest:
         return RequestDetails(text)
     choices, notes, *more = json.loads(rest)
-    creditable, written = more or (False, "")
-    return RequestDetails(
-        text, tuple(choices.items()), tuple(notes), creditable=creditable, written=written
-    )
+    written = more[0] if more else ""
+    return RequestDetails(text, tuple(choices.items()), tuple(notes), written=written)

@@ -42,7 +42,6 @@ from planner.reservations.reservation import (
     Degradation,
     HistoryEntry,
     Holding,
-    RequestDetails,
     Reservation,
 )
 from planner.reservations.slots import NOWHERE, MachineRule, Slots, sort_slots
@@ -544,10 +543,10 @@ class ReservationTable:
     def header(self, number: int) -> RequestHeader:
         """Return who asked for a reservation, when, and what it is worth."""
         meta = self._entry(number)
-        bare = self._header(number, meta, self.details.get(number))
+        bare = self._header(number, meta)
         return RequestHeader(**bare, promise=LEVELS[meta["promise"]])
 
-    def _header(self, number: int, meta: Mapping[str, Any], details: RequestDetails) -> BareHeader:
+    def _header(self, number: int, meta: Mapping[str, Any]) -> BareHeader:
         names = self._names.values
         return BareHeader(
             id=self._ids[number],
@@ -556,7 +555,6 @@ class ReservationTable:
             submitted_ms=meta["submitted"],
             weight=meta["weight"],
             priority=meta["priority"],
-            creditable=details.creditable,
         )
 
     def read(self, number: int) -> Reservation:
@@ -565,7 +563,7 @@ class ReservationTable:
         details = self.details.get(number)
         admitted = HistoryEntry(meta["at"], meta["version"], "admitted")
         return Reservation(
-            **self._header(number, meta, details),
+            **self._header(number, meta),
             state=NUMBERED_STATES[meta["state"]],
             revision=meta["revision"],
             agent=names[meta["agent"]],

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from dispatch.accounts.promises import was_short
+from dispatch.accounts.promises import Outcome, outcome_of
 from planner.plan.plan import Plan
-from planner.plan.records.reservation_records import UNUSED
 from planner.plan.table.column_reading import (
     changed_between,
     histories_of,
@@ -24,10 +23,10 @@ from planner.reservations.state import NUMBERED_STATES, State
 from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.dispatching.documents import counted_in
-from service.dispatching.records.time_below import times_below
 from service.problems import ApiError, malformed_problem
 from service.store import ApplicationRow, PageOf
 from service.store.log.archive import ArchivePage
+from service.store.time_below import times_below
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -50,18 +49,13 @@ class PromiseCounts:
     ----------
     promised
         All of them that were not given up by their owners.
-    kept
-        Those that had their machines whenever they were due, were used, and whose work was not
-        late. What was lost and restored before it was due is kept.
-    degraded, failed
-        Those that lacked machines while they were due (`dispatch.accounts.promises.was_short`),
-        and those that failed.
+    kept, degraded, unused, failed
+        What became of those (`dispatch.accounts.promises.Outcome`); together they are all.
     moved
         Those that stand elsewhere, in time or on other machines, than at first; they may be kept.
-    unused
-        Those of which time passed and covered nothing while an application waited.
     late
-        Those with an application that ended after them, or runs on though they are over.
+        Those with an application that ended after them, or runs on though they are over: it needed
+        more than was promised, or came late. They may be kept.
     below
         Those that are owed machines now and lack some.
     cancelled
@@ -87,12 +81,13 @@ class PromiseSpan:
     """Of which time, in ms from the origin, promises are counted.
 
     It runs from the origin, and to now, when absent. With `step_ms` each part of it of that length
-    is counted apart, too.
+    is counted apart, too. With `each`, what became of each reservation is told.
     """
 
     start_ms: int | None = None
     end_ms: int | None = None
     step_ms: int | None = None
+    each: bool = False
 
 
 def promises(runtime: Runtime, user: User, wanted: PromiseSpan) -> dict[str, Any]:
@@ -108,7 +103,7 @@ def promises(runtime: Runtime, user: User, wanted: PromiseSpan) -> dict[str, Any
     now_ms = runtime.now_ms()
     start_ms, end_ms = _time_of(wanted, now_ms)
     facts = _WorkFacts(
-        _ends_of_work(runtime),
+        _work_of(runtime),
         set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ())),
         times_below(runtime.dispatcher.store, now_ms),
         now_ms,
@@ -131,6 +126,16 @@ def promises(runtime: Runtime, user: User, wanted: PromiseSpan) -> dict[str, Any
         "to_at": runtime.calendar(end_ms),
         "tenants": shown,
         "times": _by_time(runtime, found, facts, (start_ms, end_ms, wanted.step_ms)),
+        "reservations": [
+            {
+                "id": one.id,
+                "tenant": one.tenant,
+                "promise": facts.outcome_of(one).value,
+                "is_over": one.finish_ms <= now_ms,
+            }
+            for one in (found if wanted.each else ())
+            if user.acts_for(one.tenant)
+        ],
     }
 
 
@@ -146,21 +151,50 @@ def _time_of(wanted: PromiseSpan, now_ms: int) -> tuple[int, int]:
     return start_ms, end_ms
 
 
+#: When what has not happened happens.
+_NEVER: Final = 2**62
+
+
+@dataclass(slots=True)
+class _Work:
+    """First submission, first start and last end of the applications of a reservation, in ms."""
+
+    submitted_ms: int = _NEVER
+    started_ms: int = _NEVER
+    ended_ms: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class _WorkFacts:
     """What the dispatcher says.
 
-    By reservation the last end of its work; who is below its entitlement now, and who was for how
+    By reservation what is known of its work; who is below its entitlement now, and who was for how
     many ms; now itself.
     """
 
-    ended_ms: Mapping[str, int | None]
+    work: Mapping[str, _Work]
     below: set[str]
     below_ms: Mapping[str, int]
     now_ms: int
 
+    def outcome_of(self, one: _Promised) -> Outcome:
+        """Return what became of a reservation."""
+        length_ms, below_ms = max(0, one.finish_ms - one.begin_ms), self.below_ms.get(one.id, 0)
+        work = self.work.get(one.id)
+        waited = (
+            work is not None
+            and one.finish_ms <= self.now_ms
+            and work.submitted_ms < one.finish_ms <= work.started_ms
+        )
+        return outcome_of(one.state, one.history, self.now_ms, length_ms, below_ms, waited=waited)
 
-class _Outcome(NamedTuple):
+    def is_late(self, one: _Promised) -> bool:
+        """Return whether its work ended after it, or runs or waits though it is over."""
+        work = self.work.get(one.id)
+        return work is not None and min(work.ended_ms, self.now_ms) > one.finish_ms
+
+
+class _Promised(NamedTuple):
     """One reservation: whose, what happened to it, and from when to when it holds something."""
 
     id: str
@@ -181,7 +215,7 @@ class _Outcome(NamedTuple):
         return max((entry.at_ms for entry in self.history), default=0)
 
 
-def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Outcome]:
+def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Promised]:
     """Yield the reservations of a time that the Plan still has."""
     table, grid = plan.table, plan.grid
     first, last = grid.floor(start_ms), grid.ceil(end_ms)
@@ -194,7 +228,7 @@ def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Outcome]:
     changed = histories_of(table, numbers)
     ids = ids_of(table, numbers)
     for place, number in enumerate(numbers.tolist()):
-        yield _Outcome(
+        yield _Promised(
             ids[place],
             tenants.words[int(tenants.place[place])],
             NUMBERED_STATES[int(meta["state"][number])],
@@ -229,7 +263,7 @@ class _Archived(msgspec.Struct):
 
 def _in_archive(
     runtime: Runtime, start_ms: int, end_ms: int, known: set[tuple[str, int]]
-) -> Iterator[_Outcome]:
+) -> Iterator[_Promised]:
     """Yield the reservations of a time that have left the Plan, but those that are known."""
     after, since_ms = 0, runtime.unix_of(start_ms)
     while True:
@@ -243,7 +277,7 @@ def _in_archive(
                 start_ms <= one.at_ms < end_ms for one in entries
             ):
                 state = State(row.state)
-                yield _Outcome(row.id, row.tenant, state, entries, row.begin_ms, row.end_ms)
+                yield _Promised(row.id, row.tenant, state, entries, row.begin_ms, row.end_ms)
         if len(rows) < _PAGE:
             return
         after = rows[-1].place
@@ -251,7 +285,7 @@ def _in_archive(
 
 def _by_time(
     runtime: Runtime,
-    found: Iterable[_Outcome],
+    found: Iterable[_Promised],
     facts: _WorkFacts,
     span: tuple[int, int, int | None],
 ) -> list[dict[str, Any]]:
@@ -278,46 +312,37 @@ def _by_time(
     ]
 
 
-def _count(count: PromiseCounts, one: _Outcome, facts: _WorkFacts) -> None:
-    if one.state is State.CANCELLED:
+def _count(count: PromiseCounts, one: _Promised, facts: _WorkFacts) -> None:
+    outcome = facts.outcome_of(one)
+    if outcome is Outcome.CANCELLED:
         count.cancelled += 1
         return
-    below_ms = facts.below_ms.get(one.id, 0)
-    length_ms = max(0, one.finish_ms - one.begin_ms)
-    less = was_short(one.history, facts.now_ms, length_ms, below_ms)
-    late = _is_late(one.id, one.finish_ms, facts)
-    unused = UNUSED in one.words
     count.promised += 1
-    count.failed += one.state is State.FAILED
-    count.degraded += less
+    count.kept += outcome is Outcome.KEPT
+    count.degraded += outcome is Outcome.DEGRADED
+    count.unused += outcome is Outcome.UNUSED
+    count.failed += outcome is Outcome.FAILED
     count.moved += bool(one.words & _ELSEWHERE)
-    count.unused += unused
-    count.late += late
-    count.kept += not (less or unused or late or one.state is State.FAILED)
+    count.late += facts.is_late(one)
     count.below += one.id in facts.below
-    count.below_s += below_ms / 1000
+    count.below_s += facts.below_ms.get(one.id, 0) / 1000
 
 
-def _is_late(id_: str, finish_ms: int, beside: _WorkFacts) -> bool:
-    if id_ not in beside.ended_ms:
-        return False
-    ended_ms = beside.ended_ms[id_]
-    return (beside.now_ms if ended_ms is None else ended_ms) > finish_ms
-
-
-def _ends_of_work(runtime: Runtime) -> dict[str, int | None]:
-    """Return when the last application of each reservation ended; None: one runs or waits."""
-    found: dict[str, int | None] = {}
+def _work_of(runtime: Runtime) -> dict[str, _Work]:
+    """Return what is known of the applications of each reservation, together."""
+    found: dict[str, _Work] = {}
     for row in _all_rows(runtime):
         reservation = counted_in(row.document)[0]
         if reservation is None:
             continue
-        ended = msgspec.json.decode(row.status).get("ended")
-        known = found.get(reservation, 0)
-        if ended is None or known is None:
-            found[reservation] = None
-        else:
-            found[reservation] = max(known, round(1000 * ended))
+        status = msgspec.json.decode(row.status)
+        started, ended = status.get("started"), status.get("ended")
+        known = found.setdefault(reservation, _Work())
+        known.submitted_ms = min(known.submitted_ms, row.submitted_ms)
+        known.started_ms = min(
+            known.started_ms, _NEVER if started is None else round(1000 * started)
+        )
+        known.ended_ms = max(known.ended_ms, _NEVER if ended is None else round(1000 * ended))
     return found
 
 

@@ -105,7 +105,6 @@ def _placement_of(plan: Plan, reservation: Reservation) -> _Placement:
         reservation.weight,
         reservation.priority,
         graph,
-        reservation.creditable,
         reservation.promise,
     )
     waits = reservation.state is State.ACCEPTED and holding.begin > plan.now

@@ -28,7 +28,7 @@ from service.runtime import Runtime
 _SECONDS: Final = 5.0
 
 #: Fields of a request that the request of its offers keeps.
-_TAKEN: Final = ("id", "tenant", "queue", "weight", "priority", "creditable", "promise")
+_TAKEN: Final = ("id", "tenant", "queue", "weight", "priority", "promise")
 
 
 def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,6 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
             values["weight"],
             values["priority"],
             format_expression(expression),
-            values["creditable"],
             asked_level(values),
         )
         with runtime.planner.solvers.deciding(agent.name) as limits:

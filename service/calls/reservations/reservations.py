@@ -102,7 +102,6 @@ def read_ask(
         weight=values["weight"],
         priority=values["priority"],
         graph=replace(graph, notes=(*completed.notes, *graph.notes)),
-        creditable=values["creditable"],
         promise=asked_level(values),
         written=completed.written or text_as_written(completed.expression, graph),
     )
@@ -143,7 +142,6 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         weight=present.weight if values["weight"] is None else values["weight"],
         priority=present.priority if values["priority"] is None else values["priority"],
         graph=replace(graph, notes=(*completed.notes, *graph.notes)),
-        creditable=present.creditable if values["creditable"] is None else values["creditable"],
         promise=asked_level(values) or present.promise,
         written=completed.written or text_as_written(completed.expression, graph),
     )

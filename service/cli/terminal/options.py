@@ -14,6 +14,9 @@ import click
 
 from service.cli.terminal.errors import CliError
 
+#: Of these are so many in an hour.
+_UNITS_AN_HOUR = {"s": 3600.0, "m": 60.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
+
 #: A decorator that adds an option.
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -64,6 +67,26 @@ def duration(value: str | int) -> int:
     if milliseconds < 1:
         raise click.BadParameter(f"{value} is not a positive duration")
     return milliseconds
+
+
+def arrival_rate(value: str | float) -> float:
+    """Return jobs an hour of ``3000/h``, ``50/m``, ``0.8/s`` or ``72000/d``.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else, or for less than nothing.
+    """
+    if isinstance(value, float):
+        return value
+    number, _, unit = value.partition("/")
+    try:
+        rate = float(number) * _UNITS_AN_HOUR[unit.strip()]
+    except (ValueError, KeyError) as error:
+        raise click.BadParameter(f"{value!r}: write jobs over a time, such as 3000/h") from error
+    if not 0 <= rate < float("inf"):
+        raise click.BadParameter(f"{value!r}: write a number of jobs from 0")
+    return rate
 
 
 def offset(value: str | int) -> int:

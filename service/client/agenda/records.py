@@ -20,7 +20,6 @@ class RequestFields(TypedDict, total=False):
     weight: float
     priority: int
     agent: str
-    creditable: bool
     promise: str
 
 

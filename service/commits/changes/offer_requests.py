@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 #: Fields of a refused request that the request of its offers keeps, where it has them.
-_KEPT: Final = ("id", "tenant", "queue", "weight", "priority", "creditable", "promise")
+_KEPT: Final = ("id", "tenant", "queue", "weight", "priority", "promise")
 
 
 def with_requests(

@@ -15,7 +15,7 @@ from service.windows import times_now
 def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     """Return the reservation that was made of the same request before, or None.
 
-    Same are tenant, queue, weight, priority, flags, and what the expression means, whatever its
+    Same are tenant, queue, weight, priority, and what the expression means, whatever its
     parts are called; or how it was written, where the server added to it. What is only held is no
     reservation yet: it ends unless somebody accepts it.
     """
@@ -24,8 +24,8 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     if found is None or plan.table.number_of(request.id) in plan.table.holds:
         return None
     level = request.promise or found.promise
-    asked = (request.tenant, request.queue, request.weight, request.priority, request.creditable)
-    known = (found.tenant, found.queue, found.weight, found.priority, found.creditable)
+    asked = (request.tenant, request.queue, request.weight, request.priority)
+    known = (found.tenant, found.queue, found.weight, found.priority)
     if asked != known or level is not found.promise:
         return None
     expression = request.graph.expression

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.accounts.credit_leases import AtomRule, creditable_rows, leases_of
+from dispatch.accounts.credit_leases import AtomRule, leases_of, spare_rows
 from rdl.oracle.atoms import shortest_lease
 
 Lists = list[list[int]]
@@ -23,22 +23,22 @@ def _heights(rows: np.ndarray, steps: int) -> list[int]:
 def test_the_latest_leases_go_first() -> None:
     """Four bundles for ten steps at leases of one: seven pay for the last and most before."""
     rule = AtomRule(1, 1, 1)
-    assert creditable_rows(_rows([[0, 10, 4]]), rule, 7, 0).tolist() == [[8, 9, 3], [9, 10, 4]]
+    assert spare_rows(_rows([[0, 10, 4]]), rule, 7, 0).tolist() == [[8, 9, 3], [9, 10, 4]]
 
 
 def test_a_gang_goes_whole_or_not_at_all() -> None:
     """With g = h = 4 and leases of five, 19 pay for nothing and 20 for the last gang."""
     rule, rows = AtomRule(4, 1, 5), _rows([[0, 10, 4]])
-    assert not len(creditable_rows(rows, rule, 19, 0))
-    assert creditable_rows(rows, rule, 20, 0).tolist() == [[5, 10, 4]]
-    assert creditable_rows(rows, rule, 39, 0).tolist() == [[5, 10, 4]]
+    assert not len(spare_rows(rows, rule, 19, 0))
+    assert spare_rows(rows, rule, 20, 0).tolist() == [[5, 10, 4]]
+    assert spare_rows(rows, rule, 39, 0).tolist() == [[5, 10, 4]]
 
 
 def test_leases_that_have_begun_stay() -> None:
     """A bundle is kept for its lease: what began before the step is not credited."""
     rule, rows = AtomRule(1, 1, 4), _rows([[0, 8, 2]])
-    assert not len(creditable_rows(rows, rule, 100, 5))
-    assert creditable_rows(rows, rule, 100, 4).tolist() == [[4, 8, 2]]
+    assert not len(spare_rows(rows, rule, 100, 5))
+    assert spare_rows(rows, rule, 100, 4).tolist() == [[4, 8, 2]]
 
 
 def test_the_first_lease_takes_what_whole_ones_leave_over() -> None:
@@ -91,7 +91,7 @@ def test_as_many_leases_as_an_exhaustive_search_finds(
 ) -> None:
     """No longer run of latest leases can be paid for and leaves a valid atom."""
     rows, rule, credit, from_step = instance
-    given_back = creditable_rows(rows, rule, credit, from_step)
+    given_back = spare_rows(rows, rule, credit, from_step)
     left = [a - b for a, b in zip(_heights(rows, 20), _heights(given_back, 20), strict=True)]
     assert left == _all_prefixes(rows, rule, credit, from_step)
 
@@ -106,7 +106,7 @@ def test_what_is_left_and_what_goes_keep_leases_and_heights(
     leases = leases_of(rows, rule.lease)
     assert sum((e - s) * n for s, e, n in leases) == sum((e - s) * n for s, e, n in rows.tolist())
     assert all(end - start >= rule.lease for start, end, _ in leases)
-    given_back = creditable_rows(rows, rule, credit, from_step)
+    given_back = spare_rows(rows, rule, credit, from_step)
     assert sum((e - s) * n for s, e, n in given_back.tolist()) <= credit
     assert all(start >= from_step for start in given_back[:, 0].tolist())
     left = np.array(_heights(rows, 20)) - np.array(_heights(given_back, 20))

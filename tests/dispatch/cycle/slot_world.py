@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dispatch.accounts.promises import shortfall
-from dispatch.accounts.slot_account import SlotAccount
 from dispatch.cycle.cycle import Cycle
 from planner.agent import Limits
 from planner.agents import agent_named
@@ -19,6 +17,7 @@ from planner.plan.records.changes import Admit, Advance, Change, Relocate
 from planner.promise import PromiseLevel
 from planner.reservations.slots import NOWHERE, Slots, sort_slots, split_slots
 from tests.builders import a_request, commit
+from tests.dispatch.cycle.slot_account import SlotAccount, waiting_slots
 from tests.dispatch.cycle.world import World
 
 
@@ -75,7 +74,8 @@ class SlotWorld(World):
         if step > self.plan.now:
             commit(self.plan, Advance(step), at_ms=round(at_s * 1000))
         cycle = super().tick(at_s)
-        self.slots.observe(self.directive, shortfall(self.directive, self.table), self.pool.down)
+        waiting = waiting_slots(self.directive, self.table)
+        self.slots.observe(self.directive, waiting, self.pool.down)
         self._check_places()
         return cycle
 

@@ -7,7 +7,7 @@ import pytest
 
 from dispatch.cycle.options import DispatchOptions
 from dispatch.entitlements.follower import PlanFollower
-from dispatch.tables import live_tables as live_classes
+from dispatch.tables import job_classes
 from dispatch.tables.live_tables import LiveTables
 from planner.plan.records.changes import Reconfigure
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
@@ -65,10 +65,38 @@ def test_a_solver_that_fails_leaves_no_table_and_says_why(monkeypatch: pytest.Mo
     def breaks(*_: object) -> None:
         raise RuntimeError("the LP over priced bins ended error")
 
-    monkeypatch.setattr(live_classes, "plan_lotes", breaks)
+    monkeypatch.setattr(job_classes, "plan_lotes", breaks)
     tables.refresh(plan, 0)
     assert tables.table_at(plan, 0) == (None, 1)
     assert tables.problem == "the LP over priced bins ended error"
+
+
+def test_small_clusters_get_no_more_classes_than_they_serve() -> None:
+    """Two machines that hold one job each: six sizes are joined, and the load is a number."""
+    cluster = a_cluster().horizon("40000s").step("10s").machines("node", 2, cpu=13).build()
+    plan, tables = a_plan(cluster).build(), LiveTables()
+    for cpu in range(7, 13):
+        tables.count_arrival(an_application(f"a{cpu}", 10, cpu=cpu, size_ms=600_000), 0)
+    tables.refresh(plan, 1_000)
+    table, _ = tables.table_at(plan, 1_000)
+    assert table is not None
+    assert 1 <= len(table.classes) <= 2
+    assert tables.load is not None
+    assert 0 < tables.load < 1
+
+
+def test_where_not_each_kind_of_work_has_a_machine_there_is_no_table_and_no_load() -> None:
+    """Two labels, one machine that carries both and holds one job: which of them would wait?"""
+    machines = a_cluster().horizon("40000s").step("10s")
+    cluster = machines.machines("node", 1, labels=("x", "y"), cpu=13).build()
+    plan, tables = a_plan(cluster).build(), LiveTables()
+    for label in ("x", "y"):
+        one = an_application(label, 1, cpu=12, labels=(label,), size_ms=600_000)
+        tables.count_arrival(one, 0)
+    tables.refresh(plan, 1_000)
+    assert tables.table_at(plan, 1_000)[0] is None
+    assert tables.load is None
+    assert tables.problem
 
 
 def test_what_no_machine_holds_is_no_class() -> None:

@@ -215,7 +215,8 @@ def test_a_script_is_reserved_and_submitted_in_one_step(lab: SlurmLab) -> None:
 
     report = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
     said = next(one for one in json.loads(report.stdout) if one["reservation"] == id_)
-    assert (said["promise"], said["jobs"], said["promised_s"]) == ("kept", 1, 20)
+    assert (said["promise"], said["work"]) == ("kept", "in time")
+    assert (said["jobs"], said["promised_s"]) == (1, 20)
 
 
 def test_a_script_whose_slot_passed_while_no_server_led_has_another(lab: SlurmLab) -> None:

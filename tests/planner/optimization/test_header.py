@@ -22,18 +22,18 @@ from tests.builders import a_cluster, a_plan, a_request, ask, commit
 
 
 def _in_the_way() -> Plan:
-    """Return a Plan that refused a creditable request; whoever is in its way can move."""
+    """Return a Plan that refused a request of its own level; whoever is in its way can move."""
     cluster = a_cluster().horizon(12).machines("m", 2, cpu=1).build()
     plan = a_plan(cluster).placed_by("earliest").build()
     ask(plan, a_request("a", "window(atom(<1 cpu>, 2, 2, 4, 8), 4, 12)").on(cluster))
     line = a_request("b", "window(atom(<1 cpu>, 2, 2, 4, 8), 6, 12)").tenant("t").weight(3)
     request = line.priority(7).on(cluster)
-    request = replace(request, creditable=True, promise=PromiseLevel.POOLED)
+    request = replace(request, promise=PromiseLevel.POOLED)
     commit(plan, Refuse(request, Code.CAPACITY, "no room"))
     return plan
 
 
-def test_a_refused_request_that_comes_in_is_as_creditable_as_it_was_asked() -> None:
+def test_a_refused_request_that_comes_in_keeps_its_header() -> None:
     """Refused first and admitted by an optimisation: its header is that of the request."""
     plan = _in_the_way()
     refusal = plan.refusal("b")
@@ -46,7 +46,6 @@ def test_a_refused_request_that_comes_in_is_as_creditable_as_it_was_asked() -> N
     plan.apply(prepared.record)
     reservation = plan.reservation("b")
     assert reservation is not None
-    assert reservation.creditable
     assert header_of(reservation) == header_of(refusal)
 
 
@@ -55,7 +54,6 @@ def test_a_refusal_keeps_its_header_in_log_snapshot_and_file() -> None:
     plan = _in_the_way()
     refusal = plan.refusal("b")
     assert refusal is not None
-    assert refusal.creditable
     record = CommitRecord.from_json(CommitRecord(1, 0, (Refused(refusal),)).to_json())
     assert record.changes == (Refused(refusal),)
     assert read_checkpoint(take_checkpoint(plan).encode()).refusal("b") == refusal

@@ -141,7 +141,7 @@ GOOD: dict[str, object] = {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 1,
             [
                 "/atom: atom needs max and lease and work; "
                 "its keys are bundle, min, max, lease, work, multiple, on, spread, by, handover, "
-                "tasks, each"
+                "credit, tasks, each"
             ],
         ),
         (

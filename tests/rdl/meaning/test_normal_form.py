@@ -23,7 +23,7 @@ TASKS = "atom(<1 cpu>, 1, 4, 1, 4)"
     [
         (f"order(order({GANG}, {TASKS}), all({GANG}))", f"order({GANG}, {TASKS}, {GANG})"),
         (f"all({GANG}, all({GANG}, {TASKS}), void(<1 cpu>, 3))",
-         f"all(atom(<1 cpu>, 2, 4, 1, 4, multiple=2, handover=no), {TASKS})"),
+         f"all(atom(<1 cpu>, 2, 4, 1, 4, multiple=2, handover=no, credit=no), {TASKS})"),
         (f"all({TASKS}, {TASKS})", f"all({TASKS}, {TASKS})"),
         (f"any({GANG}, any({GANG}, {TASKS}), prefer=[1, 0.5])",
          f"any({GANG}, {TASKS}, prefer=[1, 0.5])"),

@@ -94,6 +94,12 @@ def test_the_example_of_the_plan_file_is_written_as_there() -> None:
             "all(atom(<1 cpu>, 1, 4, 1, 4), atom(<1 cpu>, 4, 4, 1, 4),"
             ' atom(<1 cpu>, 4, 4, 1, 4, spread=1, by="a rack", handover=yes))',
         ),
+        (
+            "all(atom(<1 cpu>, 1, 4, 1, 4, credit=yes), atom(<1 cpu>, 1, 4, 1, 4, credit=no),"
+            " atom(<1 cpu>, 4, 4, 1, 8, credit=yes), atom(<1 cpu>, 4, 4, 1, 8, credit=no))",
+            "all(atom(<1 cpu>, 1, 4, 1, 4), atom(<1 cpu>, 1, 4, 1, 4, credit=no),"
+            " atom(<1 cpu>, 4, 4, 1, 8, credit=yes), atom(<1 cpu>, 4, 4, 1, 8))",
+        ),
         ("all()", "all()"),
         ("any(all(), all(), prefer=[1.0, 0.00001])", "any(all(), all(), prefer=[1, 0.00001])"),
         ("order(all(), all(), gap=0s..0s)", "order(all(), all(), gap=0..0)"),

@@ -110,14 +110,14 @@ class TestAnOffer:
 
 class TestAChange:
     def test_takes_what_a_post_takes(self, service: Service) -> None:
-        """The body of the POST is taken as it is, with another expression or flag."""
+        """The body of the POST is taken as it is, with another expression or weight."""
         body = {"id": "a", "tenant": "ads", "queue": "default", "weight": 2, "priority": 1}
-        body |= {"rdl": _SMALL, "creditable": False, "agent": "gree"}
+        body |= {"rdl": _SMALL, "agent": "gree"}
         assert service.client.post("/v1/reservations", json=body).status_code == 201
-        changed = {**body, "creditable": True, "rdl": _SMALL.replace("20m", "40m")}
+        changed = {**body, "weight": 3, "rdl": _SMALL.replace("20m", "40m")}
         answer = service.client.put("/v1/reservations/a", json=changed, headers={"If-Match": '"1"'})
         assert answer.status_code == 200, answer.get_data(as_text=True)
-        assert answer.get_json()["creditable"] is True
+        assert answer.get_json()["weight"] == 3
 
     def test_keeps_whose_it_is(self, service: Service) -> None:
         """Another id, tenant or queue is an error at its place."""

@@ -184,7 +184,8 @@ class TestPromises:
             outage = _get(still, "/v1/cluster")["outages"][0]["id"]
             assert still.client.delete(f"/v1/cluster/outages/{outage}").status_code == 200
         told = _get(still, "/v1/promises?to=3h")["tenants"][0]
-        assert (told["promised"], told["kept"], told["degraded"]) == (1, kept, degraded)
+        broken = told["degraded"] + told["failed"]
+        assert (told["promised"], told["kept"], broken) == (1, kept, degraded)
 
     def test_are_broken_where_work_lacked_machines_for_longer_than_a_start(
         self, still: Service, monkeypatch: pytest.MonkeyPatch
@@ -202,10 +203,22 @@ class TestPromises:
         assert found == [1, 0, 0]
 
     def test_are_late_where_work_ends_after_them(self, still: Service) -> None:
-        """An application that waits or runs on when its reservation is over makes it late."""
+        """An application that runs on when its reservation is over had what was promised."""
+        still.reserve("a", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant="ads")
+        submit_one(still, "x", an_application(1), tenant="ads", reservation="a")
+        still.runtime.dispatcher.tick()
+        still.clock.advance(3600)
+        told = _get(still, "/v1/promises")["tenants"][0]
+        assert (told["late"], told["kept"]) == (1, 1)
+
+    def test_are_broken_where_work_waited_and_nothing_led(self, still: Service) -> None:
+        """The next process that leads finds that the time passed without the work."""
         still.reserve("a", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant="ads")
         submit_one(still, "x", an_application(1), tenant="ads", reservation="a")
         still.clock.advance(3600)
+        for _ in range(2):
+            still.runtime.dispatcher.tick()
+            still.clock.advance(60)
         told = _get(still, "/v1/promises")["tenants"][0]
         assert (told["late"], told["kept"]) == (1, 0)
 

@@ -219,10 +219,10 @@ def test_validate_finds_a_promise_kept_with_a_later_deadline(
     out.write_text(json.dumps(plan))
     listed = json.loads(agenda("validate", out, "--workload", day[1], "-o", "json").stdout)
     assert "/reservations/0/expression" in {one["where"] for one in listed["violations"]}
-    held |= {"expression": asked, "creditable": True}
+    held |= {"expression": asked, "tenant": "nobody"}
     out.write_text(json.dumps(plan))
     listed = json.loads(agenda("validate", out, "--workload", day[1], "-o", "json").stdout)
-    assert [one["where"] for one in listed["violations"]] == ["/reservations/0/creditable"]
+    assert [one["where"] for one in listed["violations"]] == ["/reservations/0/tenant"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\xff"])

@@ -181,3 +181,45 @@ def test_files_are_known_by_their_beginning(tmp_path: Path, content: str, kind: 
     path = tmp_path / "any"
     path.write_text(content)
     assert kind_of_file(path) == kind
+
+
+@pytest.mark.parametrize(
+    ("rate", "load", "served", "growth", "cores"),
+    [
+        ("60/h", 0.5, 60, 0, 0.3),
+        ("2/m", 1.0, 120, 0, 0.6),
+        ("0.05/s", 1.5, 120, 60, 0.6),
+        ("0/d", 0.0, 0, 0, 0.0),
+    ],
+)
+def test_a_rate_is_answered_with_what_it_does(
+    files: Any, rate: str, load: float, served: float, growth: float, cores: float
+) -> None:
+    """Two machines of five cores run two jobs of three cores a minute: six of ten cores at most."""
+    paths = files(group("m", 2, "cpu = 5"), "classes.toml", job("three", "cpu = 3"))
+    told = planned(*paths, "--rate", rate)["at_rate"]
+    assert told["load"] == pytest.approx(load)
+    assert 3600 * told["served"] == pytest.approx(served)
+    assert 3600 * told["growth"] == pytest.approx(growth)
+    assert told["used"] == {"cpu": pytest.approx(cores)}
+    assert told["in_service"] == {"three": pytest.approx(served / 60)}
+    assert told["tightest"] == "three"
+
+
+@pytest.mark.parametrize("rate", ["3000", "x/h", "1/week", "-1/h", "inf/h", "nan/h"])
+def test_a_rate_that_is_none_is_refused(files: Any, rate: str) -> None:
+    """The answer shows how one is written."""
+    paths = files(group("m", 2, "cpu = 5"), "classes.toml", job("three", "cpu = 3"))
+    assert agenda("lotes", *paths, f"--rate={rate}").exit_code == 2
+
+
+def test_of_work_no_more_classes_are_made_than_machines_serve(files: Any) -> None:
+    """Six sizes on two machines that hold one job each: they are joined until each class runs."""
+    content = "".join(
+        line(f"r{cpu}", f"window(atom(<{cpu} cpu>, 1, 1, 600, 600), 0, 36000)")
+        for cpu in range(5, 11)
+    )
+    document = planned(*files(group("m", 2, "cpu = 10"), "w.jsonl", content), "--explain")
+    assert 1 <= len(document["explain"]["classes"]) <= 2
+    assert document["lambda_rounded"] > 0
+    assert document["explain"]["load"] < 1

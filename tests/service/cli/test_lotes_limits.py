@@ -70,6 +70,7 @@ def test_a_resource_that_no_machine_has_serves_nobody(files: Any) -> None:
     done = agenda("lotes", *paths)
     assert done.exit_code == DONE
     assert "class 'g' gets nothing: its mean request fits no machine" in done.stderr
+    assert " inf " not in done.output + agenda("lotes", *paths, "--explain", "--rate", "9/h").output
 
 
 def test_one_machine_runs_one_bin(files: Any) -> None:

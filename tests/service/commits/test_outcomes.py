@@ -14,7 +14,6 @@ WANTED = {
     "queue": "default",
     "weight": 2.5,
     "priority": 3,
-    "creditable": True,
     "agent": "gree-l",
 }
 

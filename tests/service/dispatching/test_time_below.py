@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.dispatching.records.time_below import KEPT_MS, TimeBelowBook, times_below
 from service.store import Store
+from service.store.time_below import KEPT_MS, TimeBelowBook, times_below
 
 
 @pytest.fixture

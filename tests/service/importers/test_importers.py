@@ -59,7 +59,6 @@ def test_a_swim_job_becomes_map_then_reduce_as_the_model_says() -> None:
     maps = {"bundle": bundle, "min": 1, "max": 3, "lease": 100, "work": 300}
     reduces = {"bundle": bundle, "min": 1, "max": 2, "lease": 768, "work": 1536}
     assert imported.lines[0] == {
-        "creditable": True,
         "id": "job7",
         "tenant": "facebook",
         "submitted": 41,
@@ -173,7 +172,6 @@ def test_an_swf_job_becomes_a_gang_of_its_requested_time() -> None:
         "tenant": "user12",
         "submitted": 30,
         "rdl": {"window": {"start": 30, "end": (1 + 1349) * 60, "of": {"atom": atom}}},
-        "creditable": True,
         "recorded": {"start": 192_210, "end": 195_687},
     }
 

@@ -76,7 +76,6 @@ def test_a_google_job_is_one_atom_of_its_tasks() -> None:
         "submitted": 5,
         "rdl": {"window": {"start": 5, "end": 60 + 4 * 60, "of": {"atom": atom}}},
         "priority": 9,
-        "creditable": True,
     }
 
 

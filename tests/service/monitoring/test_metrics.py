@@ -162,7 +162,7 @@ class TestFigures:
         """So the first broken promise, and the first refusal, is an increase."""
         samples = scrape(still)
 
-        assert value(samples, "agenda_slots_total", outcome="broken") == 0
+        assert value(samples, "agenda_promises_ended_total", outcome="broken") == 0
         assert value(samples, "agenda_refusals_total", code="quota") == 0
 
     def test_every_process_tells_the_same_plan(self, still: Service, open_service: Open) -> None:

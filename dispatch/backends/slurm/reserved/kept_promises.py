@@ -1,4 +1,7 @@
-"""Whether promises were kept, by Slurm's own accounting: what ran for each, when and how long."""
+"""What ran for promises, by Slurm's own accounting: when, how long, and whether in time.
+
+Whether a promise was kept is said by the ledger alone (`dispatch.accounts.promises`).
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,17 @@ from dispatch.backends.slurm.control.records import SlurmJob
 
 
 class Verdict(StrEnum):
-    """What became of a promise.
+    """What became of the work of a promise.
 
-    ``kept``: every job ended well before the deadline. ``short``: the jobs had the node time that
-    was promised and needed more. ``late``: neither. ``unused``: late, and time of the reservation
-    passed while its application waited and none ran. ``failed``: a job ended badly of itself or was
-    cancelled before the deadline. ``open``: the deadline is ahead. ``unknown``: nobody says when
-    it was.
+    ``in time``: every job ended well before the deadline. ``short``: the jobs had the node time
+    that was promised and needed more. ``late``: neither. ``failed``: a job ended badly of itself or
+    was cancelled before the deadline. ``open``: the deadline is ahead. ``unknown``: nobody says
+    when it was.
     """
 
-    KEPT = "kept"
+    IN_TIME = "in time"
     SHORT = "short"
     LATE = "late"
-    UNUSED = "unused"
     FAILED = "failed"
     OPEN = "open"
     UNKNOWN = "unknown"
@@ -39,7 +40,7 @@ class PromiseRecord:
     reservation, user
         Its id, and whose jobs ran for it.
     verdict
-        What became of it.
+        What became of its work.
     deadline_s
         Unix time; None where neither the jobs nor the caller say it.
     begun_s, ended_s
@@ -119,7 +120,7 @@ def _verdict(
         return Verdict.UNKNOWN
     ended = [_good_end(runs) for runs in by_name.values()]
     if all(end is not None and end <= deadline_s for end in ended):
-        return Verdict.KEPT
+        return Verdict.IN_TIME
     if had_all and now_s > deadline_s:
         return Verdict.SHORT
     last = [max(runs, key=lambda run: (run.submitted_s, run.id)) for runs in by_name.values()]

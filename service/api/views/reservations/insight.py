@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from dispatch.accounts.promises import Outcome
 from planner.placement import Code
 from service.api.call import Call
-from service.api.fields import choice, moment, span_of_time
+from service.api.fields import choice, flag, moment, span_of_time
 from service.api.route import Documented, Route, json_of
 from service.calls.plan.promises import PromiseSpan, promises
 from service.calls.reservations.explanation import explanation
@@ -56,15 +57,15 @@ _HOLDER: Final = _object(
 
 _OUTCOMES: Final = {
     "promised": {**_COUNT, "description": "Not given up by their owners."},
-    "kept": {**_COUNT, "description": "Never less than promised, not unused, not late."},
-    "degraded": {**_COUNT, "description": "Held less for a while."},
-    "failed": _COUNT,
+    "kept": {**_COUNT, "description": "Had their machines whenever they were due."},
+    "degraded": {**_COUNT, "description": "Lacked machines while they were due."},
+    "failed": {**_COUNT, "description": "Did not get back what they lost."},
     "moved": {**_COUNT, "description": "Stand elsewhere than at first."},
     "unused": {
         **_COUNT,
         "description": "Covered nothing for a time in which an application waited.",
     },
-    "late": {**_COUNT, "description": "Work ended after the reservation."},
+    "late": {**_COUNT, "description": "Work ended after the reservation; kept or not."},
     "below": {**_COUNT, "description": "Are owed machines now and lack some."},
     "cancelled": {**_COUNT, "description": "Given up by their owners."},
     "below_s": {
@@ -170,6 +171,17 @@ SCHEMAS: Final[dict[str, Any]] = {
                 _object({"from": _NUMBER, "to": _NUMBER, "from_at": _INSTANT, **_OUTCOMES}),
                 "Each part of the time, where `step` is given: of all tenants together.",
             ),
+            "reservations": _list(
+                _object(
+                    {
+                        "id": _TEXT,
+                        "tenant": _TEXT,
+                        "promise": {"type": "string", "enum": [str(one) for one in Outcome]},
+                        "is_over": {"type": "boolean"},
+                    }
+                ),
+                "Each that you act for, where `each` is given.",
+            ),
         }
     ),
 }
@@ -185,7 +197,7 @@ def _estimate(runtime: Runtime, call: Call) -> Response:
 
 def _promises(runtime: Runtime, call: Call) -> Response:
     start, end = runtime.resolve(call.query["from"]), runtime.resolve(call.query["to"])
-    wanted = PromiseSpan(start, end, call.query["step"])
+    wanted = PromiseSpan(start, end, call.query["step"], call.query["each"])
     return Response(200, promises(runtime, call.user, wanted))
 
 
@@ -212,7 +224,7 @@ ROUTES: Final = (
         "GET",
         "/v1/promises",
         "getPromises",
-        "What became of promises, tenant by tenant: kept, late, degraded, failed, below.",
+        "What became of promises, tenant by tenant: kept, degraded, unused, failed, late, below.",
         _promises,
         {200: Documented("The counts.", json_of("Promises"))},
         problems=(Code.MALFORMED,),
@@ -221,6 +233,7 @@ ROUTES: Final = (
             moment("from", "Start; the origin when absent."),
             moment("to", "End; now when absent."),
             span_of_time("step", "Count each part of that length apart, too."),
+            flag("each", "Tell what became of each reservation, too."),
         ),
     ),
 )

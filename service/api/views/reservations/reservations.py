@@ -68,7 +68,6 @@ ASK: Final[tuple[Field, ...]] = (
         10**6,
         default=0,
     ),
-    flag("creditable", "Work that runs above its entitlement gives the latest leases back."),
     choice(
         "promise",
         "What is promised, where the cluster lets requests choose; else the cluster's level.",
@@ -86,13 +85,6 @@ _CHANGE: Final = (
     RDL,
     number("weight", "Factor of its value; unchanged when absent.", 0, 1e9, default=None),
     integer("priority", "Priority; unchanged when absent.", -(10**6), 10**6, default=None),
-    Field(
-        "creditable",
-        "As of POST; unchanged when absent.",
-        {"type": "boolean"},
-        flag("creditable", "").read,
-        None,
-    ),
     choice(
         "promise",
         "As of POST; unchanged when absent.",

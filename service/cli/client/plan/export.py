@@ -18,7 +18,7 @@ from service.cli.terminal.options import WRITABLE
 
 #: What a line of a workload says of a request besides its RDL, where the Plan knows it.
 _KEPT: Final = (
-    "id", "tenant", "queue", "submitted", "weight", "priority", "promise", "creditable",
+    "id", "tenant", "queue", "submitted", "weight", "priority", "promise",
 )  # fmt: skip
 
 

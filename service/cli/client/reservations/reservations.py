@@ -75,12 +75,6 @@ _OFFERS: Final = 3
     help="Agent that places the request (agenda plan --help).  [default: the server's]",
 )
 @click.option(
-    "--creditable",
-    is_flag=True,
-    default=None,
-    help="Credit work that runs beyond the reservation: later leases are given back.",
-)
-@click.option(
     "--promise",
     type=click.Choice(["pooled", "placed"]),
     help="What is promised: named machines (placed) or totals (pooled).  [default: the cluster's "
@@ -112,7 +106,6 @@ def submit(
     weight: float | None,
     priority: int | None,
     agent: str | None,
-    creditable: bool | None,
     promise: str | None,
     dry_run: bool,
     bound: bool,
@@ -126,7 +119,7 @@ def submit(
     """
     options = {
         "id": id_, "tenant": tenant, "queue": queue, "weight": weight, "priority": priority,
-        "agent": agent, "creditable": creditable, "promise": promise,
+        "agent": agent, "promise": promise,
     }  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     bodies = [{**given, **body} for body in bodies_in(file)]

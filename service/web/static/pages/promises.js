@@ -1,4 +1,4 @@
-// Promises: kept, late, degraded and failed by tenant and over time, and what is left of the budget.
+// Promises: kept, unused, degraded and failed by tenant and over time, and what is left of the budget.
 import { swatch } from "../chart/skyline.js";
 import { read, withQuery } from "../core/api.js";
 import { $, make } from "../core/dom.js";

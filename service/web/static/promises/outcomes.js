@@ -1,7 +1,7 @@
-// Outcomes of promises: each counted once, in the worst way it was broken; and the error budget.
+// Outcomes of promises, which add up to what was promised; and the error budget.
 
 /** From good to bad. */
-export const OUTCOMES = /** @type {const} */ (["kept", "late", "degraded", "failed"]);
+export const OUTCOMES = /** @type {const} */ (["kept", "unused", "degraded", "failed"]);
 
 /**
  * @typedef {object} Counts
@@ -16,19 +16,6 @@ export const OUTCOMES = /** @type {const} */ (["kept", "late", "degraded", "fail
  * @property {number} moved
  * @property {number} cancelled
  */
-
-/**
- * Parts that add up to what was promised: what was broken in several ways stands in its worst.
- * What passed unused counts as late: its work did not run in its time.
- * @param {Counts} one
- * @returns {Record<"kept"|"late"|"degraded"|"failed", number>}
- */
-export function partsOf(one) {
-  const broken = one.promised - one.kept;
-  const failed = Math.min(one.failed, broken);
-  const degraded = Math.min(one.degraded, broken - failed);
-  return { kept: one.kept, late: broken - failed - degraded, degraded, failed };
-}
 
 /** @param {Counts[]} all @returns {Counts} */
 export function sumOf(all) {

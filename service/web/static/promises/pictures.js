@@ -1,21 +1,19 @@
 // Promises as bars by tenant and as columns over time; hatched by outcome, and the same in words.
 import { make } from "../core/dom.js";
 import { count, percent } from "../core/numbers.js";
-import { OUTCOMES, partsOf } from "./outcomes.js";
+import { OUTCOMES } from "./outcomes.js";
 
 /** @param {import("./outcomes.js").Counts} one */
 export function wordsOf(one) {
-  const parts = partsOf(one);
-  const broken = OUTCOMES.slice(1).filter((name) => parts[name]).map((name) => `${count(parts[name])} ${name}`);
-  return `${count(one.promised)} promised, ${count(parts.kept)} kept${broken.length ? `, ${broken.join(", ")}` : ""}`;
+  const broken = OUTCOMES.slice(1).filter((name) => one[name]).map((name) => `${count(one[name])} ${name}`);
+  return `${count(one.promised)} promised, ${count(one.kept)} kept${broken.length ? `, ${broken.join(", ")}` : ""}`;
 }
 
 /** @param {import("./outcomes.js").Counts} one @param {"width"|"height"} side @param {number} most */
 function stack(one, side, most) {
-  const parts = partsOf(one);
-  return OUTCOMES.filter((name) => parts[name]).map((name) => {
+  return OUTCOMES.filter((name) => one[name]).map((name) => {
     const part = make("i", { class: `outcome ${name}` });
-    part.style[side] = `${(100 * parts[name]) / most}%`;
+    part.style[side] = `${(100 * one[name]) / most}%`;
     return part;
   });
 }

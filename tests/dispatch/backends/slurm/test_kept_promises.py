@@ -1,4 +1,4 @@
-"""What Slurm's accounting says of a promise: kept, short, late, failed or open."""
+"""What Slurm's accounting says of the work of a promise: in time, short, late, failed or open."""
 
 from __future__ import annotations
 
@@ -30,21 +30,19 @@ def run_of(
 @pytest.mark.parametrize(
     ("runs", "now_s", "verdict"),
     [
-        ([run_of("COMPLETED", 980, 1000)], 1100, Verdict.KEPT),
+        ([run_of("COMPLETED", 980, 1000)], 1100, Verdict.IN_TIME),
         ([run_of("COMPLETED", 985, 1001)], 1100, Verdict.LATE),
         ([run_of("COMPLETED", 980, 1001)], 1100, Verdict.SHORT),
         ([run_of("TIMEOUT", 970, 990)], 995, Verdict.SHORT),
         ([run_of("FAILED", 970, 971)], 995, Verdict.FAILED),
-        ([run_of("NODE_FAIL", 970, 975), run_of("COMPLETED", 976, 990)], 1100, Verdict.KEPT),
+        ([run_of("NODE_FAIL", 970, 975), run_of("COMPLETED", 976, 990)], 1100, Verdict.IN_TIME),
         ([run_of("NODE_FAIL", 970, 975), run_of("PENDING", 0, 0)], 990, Verdict.OPEN),
         ([run_of("NODE_FAIL", 970, 975), run_of("PENDING", 0, 0)], 1001, Verdict.LATE),
         ([run_of("COMPLETED", 970, 975), run_of("RUNNING", 999, 0, "other")], 1050, Verdict.LATE),
     ],
 )
-def test_a_promise_is_judged_by_its_runs(
-    runs: list[SlurmJob], now_s: int, verdict: Verdict
-) -> None:
-    """A deadline that is met to the second is kept; node time that was had is not late."""
+def test_work_is_judged_by_its_runs(runs: list[SlurmJob], now_s: int, verdict: Verdict) -> None:
+    """A deadline that is met to the second is in time; node time that was had is not late."""
     assert deadline_of(runs) == DEADLINE_S
     assert promise_record("r", runs, DEADLINE_S, now_s).verdict is verdict
 

@@ -47,26 +47,6 @@ def test_an_instant_is_read_in_the_zone_shown(ask: Ask, written: str, read: str 
     assert ask("core/when.js", code, written) == read
 
 
-@pytest.mark.parametrize(
-    ("counts", "parts"),
-    [
-        ((8, 8, 0, 0, 0), [8, 0, 0, 0]),
-        ((8, 5, 3, 0, 0), [5, 3, 0, 0]),
-        ((8, 6, 2, 2, 1), [6, 0, 1, 1]),
-        ((8, 4, 1, 2, 1), [4, 1, 2, 1]),
-    ],
-)
-def test_outcomes_add_up_to_what_was_promised(
-    ask: Ask, counts: tuple[int, ...], parts: list[int]
-) -> None:
-    """Who was broken in several ways stands in the worst of them, once."""
-    names = ("promised", "kept", "late", "degraded", "failed")
-    given = dict(zip(names, counts, strict=True))
-    found = ask("promises/outcomes.js", "m.OUTCOMES.map(n => m.partsOf(given)[n])", given)
-    assert found == parts
-    assert sum(found) == given["promised"]
-
-
 def test_a_budget_is_what_may_be_broken_less_what_is(ask: Ask) -> None:
     """At 99 % of 200 two may be; none promised allows none and has used none."""
     code = "[given, {promised: 0, kept: 0}].map(one => m.budgetOf(one, 99))"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,11 +14,7 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Advance, Cancel, Conflict, Prepared, Release, Update
 from planner.plan.records.commit_records import CommitRecord
-from planner.plan.table.details import pack, unpack
 from planner.renegotiation.renegotiation import result_of
-from planner.replanning.commitment import commitment_of
-from planner.reservations.holding import details_of
-from planner.reservations.reservation import RequestDetails
 from planner.reservations.state import State
 from planner.validation.validate import validate
 from rdl.oracle.satisfaction import check
@@ -171,26 +166,3 @@ def test_an_update_that_leaves_an_atom_keeps_what_it_gave_back() -> None:
     assert last.released.tolist() == [[3, 5, 2]]
     together = {"0.0": [(0, 3, 4)], "0.1": [(3, 5, 4)]}
     assert check(request.graph.expression, plan.grid, 0, together, {}) is None
-
-
-def test_creditable_goes_with_a_reservation_through_records_snapshots_and_updates() -> None:
-    """The flag is in the record, the listing and the snapshot; without it nothing is written."""
-    cluster = a_cluster().horizon(20).machines("m", 4, cpu=1).build()
-    plain = a_request("a", TWO).on(cluster)
-    request = replace(plain, creditable=True)
-    plan = a_plan(cluster).placed_by("earliest").holding(request).build()
-    found = plan.reservation("a")
-    assert found is not None
-    assert found.to_json(plan.grid)["creditable"] is True
-    kept = commitment_of(plan, 0).request
-    assert kept is not None
-    assert kept.creditable
-    again = read_checkpoint(take_checkpoint(plan).encode()).reservation("a")
-    assert again is not None
-    assert again.creditable
-    for asked in (plain, request):
-        result = agent_named("gree").plan([asked], plan.view(), Limits())[0]
-        details = details_of(asked, result)
-        assert RequestDetails.from_json(json.loads(json.dumps(details.to_json()))) == details
-        assert unpack(pack(details)) == details
-        assert ("creditable" in details.to_json()) is asked.creditable

@@ -133,9 +133,8 @@ def test_details_are_packed_and_unpacked() -> None:
     for details in (
         RequestDetails("x"),
         RequestDetails("x", (("0", 1),), ("a note",)),
-        RequestDetails("x", creditable=True),
         RequestDetails("x", written="y"),
-        RequestDetails("x", (), ("a note",), creditable=True, written="y"),
+        RequestDetails("x", (), ("a note",), written="y"),
     ):
         assert unpack(pack(details)) == details
 

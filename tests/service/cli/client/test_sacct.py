@@ -1,4 +1,4 @@
-"""`agenda sacct`: what the server reported of a promise that Slurm's accounting says was late."""
+"""`agenda sacct`: what the server says of a promise, beside what Slurm says of its work."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from service.cli.client.slurm.sacct import sacct
 
 
 @pytest.mark.parametrize(
-    ("words", "verdict"), [(["admitted", "unused"], "unused"), (["admitted", "missed"], "late")]
-)
-def test_a_late_promise_that_passed_unused_is_called_so(
-    words: list[str], verdict: str, monkeypatch: pytest.MonkeyPatch
+    ("said", "is_over", "promise"),
+    [("kept", True, "kept"), ("kept", False, "open"), ("unused", True, "unused"),
+     ("degraded", True, "degraded")],
+)  # fmt: skip
+def test_whether_a_promise_was_kept_is_what_the_server_says(
+    said: str, is_over: bool, promise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The history of the reservation is read; a job that ended after its deadline is late else."""
+    """A job that ended after its deadline is late work, whatever became of the promise."""
     comment = promise_comment("r", 1000, 40)
     job = SlurmJob(
         7, "job", "ann", comment, "COMPLETED", "", ("n1",), submitted_s=900, started_s=990,
         ends_s=1010,
     )  # fmt: skip
     monkeypatch.setattr(SlurmCommands, "accounted_runs", lambda *_: [job])
-    reply = ServerReply(200, {"history": [{"what": word} for word in words]})
-    monkeypatch.setattr(Server, "call", lambda *_: reply)
+    told = {"id": "r", "tenant": "t", "promise": said, "is_over": is_over}
+    reply = ServerReply(200, {"reservations": [told]})
+    monkeypatch.setattr(Server, "call", lambda *_, **__: reply)
 
     done = CliRunner().invoke(sacct, ["-o", "json"])
 
     (entry,) = json.loads(done.stdout)
-    assert entry["promise"] == verdict
+    assert (entry["promise"], entry["work"]) == (promise, "late")

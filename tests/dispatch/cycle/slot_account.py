@@ -1,13 +1,18 @@
-"""SlotAccount: how many slots were kept, how many were broken, and how many lost their machine."""
+"""SlotAccount: how many slots were kept, how many were broken, and how many lost their machine.
+
+What the ledger of promises adds up by reservation, slot by slot: a check of the dispatcher. A slot
+is a right to a machine: it waits while a component that has room in it has no machine; one that is
+starting has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
 
-from dispatch.accounts.promises import Shortfall
+from dispatch.cycle.cover.coverage import cover_of
 from dispatch.entitlements.directive import Directive
+from dispatch.executions.table import ExecutionTable
 
 #: Reservation, atom, machine and first step.
 _Slot = tuple[str, str, str | None, int]
@@ -32,8 +37,20 @@ class SlotCounts:
     lost: int = 0
 
 
-#: What a run without slots gives.
-NO_SLOTS: Final = SlotCounts()
+def waiting_slots(directive: Directive, table: ExecutionTable) -> set[tuple[str, str]]:
+    """Return (reservation, machine) of the slots whose work has no machine."""
+    found: set[tuple[str, str]] = set()
+    for entitlement in directive.planned:
+        fellows = table.of_reservation(entitlement.reservation)
+        if all(part.running >= part.wanted for one in fellows for part in one.parts):
+            continue
+        for execution, machines in (
+            cover_of(entitlement, fellows, table.pool).places or {}
+        ).items():
+            for part, here in zip(execution.parts, machines, strict=True):
+                for machine in part.shortage_by_machine(here):
+                    found.add((entitlement.reservation, machine))
+    return found
 
 
 @dataclass(slots=True)
@@ -68,10 +85,12 @@ class SlotAccount:
         """The last hundred broken slots: reservation, atom, machine and first step."""
         return tuple(self._broken[-100:])
 
-    def observe(self, directive: Directive, short: Shortfall, down: AbstractSet[str]) -> None:
+    def observe(
+        self, directive: Directive, waiting: AbstractSet[tuple[str, str]], down: AbstractSet[str]
+    ) -> None:
         """Count from the directive's instant on, until the next call.
 
-        `down` are the machines that are lost or away.
+        `waiting` are those of `waiting_slots`, `down` the machines that are lost or away.
         """
         now_ms, here = directive.at_ms, set[_Slot]()
         for entitlement in directive.planned:
@@ -82,7 +101,7 @@ class SlotAccount:
                     here.add(key)
                     watch = self._watched.setdefault(key, _WatchedSlot())
                     watch.lost |= slot.machine is None or slot.machine in down
-                    waits = slot.machine is not None and (name, slot.machine) in short.slots
+                    waits = slot.machine is not None and (name, slot.machine) in waiting
                     _follow(watch, now_ms, waits=waits)
         for key in [key for key in self._watched if key not in here]:
             self._close(key)

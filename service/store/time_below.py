@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from service.store import Store
+from service.store.store import Store
 
 _SETTING: Final = "time_below"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dispatch.accounts.promises import Shortfall
-from dispatch.accounts.slot_account import SlotAccount, SlotCounts
 from dispatch.entitlements.directive import (
     ActiveSlot,
     AtomShare,
@@ -15,9 +13,10 @@ from dispatch.entitlements.directive import (
     Standings,
 )
 from rdl.resources import Resources
+from tests.dispatch.cycle.slot_account import SlotAccount, SlotCounts
 
-_WAITS = Shortfall(frozenset({"r"}), frozenset({("r", "m-0")}))
-_NOTHING = Shortfall(frozenset(), frozenset())
+_WAITS = frozenset({("r", "m-0")})
+_NOTHING = frozenset[tuple[str, str]]()
 
 
 def _directive(at_ms: int, machine: str | None) -> Directive:
