@@ -247,8 +247,8 @@ def _run_jobs(
 
 def _run_example(strategy: Policy, limit: int | None) -> dict[str, object]:
     """Admit the example day request by request, and carry it out beside best effort."""
-    from bench.papers.cluster.plan_run import run_plan
     from bench.papers.cluster.admission import admit_in_turn
+    from bench.papers.cluster.plan_run import run_plan
     from bench.papers.promises import best_effort_of_a_day
     from dispatch.cycle.options import DispatchOptions
     from dispatch.tables.live_tables import LiveTables
