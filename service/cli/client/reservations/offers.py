@@ -188,7 +188,7 @@ def _take(
     found = answer["offers"]
     if len(found) < number:
         there = f"there are {len(found)}" if found else "there is none"
-        raise CliError(f"{_refused_text(answer)}\n--take {number}: of offers {there}")
+        raise CliError(f"{_refused_text(answer)}\n--take {number}: of offers {there}", REFUSED)
     offer = found[number - 1]
     request = offer["request"] if id_ is None else {**offer["request"], "id": id_}
     reply = take_offer(server, {**offer, "request": request}, {}, key, number)

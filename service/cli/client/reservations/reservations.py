@@ -29,7 +29,7 @@ from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import common_zone, zone_line
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.exit_codes import DONE, code_of_several
 from service.cli.terminal.options import READABLE_OR_STDIN, finite, read_text
 from service.cli.terminal.output import (
     JSON,
@@ -151,14 +151,13 @@ def submit(
     _print_replies(bodies, replies, form, dry_run=dry_run)
     if bound:
         click.echo(plan_bound_text(told.get("plan_bound")), err=True)
-    codes = [_code_of(reply) for reply in replies]
-    return ERROR if ERROR in codes else max(codes)
+    return code_of_several(reply.exit_code for reply in replies)
 
 
 def print_reply(body: Mapping[str, Any], reply: ServerReply, form: str) -> int:
     """Print what was said to one request; return the exit code."""
     _print_replies([body], [reply], form)
-    return _code_of(reply)
+    return reply.exit_code
 
 
 def ask_once(
@@ -189,7 +188,7 @@ def ask_once(
     offers = offers_in(reply)
     if len(offers) < take:
         there = f"there are {len(offers)} offers" if offers else "there is no offer"
-        raise CliError(f"{why_not(body, reply)}\n--take {take}: {there}")
+        raise CliError(f"{why_not(body, reply)}\n--take {take}: {there}", reply.exit_code)
     return take_offer(server, offers[take - 1], query, key, take)
 
 
@@ -269,12 +268,6 @@ def _object(text: str) -> dict[str, Any] | None:
     except JsonTextError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _code_of(reply: ServerReply) -> int:
-    if reply.ok:
-        return DONE
-    return REFUSED if reply.code in REFUSAL_CODES else ERROR
 
 
 def _print_replies(
