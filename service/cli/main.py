@@ -50,6 +50,11 @@ PARTS = (
         "service.cli.estimates.estimate:estimate_",
         "Turn finished runs of recurring jobs into requests.",
     ),
+    LazyCommand(
+        "json-schema",
+        "service.cli.schemas:json_schema",
+        "Print the JSON Schema of what a command prints with -o json.",
+    ),
     LazyCommand("serve", "service.cli.serve:serve", "Run the service."),
     LazyCommand(
         "backup", "service.cli.maintenance:backup", "Write a server's database into a file."

@@ -15,6 +15,10 @@ from service.cli.client.demo.work_scene import begin_work, end_work, work_on
 _SPEED: Final = 900.0
 _AFTERWARDS: Final = 1.0
 
+#: The busy hour of the day at which that begins, and how fast it is reached.
+_HOUR: Final = 9.05
+_ON: Final = 1800.0
+
 
 def play_scenes(stage: DemoStage) -> None:
     """Play all scenes; the day goes on afterwards, at the speed of any day."""
@@ -25,5 +29,7 @@ def play_scenes(stage: DemoStage) -> None:
     end_work(stage, work)
     lose_a_rack(stage)
     improve_the_plan(stage)
+    stage.clock.go(_ON)
+    stage.clock.wait_until(_HOUR)
     stage.clock.go(_AFTERWARDS)
     work_on(stage)

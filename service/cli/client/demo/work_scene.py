@@ -12,8 +12,11 @@ _PROCESSES: Final = 4
 _RANGE: Final = 20_000
 
 #: Most processes that go on after the scenes, and how much longer their reservations last at least.
-_RUN_ON: Final = 24
+_RUN_ON: Final = 40
 _WHILE_S: Final = 1800.0
+
+#: Most processes of one reservation among them.
+_OF_ONE: Final = 12
 
 #: Counts the primes of its share of the numbers, a tenth of them at a time.
 _COMMAND: Final = f"""\
@@ -89,12 +92,13 @@ def work_on(stage: DemoStage) -> None:
     )
     left, works = _RUN_ON, 0
     for entry, atom, bundles in parts:
-        if bundles > left:
-            continue
+        count = min(bundles, left, _OF_ONE)
+        if not count:
+            break
         id_ = f"{entry['id']}-work-{works}"
-        reply = stage.server.call("POST", "/v1/applications", _work_of(id_, entry, atom, bundles))
+        reply = stage.server.call("POST", "/v1/applications", _work_of(id_, entry, atom, count))
         if reply.ok:  # it may have lost what it held since the list was made
-            left, works = left - bundles, works + 1
+            left, works = left - count, works + 1
     stage.tell(f"{works} reservations of the day have work: {_RUN_ON - left} processes, which run "
                "on; the day passes as fast as yours from now on")  # fmt: skip
 
@@ -109,9 +113,9 @@ def _parts(entry: dict[str, Any], now_s: float) -> list[tuple[dict[str, Any], in
     ]
 
 
-def _work_of(id_: str, entry: dict[str, Any], atom: dict[str, Any], bundles: int) -> dict[str, Any]:
+def _work_of(id_: str, entry: dict[str, Any], atom: dict[str, Any], count: int) -> dict[str, Any]:
     worker = {
-        "name": "worker", "count": bundles, "core": True, "command": "exec sleep 86400",
+        "name": "worker", "count": count, "core": True, "command": "exec sleep 86400",
         "resources": atom["bundle"],
     }  # fmt: skip
     application = {

@@ -159,7 +159,7 @@ def test_what_cannot_be_compiled_is_offered_time(day: tuple[Path, Path]) -> None
 def _answering(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command line ask the service of the test."""
     ask = InProcessServer(service).call
-    monkeypatch.setattr(Server, "call", lambda _, *given: ask(*given))
+    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
     monkeypatch.setattr(
         Server, "once", lambda _, path, body, query=None, key=None: ask("POST", path, body, query)
     )
