@@ -28,7 +28,7 @@ class CliError(click.ClickException):
 
     def __init__(self, message: str, code: ExitCode = ExitCode.ERROR) -> None:
         super().__init__(message)
-        self.exit_code = code
+        self.exit_code = code  # type: ignore[misc]  # click reads it of the instance
 
     def show(self, file: Any = None) -> None:
         """Write the message to standard error."""

@@ -91,9 +91,10 @@ class TestAnOffer:
         assert [one["id"] for one in listed] == ["a", "b"]
 
     def test_may_be_looked_for_again_later(self, service: Service) -> None:
-        """A deadline that is offered later is another instant, and takes the same refusal's place."""
+        """A deadline that is offered later is another instant, and takes its refusal's place."""
         refusal = _refused(service)
         service.clock.advance(600)
+        service.reserve("c", "window(atom(<1 cpu>, 10, 10, 3600, 36000), 1h, 2h)")
         asked = {"rdl": refusal["expression"], "tenant": "ads", "weight": 2.5}
         offers = service.client.post("/v1/offers", json=asked).get_json()["offers"]
         assert offers[0]["change"]["kind"] == "deadline"
