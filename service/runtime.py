@@ -138,7 +138,9 @@ class Runtime:
         self._clock = clock
         self.token_book = TokenBook(replica.store.tokens)
         self.planner = Planner(config, replica, clock, self.telemetry, waiting)
-        self.optimizations = Runner(config.database, replica.store, config.dask)
+        self.optimizations = Runner(
+            config.database, replica.store, clock, config.dask, config.clock_file
+        )
         self.yarn = replica.store.yarn
         self.exposition = PlanExposition(replica, clock)
         self.bounds = PlanBounds(self.reading)

@@ -8,6 +8,7 @@ try:
     import click
 
     from service.cli.terminal.command_group import AgendaGroup, LazyCommand
+    from service.cli.terminal.exit_codes import MEANINGS
 except KeyboardInterrupt:  # ^C while Python still reads the program
     sys.stderr.write("agenda: stopped before it began\n")
     raise SystemExit(130) from None
@@ -48,6 +49,11 @@ PARTS = (
         "estimate",
         "service.cli.estimates.estimate:estimate_",
         "Turn finished runs of recurring jobs into requests.",
+    ),
+    LazyCommand(
+        "json-schema",
+        "service.cli.schemas:json_schema",
+        "Print the JSON Schema of what a command prints with -o json.",
     ),
     LazyCommand("serve", "service.cli.serve:serve", "Run the service."),
     LazyCommand(
@@ -164,15 +170,15 @@ PARTS = (
 @click.group(
     cls=AgendaGroup,
     parts=PARTS,
+    epilog="\b\nExit codes:\n"
+    + "\n".join(f"{code:>5}  {meaning}" for code, meaning in MEANINGS.items()),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="cluster-agenda", prog_name="agenda")
 def main() -> None:
     """Plan the future of a shared cluster.
 
-    Exit codes: 0 done, 1 error, 2 usage, 3 refused (submit, offers, plan --strict), 4 stopped with
-    nothing written, 130 stopped before it began. Answers go to standard output, progress and
-    messages to standard error.
+    Answers go to standard output, progress and messages to standard error.
     """
 
 

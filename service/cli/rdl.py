@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.exit_codes import DIFFER, DONE, ERROR
 from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
 from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
@@ -109,7 +109,7 @@ def check(
 
 @rdl.command(name="format")
 @click.argument("files", metavar="FILE...", type=READABLE_OR_STDIN, nargs=-1, required=True)
-@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file would change.")
+@click.option("--check", is_flag=True, help="Write nothing; exit code 8 if a file would change.")
 @click.option("--write", is_flag=True, help="Write into the files instead of standard output.")
 @reports_errors
 def format_(files: tuple[str, ...], check: bool, write: bool) -> int:
@@ -123,7 +123,7 @@ def format_(files: tuple[str, ...], check: bool, write: bool) -> int:
 
     if check and write:
         raise CliError("--check writes nothing: leave it or --write out")
-    outcome = DONE
+    outcome: int = DONE
     for file in files:
         text = read_text(file)
         try:
@@ -135,7 +135,7 @@ def format_(files: tuple[str, ...], check: bool, write: bool) -> int:
         if check:
             if laid != text:
                 click.echo(f"{file}: would be laid out anew", err=True)
-                outcome = ERROR
+                outcome = DIFFER
         elif not write or file == "-":
             click.echo(laid, nl=False)
         elif laid != text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,10 +12,12 @@ import click
 
 from rdl.durations import TimeTextError, parse_instant
 from rdl.expressions import Absolute, AfterSubmission
+from rdl.local_time import UTC_ZONE
 from service.access.actor import Actor, acting
 from service.access.token import name_fault, user_fault
 from service.access.user import Role, User
 from service.cli.forms.layout import ListColumn
+from service.cli.forms.local_times import local_rows, zone_line
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import (
@@ -114,10 +117,14 @@ def list_(database: str, form: str) -> int:
     store = open_database(database)
     try:
         entries = [shown_token(one, now_ms) for one in store.tokens.all()]
+        cluster = json.loads(store.find_setting("cluster") or "{}")
     finally:
         store.close()
     rows = [_row_of(one) for one in entries]
-    title = f"{len(rows):,} tokens; times in UTC"
+    zone = cluster.get("zone", UTC_ZONE)
+    if form == TABLE:
+        rows = local_rows(_COLUMNS, rows, ("created", "end", "used"), zone)
+    title = f"{len(rows):,} tokens; {zone_line(zone)}"
     print_listing(entries, _LISTED, rows, form, "no tokens", title)
     return DONE
 
@@ -177,9 +184,9 @@ def _end_of(text: str, now_ms: int) -> int:
     return end_ms
 
 
-def _row_of(entry: dict[str, Any]) -> tuple[object, ...]:
+def _row_of(entry: dict[str, Any]) -> list[object]:
     good = "yes" if entry["good"] else ("revoked" if entry["revoked_at"] else "ended")
-    return (
+    return [
         entry["id"], entry["name"], entry["role"], ",".join(entry["tenants"]), good,
         entry["created_at"], entry["end_at"] or "", entry["used_at"] or "",
-    )  # fmt: skip
+    ]  # fmt: skip

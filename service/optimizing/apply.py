@@ -55,7 +55,9 @@ def apply_found(
         told = msgspec.json.decode(response.payload())
         part = f"{told['changed']} of {len(ids)} changes" if told["left_out"] else "it"
         note = f"the Plan holds {part} since version {told['version']}"
-        done = AuditRow(present_actor(), runner.now_ms(), "apply_optimization", row.id, detail=note)
+        done = AuditRow(
+            present_actor(), runner.plan_now_ms(), "apply_optimization", row.id, detail=note
+        )
         runner.rows.note_applied(row.id, note, done)
     return response
 

@@ -13,11 +13,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from service.clock import SystemClock
+from service.clock import FileClock, SystemClock
 from service.config import ServiceConfig
 from service.optimizing.reporter import Reporter
 from service.replication.replica import Replica, open_replica
@@ -69,7 +70,8 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
     if row is None:  # it was forgotten before it began
         replica.store.close()
         return 0
-    reporter = Reporter(replica.store, row, clock)
+    file = job["clock_file"]
+    reporter = Reporter(replica.store, row, clock, None if file is None else FileClock(Path(file)))
     reporter.start()
     try:
         call = partial(JobCall, replica, msgspec.json.decode(row.document))

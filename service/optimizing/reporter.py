@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from planner.optimization.result import OptimizeProgress
+from service.clock import Clock
 from service.store import OptimizationRow, Store
 from service.store.database.driver import UNAVAILABLE
 from service.store.database.host_clock import HostClock
@@ -46,6 +47,13 @@ _STUBBORN: Final = 3
 class Reporter:
     """Writes one row while the work goes on.
 
+    Parameters
+    ----------
+    clock
+        By which it says that it lives.
+    plan_clock
+        By which it says when it ended, where that is another.
+
     Attributes
     ----------
     why
@@ -54,9 +62,11 @@ class Reporter:
         What another process, or this one, could go on with; empty before there is any.
     """
 
-    def __init__(self, store: Store, row: OptimizationRow, clock: HostClock) -> None:
+    def __init__(
+        self, store: Store, row: OptimizationRow, clock: HostClock, plan_clock: Clock | None = None
+    ) -> None:
         self._store, self._row = store, row
-        self._clock = clock
+        self._clock, self._plan_clock = clock, plan_clock or clock
         self._lock = threading.Lock()
         before = msgspec.json.decode(row.progress)
         self._deaths: int = before.get("deaths", 0)
@@ -112,7 +122,7 @@ class Reporter:
         row = replace(
             self._row, state=state, reason=reason, result=result, progress=self._progress_body()
         )
-        if not self._write_end(replace(row, ended_ms=at_ms, alive_ms=at_ms)):
+        if not self._write_end(replace(row, ended_ms=self._plan_clock.now_ms(), alive_ms=at_ms)):
             logger.warning("optimisation %s was forgotten or given up before it ended", row.id)
 
     def _write_end(self, row: OptimizationRow) -> bool:

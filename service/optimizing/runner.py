@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from service.clock import Clock
 from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
@@ -51,12 +53,25 @@ class Runner:
     ----------
     database
         URL, as the processes open it too.
+    clock
+        The Plan's, by which rows and the audit say when something happened; whether a process lives
+        is told by the clocks of hosts.
     dask
         Address of a Dask scheduler whose workers do the heavy part; None: the processes do.
+    clock_file
+        That of the Plan's clock, if a file sets it.
     """
 
-    def __init__(self, database: str, store: Store, dask: str | None = None) -> None:
+    def __init__(
+        self,
+        database: str,
+        store: Store,
+        clock: Clock,
+        dask: str | None = None,
+        clock_file: Path | None = None,
+    ) -> None:
         self._database, self._dask = database, dask
+        self._plan_clock, self._clock_file = clock, clock_file
         self.rows = store.optimizations
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._waiters: list[threading.Thread] = []
@@ -68,6 +83,10 @@ class Runner:
         """Return the time by the clock that processes of all servers tell, Unix ms."""
         self._clock.measure()
         return self._clock.now_ms()
+
+    def plan_now_ms(self) -> int:
+        """Return the time by the Plan's clock, Unix ms."""
+        return self._plan_clock.now_ms()
 
     def start(
         self,
@@ -83,7 +102,8 @@ class Runner:
             If the most that may run are running.
         """
         now_ms = self.now_ms()
-        row = OptimizationRow(id_, now_ms, msgspec.json.encode(asked.to_json()), now_ms)
+        created_ms = self.plan_now_ms()
+        row = OptimizationRow(id_, created_ms, msgspec.json.encode(asked.to_json()), now_ms)
         self.rows.add(row, MOST_AT_ONCE, id_[:_PREFIX], audited)
         self._launch(id_)
 
@@ -116,7 +136,7 @@ class Runner:
         deaths = progress.get("deaths", 0) + bool(died)
         if deaths > MOST_DEATHS:
             ending = f"{died}, as {MOST_DEATHS} times before; ask again"
-            self.rows.lose(row.id, self._clock.now_ms(), ending)
+            self.rows.lose(row.id, self.plan_now_ms(), ending)
             return
         logger.info("job %s goes on: %s", row.id, died or "its server ended")
         told = msgspec.json.encode({**progress, "deaths": deaths})
@@ -125,7 +145,8 @@ class Runner:
 
     def _launch(self, id_: str) -> None:
         """Start the process of a job whose row is there."""
-        job = {"id": id_, "database": self._database, "dask": self._dask}
+        file = None if self._clock_file is None else str(self._clock_file)
+        job = {"id": id_, "database": self._database, "dask": self._dask, "clock_file": file}
         environment = {k: v for k, v in os.environ.items() if k != MULTIPROCESS_DIRECTORY}
         try:
             # A session of its own: ^C on the server's terminal reaches it as the end of its input.
@@ -138,7 +159,7 @@ class Runner:
             )
         except OSError as error:
             ending = f"its process could not be started: {error}"
-            self.rows.lose(id_, self._clock.now_ms(), ending)
+            self.rows.lose(id_, self.plan_now_ms(), ending)
             return
         self._processes[id_] = process
         waiter = threading.Thread(target=self._wait, args=(id_, process), daemon=True)
@@ -173,7 +194,7 @@ class Runner:
 
     def _follow(self, id_: str, code: int) -> None:
         if code > 0:
-            self.rows.lose(id_, self._clock.now_ms(), LOST)
+            self.rows.lose(id_, self.plan_now_ms(), LOST)
         if code >= 0:
             return
         row = self.rows.get(id_, self._clock.now_ms())

@@ -125,7 +125,7 @@ class ScheduleThread:
             solver=schedule.solver,
         )
         done = AuditRow(
-            SERVER, self._runner.now_ms(), "start_optimization", id_, detail="it was due"
+            SERVER, self._runner.plan_now_ms(), "start_optimization", id_, detail="it was due"
         )
         try:
             self._runner.start(id_, asked, done)

@@ -10,7 +10,7 @@ import msgspec
 
 from rdl.codecs.yarn import from_yarn
 from rdl.errors import RdlError
-from service.yarn.faults import YarnFault
+from service.yarn.faults import YarnFault, fault_line
 
 _T = TypeVar("_T")
 
@@ -93,7 +93,7 @@ def read_definition(value: object, now_ms: int) -> YarnDefinition:
     try:
         from_yarn(value)
     except RdlError as error:
-        told = "; ".join(f"{one.pointer}: {one.message}" for one in error.problems)
+        told = "; ".join(fault_line(one.pointer, one.message, one.fix) for one in error.problems)
         raise YarnFault(f"The ReservationDefinition cannot be read: {told}") from error
     definition = _definition_of(value)
     if definition.deadline_ms <= now_ms:

@@ -83,9 +83,12 @@ def refusal_fault(document: ProblemDocument) -> YarnFault:
 
 
 def _message_of(document: ProblemDocument) -> str:
-    """Return all faults of a problem in one line, each with its place."""
-    told = [
-        f"{error.pointer}: {error.message}" if error.pointer else error.message
-        for error in document.errors
-    ]
+    """Return all faults of a problem in one line, each with its place and what would be right."""
+    told = [fault_line(error.pointer, error.message, error.fix) for error in document.errors]
     return "; ".join(told) or document.detail
+
+
+def fault_line(pointer: str | None, message: str, fix: str | None) -> str:
+    """Return one fault: where it is, what is wrong, and what would be right where that is known."""
+    where = f"{pointer}: " if pointer else ""
+    return f"{where}{message}; {fix}" if fix else f"{where}{message}"

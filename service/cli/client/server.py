@@ -21,6 +21,7 @@ from agenda.retries import Repeatable, Retries
 from agenda.settings import token_in
 from rdl.local_time import UTC_ZONE
 from service.cli.terminal.errors import CliError
+from service.cli.terminal.exit_codes import ExitCode, code_of_answer
 
 __all__ = ["NoAnswerError", "Server", "ServerReply", "as_messages", "client_options", "entry_path"]
 
@@ -36,7 +37,7 @@ class NoAnswerError(CliError):
     """Nothing came back; `sent` says whether the request may have arrived."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
+        super().__init__(message, ExitCode.AWAY)
         self.sent = sent
 
 
@@ -68,6 +69,11 @@ class ServerReply:
         """The code of a problem document; None where something else answered."""
         return self.body.get("code") if isinstance(self.body, dict) else None
 
+    @property
+    def exit_code(self) -> ExitCode:
+        """How a command ends that has no more to do than this call."""
+        return code_of_answer(self.status, self.code)
+
     def good(self) -> Any:
         """Return the body of a call that succeeded.
 
@@ -77,7 +83,7 @@ class ServerReply:
             With the server's message, if the call failed.
         """
         if not self.ok:
-            raise CliError(self.problem())
+            raise CliError(self.problem(), self.exit_code)
         return self.body
 
     def problem(self) -> str:
@@ -132,7 +138,7 @@ class Server:
 
     def _shown(self, reply: Reply) -> ServerReply:
         if reply.status == HTTPStatus.UNAUTHORIZED:
-            raise CliError(self.no_entry(reply.body))
+            raise CliError(self.no_entry(reply.body), ExitCode.NOT_ALLOWED)
         return ServerReply(reply.status, reply.body, reply.tag)
 
     def no_entry(self, body: object) -> str:
@@ -251,6 +257,7 @@ def as_messages() -> Iterator[None]:
     except ServerAwayError as error:
         raise NoAnswerError(str(error), sent=error.sent) from error
     except ProblemError as error:
-        raise CliError(ServerReply(error.status, error.body).problem()) from error
+        reply = ServerReply(error.status, error.body)
+        raise CliError(reply.problem(), reply.exit_code) from error
     except AgendaError as error:
         raise CliError(str(error)) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -40,6 +40,20 @@ def local_text(
         parts += f".{local.microsecond // 1000:03d}"
     offset = local.strftime("%z")
     return f"{parts} {offset[:3]}:{offset[3:]}" if with_offset else parts
+
+
+def local_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], names: Iterable[str], zone: str
+) -> list[list[object]]:
+    """Return rows of a table with the RFC 3339 instants of some columns by the clock of a zone."""
+    places = {columns.index(name) for name in names}
+    return [
+        [
+            local_text(str(cell), 0, zone) if place in places and cell else cell
+            for place, cell in enumerate(row)
+        ]
+        for row in rows
+    ]
 
 
 def _zone(name: str) -> ZoneInfo:

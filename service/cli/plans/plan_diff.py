@@ -8,7 +8,7 @@ import click
 
 from service.cli.plans.difference_tables import difference_rows, print_differences
 from service.cli.terminal.errors import reports_errors
-from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.exit_codes import DIFFER, DONE
 from service.cli.terminal.options import READABLE
 from service.cli.terminal.output import (
     CSV,
@@ -24,9 +24,10 @@ from service.cli.terminal.output import (
 @click.command("plan-diff")
 @click.argument("before", type=READABLE)
 @click.argument("after", type=READABLE)
+@click.option("--exit-code", is_flag=True, help="Exit with 8 if any request differs.")
 @format_option()
 @reports_errors
-def plan_diff(before: Path, after: Path, form: str) -> int:
+def plan_diff(before: Path, after: Path, exit_code: bool, form: str) -> int:
     """Show which requests were added, lost, moved or changed from the Plan BEFORE to AFTER."""
     from planner.files import read_plan
     from planner.workload.diff import plan_diff as difference_of
@@ -42,4 +43,4 @@ def plan_diff(before: Path, after: Path, form: str) -> int:
         print_table(("metric", "before", "after"), metrics)
         click.echo()
         print_differences(difference)
-    return DONE
+    return DIFFER if exit_code and difference["requests"] else DONE

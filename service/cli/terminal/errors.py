@@ -1,4 +1,4 @@
-"""Bad input as messages: where it is and what would be right, on standard error, exit code 1."""
+"""Bad input as messages: where it is and what would be right, on standard error."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from rdl.errors import limited_suggestions
+from service.cli.terminal.exit_codes import ExitCode
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,7 +18,17 @@ _OURS = frozenset({"agenda", "rdl", "lp", "planner", "dispatch", "service"})
 
 
 class CliError(click.ClickException):
-    """An error for the user; the message is complete, exit code 1."""
+    """An error for the user; the message is complete.
+
+    Parameters
+    ----------
+    code
+        How the command ends.
+    """
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.ERROR) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click reads it of the instance
 
     def show(self, file: Any = None) -> None:
         """Write the message to standard error."""

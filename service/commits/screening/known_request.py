@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.offers.offers import TIMED_OFFERS
 from planner.plan.plan import Plan
 from rdl.compile.source import read_source
 from rdl.expressions import Expression, Offset
@@ -55,20 +54,17 @@ def note_of_retry(plan: Plan, ask: Ask) -> str:
         return f"it was refused before ({refusal.code})"
     for offer in refusal.offers:
         kind = offer["change"]["kind"]
-        if _is_offer(offer["expression"], kind, text):
+        if _is_offer(offer["expression"], text):
             return f"an offer ({kind}) in place of {refusal.expression}, refused ({refusal.code})"
     return ""
 
 
-def _is_offer(offer: str, kind: str, text: str) -> bool:
+def _is_offer(offer: str, text: str) -> bool:
     """Return whether a request is an offer, or what that offer would be if sought again now.
 
-    What changes in size or option keeps its window, and a window that counts from the submission
-    has other times later.
+    A window that counts from the submission has other times later, and so have its offers.
     """
-    if offer == text:
-        return True
-    return kind not in TIMED_OFFERS and _without_times(offer) == _without_times(text)
+    return offer == text or _without_times(offer) == _without_times(text)
 
 
 def _without_times(text: str) -> Expression:

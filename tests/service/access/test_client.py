@@ -13,6 +13,7 @@ from werkzeug.serving import make_server
 
 from service.cli.client.server import Server
 from service.cli.main import main
+from service.cli.terminal.exit_codes import ERROR, NOT_ALLOWED
 from tests.service.access.walking import ATOM, Guarded, guarded
 from tests.service.conftest import Open
 
@@ -61,23 +62,29 @@ def test_a_token_by_option_variable_or_file(server: Guarded, address: str, tmp_p
 def test_without_a_good_token_it_is_told_what_to_do(
     server: Guarded, address: str, tmp_path: Path
 ) -> None:
-    """One line, exit code 1: what the server asks for, or why it does not take the token."""
+    """One line: what the server asks for, or why it does not take the token."""
     empty = tmp_path / "empty"
     empty.write_text("\n")
-    for done, said in (
-        (agenda(address, "reservations", "list"), "set AGENDA_TOKEN"),
+    for done, code, said in (
+        (agenda(address, "reservations", "list"), NOT_ALLOWED, "set AGENDA_TOKEN"),
         (
             agenda(address, "reservations", "list", AGENDA_TOKEN="agenda_wrong"),
+            NOT_ALLOWED,
             "knows no such token",
         ),
-        (agenda(address, "audit", AGENDA_TOKEN=server.secrets["user"]), "for an operator"),
+        (
+            agenda(address, "audit", AGENDA_TOKEN=server.secrets["user"]),
+            NOT_ALLOWED,
+            "for an operator",
+        ),
         (
             agenda(address, "reservations", "list", "--token-file", str(tmp_path / "no")),
+            ERROR,
             "cannot be read",
         ),
-        (agenda(address, "reservations", "list", "--token-file", str(empty)), "is empty"),
+        (agenda(address, "reservations", "list", "--token-file", str(empty)), ERROR, "is empty"),
     ):
-        assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
+        assert (done.exit_code, said in done.stderr) == (code, True), done.stderr
         assert "agenda_" not in done.stderr
 
 

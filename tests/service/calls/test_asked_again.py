@@ -90,6 +90,18 @@ class TestAnOffer:
         listed = service.client.get("/v1/reservations").get_json()["reservations"]
         assert [one["id"] for one in listed] == ["a", "b"]
 
+    def test_may_be_looked_for_again_later(self, service: Service) -> None:
+        """A deadline that is offered later is another instant, and takes its refusal's place."""
+        refusal = _refused(service)
+        service.clock.advance(600)
+        service.reserve("c", "window(atom(<1 cpu>, 10, 10, 3600, 36000), 1h, 2h)")
+        asked = {"rdl": refusal["expression"], "tenant": "ads", "weight": 2.5}
+        offers = service.client.post("/v1/offers", json=asked).get_json()["offers"]
+        assert offers[0]["change"]["kind"] == "deadline"
+        assert offers[0]["expression"] != refusal["offers"][0]["expression"]
+        taken = service.client.post("/v1/reservations", json={**offers[0]["request"], "id": "b"})
+        assert (taken.status_code, taken.get_json()["id"]) == (201, "b")
+
     def test_is_for_the_tenant_that_was_refused(self, service: Service) -> None:
         """For others the id stays taken, as for an expression that was not offered."""
         request = _refused(service)["offers"][0]["request"]

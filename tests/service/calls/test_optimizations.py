@@ -48,6 +48,7 @@ def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
     started = answer.get_json()
     assert answer.headers["Location"] == f"{_PATH}/{started['id']}"
     assert started["state"] == "running"
+    assert started["created_at"] == "2026-01-05T00:00:00Z"  # by the Plan's clock, as all is (D12)
     busy = service.client.post(_PATH, json={})
     assert (busy.status_code, busy.get_json()["code"]) == (429, "too_many")
     done = _wait(service, started["id"])

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from service.cli.terminal.exit_codes import ERROR, USAGE
+from service.cli.terminal.exit_codes import AWAY, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 
 #: RDL of one line, the column and width that are marked, and what is said of them.
@@ -188,7 +188,7 @@ COMMANDS: Final = (
     ),
     (
         "reservations list --server http://127.0.0.1:9",
-        ERROR,
+        AWAY,
         "agenda: no answer from http://127.0.0.1:9 ([Errno 111] Connection refused); is `agenda "
         "serve` up?",
     ),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.terminal.exit_codes import DIFFER, DONE, ERROR, REFUSED, USAGE
 from service.cli.terminal.progress import running
 from tests.service.cli.command_line import SECONDS, agenda, write_day
 
@@ -320,7 +320,7 @@ def test_rdl_format_lays_text_out_and_keeps_comments(tmp_path: Path) -> None:
     path.write_text("# nightly\natom(<1 cpu>,1,1,\n  10, 10)")
     laid = "# nightly\natom(<1 cpu>, 1, 1, 10, 10)\n"
     assert agenda("rdl", "format", path).stdout == laid
-    assert agenda("rdl", "format", "--check", path).exit_code == ERROR
+    assert agenda("rdl", "format", "--check", path).exit_code == DIFFER
     assert agenda("rdl", "format", "--write", path).exit_code == DONE
     assert path.read_text() == laid
     assert agenda("rdl", "format", "--check", path).exit_code == DONE

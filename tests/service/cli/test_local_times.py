@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli.forms.local_times import common_zone, local_text, zone_line
+from service.cli.forms.local_times import common_zone, local_rows, local_text, zone_line
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,12 @@ def test_entries_of_one_zone_say_it_once() -> None:
     assert common_zone([{"zone": "Asia/Tokyo"}, {}]) is None
     assert zone_line("Asia/Tokyo") == "times in Asia/Tokyo"
     assert zone_line(None) == "times with their offset from UTC"
+
+
+def test_rows_have_their_instants_in_one_zone() -> None:
+    """Only the columns that are named are instants; an empty one stays empty."""
+    rows = [("a", "2026-11-23T17:12:00Z", ""), ("b", None, "2026-11-23T17:12:00Z")]
+    assert local_rows(("id", "at", "end"), rows, ("at", "end"), "Europe/Berlin") == [
+        ["a", "2026-11-23 18:12", ""],
+        ["b", None, "2026-11-23 18:12"],
+    ]

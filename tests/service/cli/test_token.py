@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from service.access.actor import Actor, acting
 from service.access.token import PREFIX
+from service.access.user import Role, User
 from service.cli.main import main
+from service.store import Store
 
 
 @pytest.fixture
@@ -58,3 +61,17 @@ def test_what_cannot_be_is_told(words: list[str], said: str, database: str) -> N
     assert done.exit_code == 1
     assert said in done.stderr
     assert not Path(database.removeprefix("sqlite:///")).exists()
+
+
+def test_the_list_speaks_in_the_zone_of_the_cluster(database: str) -> None:
+    """As `list` and `usage` do (D17); documents stay in UTC."""
+    store = Store(database)
+    store.setting("cluster", json.dumps({"zone": "Asia/Tokyo"}))
+    with acting(Actor(User("root", Role.ADMIN))):
+        store.tokens.create(User("ann", Role.ADMIN), None, 1_767_571_200_000)
+    store.close()
+    table = token("list", "-o", "wide", database=database).stdout
+    assert "Asia/Tokyo" in table
+    assert "2026-01-05 09:00" in table
+    (entry,) = json.loads(token("list", "-o", "json", database=database).stdout)
+    assert entry["created_at"] == "2026-01-05T00:00:00Z"

@@ -10,7 +10,7 @@ import pytest
 from agenda.retries import Retries
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.errors import CliError
-from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.exit_codes import AWAY, DONE, ERROR
 from tests.service.cli.command_line import agenda
 from tests.service.cli.terminal import on_terminal
 from tests.service.client.stand_in import FixedAnswer, answering
@@ -26,7 +26,7 @@ def test_waiting_does_not_wait_for_a_server_that_was_never_there(
     patient = Retries(pause=pauses.append)
     monkeypatch.setattr("service.cli.client.events.follow.Retries", lambda: patient)
     done = agenda("reservations", "wait", "nightly", "--server", "http://127.0.0.1:9")
-    assert done.exit_code == ERROR
+    assert done.exit_code == AWAY
     assert "is `agenda serve` up?" in done.output
     assert not pauses
 

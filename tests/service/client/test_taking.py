@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.terminal.exit_codes import DONE, REFUSED, USAGE
 from tests.service.cli.command_line import agenda
 
 #: All cores for nearly all of five minutes: two of them do not fit.
@@ -65,7 +65,7 @@ def test_what_is_taken_has_to_be_offered(address: str, file: Path) -> None:
     """A number past the last offer is an error that says how many there are; nothing changes."""
     file.write_text(WHOLE.replace("10, 10, 290, 2900", "11, 11, 290, 3190"))
     done = ask(address, "submit", file, "--take", 10)
-    assert done.exit_code == ERROR
+    assert done.exit_code == REFUSED
     assert "--take 10: there are" in done.stderr or "--take 10: there is no offer" in done.stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.exit_codes import CONFLICT, DONE, ERROR, REFUSED
 from tests.service.cli.command_line import agenda
 
 SMALL = "window(atom(<1 cpu>, 1, 1, 60, 60), +10m, +30m)"
@@ -76,7 +76,7 @@ def test_an_update_swaps_the_request_or_changes_nothing(address: str, file: Path
     done = verb(address, "update", "swapped", file, "--revision", 1)
     assert (done.exit_code, "swapped" in done.stdout) == (DONE, True), done.stderr
     stale = verb(address, "update", "swapped", file, "--revision", 1)
-    assert (stale.exit_code, "since" in stale.stderr) == (ERROR, True), stale.stderr
+    assert (stale.exit_code, "since" in stale.stderr) == (CONFLICT, True), stale.stderr
     file.write_text("window(atom(<1 cpu>, 11, 11, 60, 660), +10m, +30m)")
     refused = verb(address, "update", "swapped", file)
     assert (refused.exit_code, "stays as it is" in refused.stderr) == (REFUSED, True)

@@ -38,7 +38,12 @@ def test_the_best_that_was_kept_outlives_the_workers(
     now_ms = SystemClock().now_ms()
     rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=1)
     read, write = os.pipe()
-    job = {"id": "p-1", "database": service.runtime.config.database, "dask": None}
+    job = {
+        "id": "p-1",
+        "database": service.runtime.config.database,
+        "dask": None,
+        "clock_file": None,
+    }
     os.write(write, msgspec.json.encode(job) + b"\n")
     calls: list[JobCall] = []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from service.clock import ManualClock
 from service.optimizing import reporter as reporting
 from service.optimizing.reporter import Reporter
 from service.store import OptimizationRow, Store
@@ -38,4 +39,15 @@ def test_a_result_outlives_a_database_that_is_away(
     found = rows.get("p-1", 1_000)
     assert found is not None
     assert (found.state, found.result) == ("finished", b"[1]")
+    store.close()
+
+
+def test_the_end_is_told_by_the_clock_of_the_plan(tmp_path: Path) -> None:
+    """That its process lives is told by the host's clock, all that people see by the Plan's."""
+    store = Store(f"sqlite:///{tmp_path / 'agenda.db'}")
+    store.optimizations.add(_ROW, most=1)
+    Reporter(store, _ROW, store.host_clock(), ManualClock(77)).end("finished", result=b"[1]")
+    found = store.optimizations.get("p-1", 1_000)
+    assert found is not None
+    assert found.ended_ms == 77
     store.close()

@@ -313,6 +313,22 @@ FAULTS: dict[str, tuple[str, Any, int, str, str]] = {
         BAD,
         "The ReservationDefinition cannot be read: ",
     ),
+    "recurrence of cron": (
+        "submit",
+        submission(recurrence_expression="0 2 * * *"),
+        400,
+        BAD,
+        "The ReservationDefinition cannot be read: /recurrence-expression: recurrence-expression "
+        "is '0 2 * * *'; write a whole number from 0 to ",
+    ),
+    "memory under another name": (
+        "submit",
+        submission(stages=[{**stage(1, 1), "capability": {"memory-mb": 1, "vCores": 1}}]),
+        400,
+        BAD,
+        "The ReservationDefinition cannot be read: /reservation-requests/reservation-request/0/"
+        "capability/memory-mb: unknown key 'memory-mb'; did you mean 'memory'?",
+    ),
     "stage without capability": (
         "submit",
         submission(stages=[without(stage(1, 1), "capability")]),

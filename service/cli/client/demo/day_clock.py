@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
-from service.clock import FileClock, SystemClock, instant_of, set_pace, unix_ms
+from service.clock import Clock, FileClock, SystemClock, instant_of, set_pace
 
 _DAY_MS = 86_400_000
 
@@ -20,14 +19,17 @@ class DayClock:
     ----------
     folder
         Where the file is kept.
+    machine
+        The clock that time passes by; the machine's when absent.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, machine: Clock | None = None) -> None:
         self.path = folder / "clock.json"
-        today = unix_ms(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0))
-        self.midnight_ms = today - _DAY_MS
-        set_pace(self.path, self.midnight_ms, 1.0)
-        self._clock = FileClock(self.path, SystemClock())
+        self._machine = machine or SystemClock()
+        now_ms = self._machine.now_ms()
+        self.midnight_ms = now_ms - now_ms % _DAY_MS - _DAY_MS
+        set_pace(self.path, self.midnight_ms, 1.0, self._machine)
+        self._clock = FileClock(self.path, self._machine)
 
     def now_ms(self) -> int:
         """Return what it shows, ms since 1970."""
@@ -39,7 +41,7 @@ class DayClock:
 
     def go(self, speed: float) -> None:
         """Go on from what it shows, `speed` seconds a second."""
-        set_pace(self.path, self.now_ms(), speed)
+        set_pace(self.path, self.now_ms(), speed, self._machine)
 
     def wait_until(self, hour: float) -> None:
         """Return when it shows that hour of the day, or a later one."""

@@ -63,5 +63,5 @@ def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
             break
         time.sleep(0.5)
     if reply.status not in (200, 201, 409, 422):
-        raise CliError(f"{body['id']}: {reply.problem()}")
+        raise CliError(f"{body['id']}: {reply.problem()}", reply.exit_code)
     return reply

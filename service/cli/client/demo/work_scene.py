@@ -11,6 +11,13 @@ from service.cli.client.demo.stage import DemoStage
 _PROCESSES: Final = 4
 _RANGE: Final = 20_000
 
+#: Most processes that go on after the scenes, and how much longer their reservations last at least.
+_RUN_ON: Final = 40
+_WHILE_S: Final = 1800.0
+
+#: Most processes of one reservation among them.
+_OF_ONE: Final = 12
+
 #: Counts the primes of its share of the numbers, a tenth of them at a time.
 _COMMAND: Final = f"""\
 n=0
@@ -70,6 +77,51 @@ def end_work(stage: DemoStage, work: Work) -> None:
     found, below = sum(map(_number, texts)), _PROCESSES * _RANGE
     stage.tell(f"{work.id} is done: {found:,} primes below {below:,}; "
                "the rest of its reservation is given back")  # fmt: skip
+
+
+def work_on(stage: DemoStage) -> None:
+    """Let reservations that hold machines now have work that runs until they end."""
+    now_s = stage.clock.since_midnight_s()
+    held = stage.server.list_all(
+        "/v1/reservations", "reservations", {"from": now_s, "to": now_s + 1.0}
+    )
+    # Those with the largest bundles: as much is taken as so few processes can take.
+    parts = sorted(
+        ((entry, atom, bundles) for entry in held for atom, bundles in _parts(entry, now_s)),
+        key=lambda one: (-one[1]["bundle"].get("cpu", 0), one[0]["id"]),
+    )
+    left, works = _RUN_ON, 0
+    for entry, atom, bundles in parts:
+        count = min(bundles, left, _OF_ONE)
+        if not count:
+            break
+        id_ = f"{entry['id']}-work-{works}"
+        reply = stage.server.call("POST", "/v1/applications", _work_of(id_, entry, atom, count))
+        if reply.ok:  # it may have lost what it held since the list was made
+            left, works = left - count, works + 1
+    stage.tell(f"{works} reservations of the day have work: {_RUN_ON - left} processes, which run "
+               "on; the day passes as fast as yours from now on")  # fmt: skip
+
+
+def _parts(entry: dict[str, Any], now_s: float) -> list[tuple[dict[str, Any], int]]:
+    """Return which atoms of a reservation hold how many bundles now and for a while yet."""
+    return [
+        (atom, bundles)
+        for atom in entry.get("atoms", ())
+        for start, end, bundles in atom["allocation"]
+        if start <= now_s and end - now_s >= _WHILE_S
+    ]
+
+
+def _work_of(id_: str, entry: dict[str, Any], atom: dict[str, Any], count: int) -> dict[str, Any]:
+    worker = {
+        "name": "worker", "count": count, "core": True, "command": "exec sleep 86400",
+        "resources": atom["bundle"],
+    }  # fmt: skip
+    application = {
+        "name": "worker", "size": "30m", "reservation": entry["id"], "components": [worker],
+    }  # fmt: skip
+    return {"id": id_, "tenant": entry["tenant"], "application": application}
 
 
 def _application(id_: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from service.cli.client.reservations.reservations import PATH
 from service.cli.client.reservations.tables import print_reservations
 from service.cli.client.server import Server, as_messages, client_options, entry_path
 from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, ExitCode
 from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
 #: States in which a reservation cannot give what it promised.
@@ -59,7 +59,7 @@ def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> 
         try:
             return client.wait(id_, until, timeout_s=timeout_s)
         except UnauthenticatedError as error:
-            raise CliError(server.no_entry(error.body)) from error
+            raise CliError(server.no_entry(error.body), ExitCode.NOT_ALLOWED) from error
         except WaitTimeoutError as error:
             raise CliError(str(error)) from error
 

@@ -9,6 +9,7 @@ import click
 
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
+from service.cli.forms.local_times import local_rows, zone_line
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import (
@@ -96,8 +97,10 @@ def show(id_: str, server: Server, form: str) -> int:
     print_table(_COLUMNS, [_row(body)])
     if body["failures"]:
         click.echo()
-        print_title("what could not be delivered, times in UTC")
-        print_table(_FAILURE, [[one[name] for name in _FAILURE] for one in body["failures"]])
+        zone = server.zone()
+        rows = [[one[name] for name in _FAILURE] for one in body["failures"]]
+        print_title(f"what could not be delivered; {zone_line(zone)}")
+        print_table(_FAILURE, local_rows(_FAILURE, rows, ("at",), zone))
     return DONE
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from service.cli.client.server import Server, client_options
 from service.cli.forms.layout import ListColumn
+from service.cli.forms.local_times import local_rows, zone_line
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import CSV, JSON, TABLE, listing_options, print_listing
@@ -61,10 +62,11 @@ def audit(
         for entry in entries:
             click.echo(json.dumps(entry, ensure_ascii=False))
     else:
-        title = f"{len(entries):,} changes, newest first; times in UTC"
-        print_listing(entries, _LISTED, [_row_of(entry) for entry in entries], form, title=title)
+        rows = [[entry[name] for name in COLUMNS] for entry in entries]
+        title = None
+        if form == TABLE:
+            zone = server.zone()
+            rows = local_rows(COLUMNS, rows, ("at",), zone)
+            title = f"{len(entries):,} changes, newest first; {zone_line(zone)}"
+        print_listing(entries, _LISTED, rows, form, title=title)
     return DONE
-
-
-def _row_of(entry: dict[str, Any]) -> tuple[object, ...]:
-    return tuple(entry[name] for name in COLUMNS)

@@ -10,7 +10,7 @@ import click
 
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
-from service.cli.forms.local_times import local_text, zone_line
+from service.cli.forms.local_times import local_rows, zone_line
 from service.cli.plans.optimization_output import (
     goal_options,
     print_optimized,
@@ -134,8 +134,8 @@ def list_(server: Server, form: str) -> int:
     rows = [_row(one) for one in body["optimizations"]]
     title = f"{len(rows):,} optimisations; value and bound: weight x core-hours x preference"
     if form == TABLE:
-        zone, at = server.zone(), _COLUMNS.index("created_at")
-        rows = [[*row[:at], local_text(str(row[at]), 0, zone), *row[at + 1 :]] for row in rows]
+        zone = server.zone()
+        rows = local_rows(_COLUMNS, rows, ("created_at",), zone)
         title += f"; {zone_line(zone)}"
     print_listing(body, _LISTED, rows, form, "no optimisations", title)
     return DONE

@@ -14,6 +14,7 @@ from service.cli.client.reservations.reservations import (
     PATH,
     bodies_in,
     print_reply,
+    refused_request,
     take_offer,
 )
 from service.cli.client.server import Server, client_options, entry_path
@@ -110,8 +111,7 @@ def _refused_body(server: Server, id_: str) -> dict[str, Any]:
     kept: Mapping[str, Any] = server.call("GET", entry_path(PATH, id_)).good()
     if kept["state"] != "refused":
         raise CliError(f"{id_} is {kept['state']}, not refused")
-    asked = {name: kept[name] for name in ("tenant", "queue", "weight", "priority")}
-    return {**asked, "rdl": kept["expression"]}
+    return refused_request(kept)
 
 
 def _ask_files(
@@ -188,7 +188,7 @@ def _take(
     found = answer["offers"]
     if len(found) < number:
         there = f"there are {len(found)}" if found else "there is none"
-        raise CliError(f"{_refused_text(answer)}\n--take {number}: of offers {there}")
+        raise CliError(f"{_refused_text(answer)}\n--take {number}: of offers {there}", REFUSED)
     offer = found[number - 1]
     request = offer["request"] if id_ is None else {**offer["request"], "id": id_}
     reply = take_offer(server, {**offer, "request": request}, {}, key, number)

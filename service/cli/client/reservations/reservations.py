@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -28,7 +29,7 @@ from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import common_zone, zone_line
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.exit_codes import DONE, code_of_several
 from service.cli.terminal.options import READABLE_OR_STDIN, finite, read_text
 from service.cli.terminal.output import (
     JSON,
@@ -47,8 +48,12 @@ PATH: Final = "/v1/reservations"
 #: How an offer of a refusal is taken.
 _TAKE: Final = "submit it again with"
 
-#: Offers that a refusal carries where nothing is said.
+#: Offers that a refusal carries where nothing is said, and where they are asked for.
 _OFFERS: Final = 3
+_OFFERS_PATH: Final = "/v1/offers"
+
+#: What of a refused request is asked again: an offer is for the same tenant, under the same terms.
+_ASKED: Final = ("tenant", "queue", "weight", "priority", "creditable", "promise")
 
 
 @click.command()
@@ -139,14 +144,13 @@ def submit(
     _print_replies(bodies, replies, form, dry_run=dry_run)
     if bound:
         click.echo(plan_bound_text(told.get("plan_bound")), err=True)
-    codes = [_code_of(reply) for reply in replies]
-    return ERROR if ERROR in codes else max(codes)
+    return code_of_several(reply.exit_code for reply in replies)
 
 
 def print_reply(body: Mapping[str, Any], reply: ServerReply, form: str) -> int:
     """Print what was said to one request; return the exit code."""
     _print_replies([body], [reply], form)
-    return _code_of(reply)
+    return reply.exit_code
 
 
 def ask_once(
@@ -167,13 +171,35 @@ def ask_once(
     """
     most = None if take is None else max(take, _OFFERS)
     reply = server.once(PATH, body, {**query, "holders": "true", "offers": most}, key)
-    if reply.ok or take is None or reply.code not in REFUSAL_CODES:
+    if reply.ok or reply.code not in REFUSAL_CODES:
         return reply
-    offers = (reply.body.get("refusal") or {}).get("offers", ())
+    if not offers_in(reply):  # what no plan could hold as it stands is not kept as a refusal
+        found = found_offers(server, body, most)
+        reply = replace(reply, body={**reply.body, "offers": found["offers"] if found else []})
+    if take is None:
+        return reply
+    offers = offers_in(reply)
     if len(offers) < take:
         there = f"there are {len(offers)} offers" if offers else "there is no offer"
-        raise CliError(f"{why_not(body, reply)}\n--take {take}: {there}")
+        raise CliError(f"{why_not(body, reply)}\n--take {take}: {there}", reply.exit_code)
     return take_offer(server, offers[take - 1], query, key, take)
+
+
+def found_offers(
+    server: Server, asked: Mapping[str, Any], most: int | None = None
+) -> dict[str, Any] | None:
+    """Return what a server says of a request now: whether it would be accepted, and its offers.
+
+    The call of `agenda offers` and of the page. Their requests keep the id of `asked`, which is not
+    searched with: that may be the one that was refused. None where the server has no time to look.
+    """
+    body = {name: value for name, value in asked.items() if name != "id"}
+    reply = server.call("POST", _OFFERS_PATH, {**body, "most": most or _OFFERS})
+    if not reply.ok:
+        return None
+    kept = {"id": asked["id"]} if "id" in asked else {}
+    offers = [{**one, "request": {**one["request"], **kept}} for one in reply.body["offers"]]
+    return {**reply.body, "offers": offers}
 
 
 def take_offer(
@@ -235,12 +261,6 @@ def _object(text: str) -> dict[str, Any] | None:
     except JsonTextError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _code_of(reply: ServerReply) -> int:
-    if reply.ok:
-        return DONE
-    return REFUSED if reply.code in REFUSAL_CODES else ERROR
 
 
 def _print_replies(
@@ -317,7 +337,7 @@ def list_reservations(
 @reports_errors
 def show(id_: str, server: Server, form: str) -> int:
     """Show one reservation and its allocation, or why it was refused; -o json adds its history."""
-    body = server.call("GET", entry_path(PATH, id_)).good()
+    body = _with_present_offers(server, server.call("GET", entry_path(PATH, id_)).good())
     if form == JSON:
         print_json(body)
         return DONE
@@ -327,6 +347,8 @@ def show(id_: str, server: Server, form: str) -> int:
         why = server.call("GET", f"{entry_path(PATH, id_)}/explanation").good()
         now = f"; now {why['held_by']}" if why.get("held_by") else ""
         click.echo(f"\nrefused ({body['code']}): {body['detail']}{now}")
+        if body["accepted_now"]:
+            click.echo("it would be accepted now: submit it again")
         for line in offer_lines(body["offers"], f"agenda offers --id {id_}"):
             click.echo(line)
         return DONE
@@ -347,6 +369,34 @@ def show(id_: str, server: Server, form: str) -> int:
     for note in body["notes"]:
         click.echo(f"note: {note}")
     return DONE
+
+
+def refused_request(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body that asks again for what was refused, without its id."""
+    asked = {name: kept[name] for name in _ASKED if kept.get(name) is not None}
+    return {**asked, "rdl": kept["expression"]}
+
+
+def _with_present_offers(server: Server, kept: dict[str, Any]) -> dict[str, Any]:
+    """Return what a server keeps of a request, with the offers that hold now.
+
+    Of a refusal they are looked for anew, and `accepted_now` says whether none is needed; those of
+    a reservation that lost something are tried, and what does not fit any more is left out.
+    """
+    if "code" in kept:
+        found = found_offers(server, {**refused_request(kept), "id": kept["id"]})
+        now = {"accepted": False, "offers": []} if found is None else found
+        return {**kept, "offers": now["offers"], "accepted_now": now["accepted"]}
+    if "degradation" not in kept:
+        return kept
+    path, query = entry_path(PATH, kept["id"]), {"dry_run": "true"}
+
+    def holds(offer: Mapping[str, Any]) -> bool:
+        body = {"rdl": offer["expression"]}
+        return server.call("PUT", path, body, query, {"If-Match": "*"}).ok
+
+    offers = [one for one in kept["degradation"]["offers"] if holds(one)]
+    return {**kept, "degradation": {**kept["degradation"], "offers": offers}}
 
 
 @click.command()

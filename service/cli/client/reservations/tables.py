@@ -147,10 +147,10 @@ def instant_text(entry: Mapping[str, Any], seconds: float | None, zone: str | No
 
 
 def offers_in(reply: ServerReply) -> Sequence[Mapping[str, Any]]:
-    """Return the offers that a refusal carries, if it is one."""
-    refusal = reply.body.get("refusal") if isinstance(reply.body, dict) else None
-    found: Sequence[Mapping[str, Any]] = (refusal or {}).get("offers", ())
-    return found
+    """Return the offers that came with a refusal, or that were looked for after it."""
+    body = reply.body if isinstance(reply.body, dict) else {}
+    found: Sequence[Mapping[str, Any]] = (body.get("refusal") or body).get("offers", ())
+    return found or body.get("offers", ())
 
 
 def why_not(asked: Mapping[str, Any], reply: ServerReply) -> str:

@@ -17,7 +17,7 @@ from service.cli.client.reservations.tables import (
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE, REFUSED
+from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import READABLE_OR_STDIN, finite
 from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
@@ -88,9 +88,9 @@ def _tell_refusal(id_: str, body: dict[str, Any], reply: ServerReply, form: str)
     """
     problem = reply.body if isinstance(reply.body, dict) else {}
     if problem.get("code") not in REFUSAL_CODES:
-        raise CliError(why_not(body, reply))
+        raise CliError(why_not(body, reply), reply.exit_code)
     if form != JSON:
         click.echo(f"{id_} stays as it is: {why_not(body, reply)}", err=True)
         for line in offer_lines(offers_in(reply)):
             click.echo(line, err=True)
-    return REFUSED
+    return reply.exit_code

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import click
 
-from agenda.errors import REFUSAL_CODES
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_names import is_job_for, promise_comment
 from service.cli.client.server import Server, client_options, entry_path
@@ -21,7 +20,7 @@ from service.cli.client.slurm.batch_script import marked_words, options_of, shap
 from service.cli.client.slurm.sbatch_options import check_environment, read_options
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.options import duration, read_text
 
 _PATH: Final = "/v1/reservations"
@@ -89,7 +88,7 @@ def sbatch(
         refusal = (reply.body or {}).get("refusal") or {} if code else {}
         for line in offer_lines(refusal.get("offers", ())):
             click.echo(line, err=True)
-        return REFUSED if code in REFUSAL_CODES else ERROR
+        return reply.exit_code
     return _submit(server, reply.body, words, seconds * shape.nodes)
 
 

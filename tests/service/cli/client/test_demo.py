@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.terminal.exit_codes import AWAY, CONFLICT, DONE, ERROR, REFUSED
 from tests.service.cli.command_line import agenda
 
 _WAIT_S = 300  # a cold kernel cache may have to be filled first
@@ -83,6 +83,7 @@ def test_the_demo_shows_what_was_promised(demo: tuple[str, str, Path]) -> None:
         r"rack-\d is repaired, .+",
         r"primes-again is done: 7,837 primes below 80,000; .+",
         r"found and applied, version \d+ of the Plan: .*\d+ that were refused are promised.*",
+        r"[1-9]\d* reservations of the day have work: \d+ processes, .+",
     ],
 )
 def test_the_demo_tells_what_happens(demo: tuple[str, str, Path], line: str) -> None:
@@ -131,12 +132,12 @@ def test_a_reservation_is_submitted_shown_and_cancelled(
     assert client(server, *asked).exit_code == DONE
     request.write_text("window(atom(<1 cpu>,1,2,60,180),+1h,+23h)")
     another = client(server, *asked)
-    assert another.exit_code == ERROR
+    assert another.exit_code == CONFLICT
     assert "whole" in another.stderr
     shown = client(server, "reservations", "show", "whole").stdout
     assert "window(atom(<1 cpu>, 1, 2, 60, 120), +3600, +82800)" in shown
     stale = client(server, "reservations", "cancel", "whole", "--revision", 7)
-    assert stale.exit_code == ERROR
+    assert stale.exit_code == CONFLICT
     cancelled = client(server, "reservations", "cancel", "whole", "-o", "json")
     assert json.loads(cancelled.stdout)["state"] == "cancelled"
 
@@ -194,7 +195,7 @@ def test_a_bad_line_of_several_is_named_and_nothing_is_sent(tmp_path: Path) -> N
 def test_without_a_server_the_client_says_so() -> None:
     """A refused connection names the server and what to start."""
     done = client("http://127.0.0.1:9", "reservations", "list")
-    assert done.exit_code == ERROR
+    assert done.exit_code == AWAY
     assert "is `agenda serve` up?" in done.stderr
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.exit_codes import CONFLICT, DONE, ERROR, USAGE
 from tests.service.applying import an_application, submit_one
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
@@ -89,7 +89,7 @@ def test_a_change_that_somebody_else_has_overtaken_fails(
     path = "/v1/dispatch/policy"
     changes.append(lambda: served.client.put(path, json={"order": "sjf"}))
     refused = agenda("dispatch", "policy", "--no-tables")
-    assert refused.exit_code == ERROR
+    assert refused.exit_code == CONFLICT
     assert "has changed since" in refused.stderr
     shown = served.client.get(path).get_json()
     assert (shown["order"], shown["tables"]) == ("sjf", True)

@@ -10,6 +10,7 @@ import pytest
 
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, USAGE
+from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.cli.command_line import SECONDS, agenda, write_day
 from tests.service.conftest import Service
 
@@ -153,3 +154,52 @@ def test_what_cannot_be_compiled_is_offered_time(day: tuple[Path, Path]) -> None
     offers = {one["id"]: one["offers"] for one in plan["refusals"]}
     assert offers["short"][0]["expression"] == "window(atom(<1 cpu>, 1, 1, 100, 100), 0, 100)"
     assert offers["bad"] == []
+
+
+def _answering(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command line ask the service of the test."""
+    ask = InProcessServer(service).call
+    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
+    monkeypatch.setattr(
+        Server, "once", lambda _, path, body, query=None, key=None: ask("POST", path, body, query)
+    )
+
+
+def test_submit_offers_what_offers_offers(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Work that is longer than its window: no plan could, a later deadline can (D16)."""
+    _answering(service, monkeypatch)
+    asked = tmp_path / "imp.rdl"
+    asked.write_text("window(atom(<1 cpu>, 1, 1, 150m, 150m), +0, +1h)")
+    offered = json.loads(agenda("offers", asked, "-o", "json").stdout)["offers"]
+    refused = agenda("submit", asked, "--id", "imp", "-o", "json")
+    assert refused.exit_code == REFUSED, refused.output
+    body = json.loads(refused.stdout)
+    assert body["code"] == "unsatisfiable"
+    assert [one["expression"] for one in body["offers"]] == [one["expression"] for one in offered]
+    assert offered
+    assert "offer 1: " in agenda("submit", asked, "--id", "imp").stderr
+    taken = agenda("submit", asked, "--id", "imp", "--take", 1, "-o", "json")
+    assert taken.exit_code == DONE, taken.output
+    assert json.loads(taken.stdout)["id"] == "imp"
+
+
+def test_show_offers_what_holds_now(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An offer whose time has passed is not shown: it is looked for anew (D14)."""
+    _answering(service, monkeypatch)
+    service.reserve("first", "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
+    service.ask("second", "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)")
+    kept = json.loads(agenda("reservations", "show", "second", "-o", "json").stdout)["offers"]
+    assert kept
+    service.clock.advance(2 * 3600)
+    now = service.client.get("/v1/plan").get_json()
+    later = json.loads(agenda("reservations", "show", "second", "-o", "json").stdout)
+    assert later["offers"] != kept
+    for offer in later["offers"]:
+        assert (
+            service.client.post(
+                "/v1/reservations?dry_run=true", json=offer["request"] | {"id": "trial"}
+            ).status_code
+            == 200
+        ), (now, offer)

@@ -14,7 +14,7 @@ from service.cli.client.reservations.reservations import bodies_in
 from service.cli.client.reservations.tables import allocation_rows, row_of, why_not
 from service.cli.client.server import ServerReply, problem_text
 from service.cli.terminal.errors import CliError
-from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.exit_codes import AWAY, DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 
 RDL = "atom(<1 cpu>, 1, 1, 60, 60)"
@@ -107,19 +107,19 @@ def test_a_token_that_no_header_carries_is_told(token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "code", "told"),
     [
-        ("proxy", "the server answered 502 Bad Gateway without saying why"),
-        ("text", "the server answered 500 Internal Server Error without saying why"),
-        ("list", "did not answer like an Agenda server"),
-        ("garbage", "did not answer in HTTP (BadStatusLine"),
-        ("short", "broke off; try again"),
+        ("proxy", AWAY, "the server answered 502 Bad Gateway without saying why"),
+        ("text", AWAY, "the server answered 500 Internal Server Error without saying why"),
+        ("list", ERROR, "did not answer like an Agenda server"),
+        ("garbage", ERROR, "did not answer in HTTP (BadStatusLine"),
+        ("short", AWAY, "broke off; try again"),
     ],
 )
-def test_strange_answers_are_told(strange: str, word: str, told: str) -> None:
+def test_strange_answers_are_told(strange: str, word: str, code: int, told: str) -> None:
     """Whatever listens there, the client says what it got instead of breaking."""
     done = agenda("reservations", "show", word, "--server", strange)
-    assert done.exit_code == ERROR
+    assert done.exit_code == code
     assert told in done.stderr
 
 
@@ -185,7 +185,7 @@ def test_a_server_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "job.rdl"
     file.write_text(RDL)
     done = agenda("submit", file, "--server", "http://127.0.0.1:9")
-    assert (done.exit_code, "trying again" in done.stderr) == (ERROR, False)
+    assert (done.exit_code, "trying again" in done.stderr) == (AWAY, False)
 
 
 def test_files_that_hold_no_request_are_told(tmp_path: Path) -> None:

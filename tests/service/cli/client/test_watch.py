@@ -13,7 +13,7 @@ import pytest
 from agenda.connection import Connection
 from agenda.event_stream import EventStream
 from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.cli.terminal.exit_codes import AWAY, DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 
@@ -76,9 +76,9 @@ def test_a_server_that_refuses_or_is_not_there_is_an_error(broken: ThreadingHTTP
     """At first nothing is waited for: the command says what is wrong."""
     url = f"http://127.0.0.1:{broken.server_port}"
     refused = agenda("watch", "--server", url, "--tenant", "nobody")
-    assert (refused.exit_code, "come back" in refused.stderr) == (ERROR, True)
+    assert (refused.exit_code, "come back" in refused.stderr) == (AWAY, True)
     away = agenda("watch", "--server", "http://127.0.0.1:9")
-    assert (away.exit_code, "is `agenda serve` up" in away.stderr) == (ERROR, True)
+    assert (away.exit_code, "is `agenda serve` up" in away.stderr) == (AWAY, True)
     assert agenda("watch", "--server", url, "--wait", "soon").exit_code == USAGE
 
 
