@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from dispatch.cycle.cover.coverage import cover_of
 from dispatch.entitlements.directive import Directive
+from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
 
 #: Reservation, atom, machine and first step.
@@ -44,13 +45,20 @@ def waiting_slots(directive: Directive, table: ExecutionTable) -> set[tuple[str,
         fellows = table.of_reservation(entitlement.reservation)
         if all(part.running >= part.wanted for one in fellows for part in one.parts):
             continue
-        for execution, machines in (
-            cover_of(entitlement, fellows, table.pool).places or {}
-        ).items():
+        cover = cover_of(entitlement, fellows, table.pool)
+        if not cover.counts and any(_cannot_be_covered(one) for one in fellows):
+            found.update((entitlement.reservation, machine) for machine in cover.idle)
+        for execution, machines in (cover.places or {}).items():
             for part, here in zip(execution.parts, machines, strict=True):
                 for machine in part.shortage_by_machine(here):
                     found.add((entitlement.reservation, machine))
     return found
+
+
+def _cannot_be_covered(execution: Execution) -> bool:
+    return not execution.holds and any(
+        part.uncovered for part in execution.parts if part.component.core
+    )
 
 
 @dataclass(slots=True)
