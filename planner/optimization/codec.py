@@ -85,17 +85,17 @@ def _slots_to_json(slots: Sequence[Slots | None] | None, cluster: Cluster | None
     if slots is None or cluster is None:
         return {}
     told = [None if one is None else one.tolist() for one in slots]
-    return {"slots": told, "machines": _digest(cluster)}
+    return {"slots": told, "machines": machines_digest(cluster)}
 
 
 def _read_slots(plan: Plan, entry: Mapping[str, Any]) -> tuple[Slots | None, ...] | None:
     told = entry.get("slots")
-    if told is None or entry.get("machines") != _digest(plan.cluster):
+    if told is None or entry.get("machines") != machines_digest(plan.cluster):
         return None
     return tuple(None if one is None else slots_of(one) for one in told)
 
 
-def _digest(cluster: Cluster) -> str:
+def machines_digest(cluster: Cluster) -> str:
     """Return a text that is another where the machines of a cluster are others."""
     return sha256(repr(cluster.machines).encode()).hexdigest()[:16]
 

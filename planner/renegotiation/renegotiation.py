@@ -150,7 +150,7 @@ def renegotiation_of(plan: Plan, id: str, request: Request) -> PreparedUpdate:  
     view = plan.view_without([id])
     period = plan.cluster.max_period_ms
     has_begun = any(len(split(atom.all_rows(), plan.now)[0]) for atom in before.atoms)
-    same = _same(request, before, period)
+    same = held_result(request, before, period)
     if same is not None:
         return PreparedUpdate(request, view, {}, answer=same, has_begun=has_begun)
     if not has_begun:
@@ -227,8 +227,8 @@ def begun_of(graph: WorkGraph, before: Holding, now: int) -> dict[str, FixedAtom
     return found
 
 
-def _same(request: Request, before: Holding, max_period_ms: int) -> PlacementResult | None:
-    """Return the present allocation as the answer, if it satisfies the new request."""
+def held_result(request: Request, before: Holding, max_period_ms: int) -> PlacementResult | None:
+    """Return what is or was held as the answer to a request, if it satisfies that; else None."""
     graph = request.graph
     held = {atom.path.replace("@*", "@0"): atom for atom in before.atoms}
     vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in held]

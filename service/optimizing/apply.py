@@ -1,4 +1,4 @@
-"""Apply what an optimisation has found: from a row, whoever asks for it."""
+"""Apply what an optimisation has found, and undo that: from a row, whoever asks for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import msgspec
 from planner.plan.plan import Plan
 from rdl.errors import ProblemList
 from service.access.actor import present_actor
-from service.commits.changes.commands import Answer, Key, OptimizationAnswer
+from service.commits.changes.commands import Answer, Key, OptimizationAnswer, UndoCommand
 from service.optimizing.runner import Runner
 from service.planning.optimization import applying_of
 from service.planning.planner import Planner
-from service.problems import ApiError, ProblemDocument
+from service.problems import ApiError, ProblemDocument, problem
 from service.response import Response, problem_response
 from service.store import AuditRow, OptimizationRow
+from service.store.rows.optimizations import APPLIED, UNDONE
 
 #: Most newcomers that are told by name.
 _NAMED: Final = 10
@@ -48,18 +49,68 @@ def apply_found(
     key = Key(f"optimization {row.id}", hashlib.sha256(row.result).digest())
     written = (found["changes"], found["based_on"])
     frozen = int(msgspec.json.decode(row.document).get("frozen_step", 0)) if partial else None
-    command = applying_of(reading, written, frozen)
+    command = applying_of(reading, row.id, written, frozen)
     ids = [entry["id"] for entry in found["changes"]]
     response = planner.respond(command, lambda answers: _render_applied(answers, ids), key)
-    if response.status < 300 and row.state != "applied":
+    if response.status < 300 and row.state != APPLIED:
         told = msgspec.json.decode(response.payload())
         part = f"{told['changed']} of {len(ids)} changes" if told["left_out"] else "it"
         note = f"the Plan holds {part} since version {told['version']}"
-        done = AuditRow(
-            present_actor(), runner.plan_now_ms(), "apply_optimization", row.id, detail=note
-        )
-        runner.rows.note_applied(row.id, note, done)
+        _note(runner, row.id, APPLIED, "apply_optimization", note)
     return response
+
+
+def undo_applied(runner: Runner, planner: Planner, row: OptimizationRow) -> Response:
+    """Have the Plan go back to what it held before, once, as far as nothing has begun since.
+
+    Parameters
+    ----------
+    row
+        One that is applied, or was undone.
+    """
+    key = Key(f"optimization {row.id} undo", hashlib.sha256(row.undo).digest())
+    if row.state == UNDONE:
+        known = planner.recall(key)
+        if known is None:
+            raise problem("wrong_state", f"the optimisation {row.id!r} was undone already")
+        return known
+    kept = msgspec.json.decode(row.undo) if row.undo else {"version": 0, "changes": []}
+    entries = kept["changes"]
+    ids = [entry["id"] for entry in entries]
+    command = UndoCommand(row.id, entries, kept["version"])
+    response = planner.respond(command, lambda answers: _render_undone(answers, ids), key)
+    if response.status < 300:
+        told = msgspec.json.decode(response.payload())
+        part = f"{told['changed']} of {len(ids)} changes" if told["left"] else "it"
+        note = f"{part} was taken back in version {told['version']}"
+        _note(runner, row.id, UNDONE, "undo_optimization", note)
+    return response
+
+
+def _note(runner: Runner, id_: str, state: str, kind: str, note: str) -> None:
+    """Write down what became of one, with its row of the audit."""
+    done = AuditRow(present_actor(), runner.plan_now_ms(), kind, id_, detail=note)
+    runner.rows.note_outcome(id_, state, note, done)
+
+
+def _render_undone(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
+    undone = answers[0]
+    if isinstance(undone, ProblemDocument):
+        return problem_response(undone)
+    assert isinstance(undone, OptimizationAnswer)
+    if undone.version is None:
+        count, errors = len(undone.conflicts), _errors_of(undone, ids)
+        detail = (
+            f"the Plan cannot go back; {count} of {len(ids)} changes cannot be taken back, "
+            f"the first: {errors[0].message}{_newcomers_text(undone.newcomers)}"
+        )
+        return problem_response(ProblemDocument("conflict", detail, errors))
+    body = {
+        "version": undone.version,
+        "changed": len(ids) - len(undone.staying),
+        "left": [one.to_json() for one in undone.staying],
+    }
+    return Response(200, msgspec.json.encode(body))
 
 
 def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
@@ -84,21 +135,25 @@ def _render_applied(answers: Sequence[Answer], ids: Sequence[str]) -> Response:
 
 def _conflict(applied: OptimizationAnswer, ids: Sequence[str]) -> ProblemDocument:
     """Return what moved since it was found, one entry a change that does not fit any more."""
-    conflicts = applied.conflicts
-    errors = ProblemList(
-        ApiError(
-            one.detail if one.id is None else f"{one.id}: {one.detail}",
-            one.code,
-            pointer=f"/result/diff/requests/{one.id or ids[one.index]}",
-        )
-        for one in conflicts
-    )
+    conflicts, errors = applied.conflicts, _errors_of(applied, ids)
     detail = (
         f"the Plan has moved on and no longer takes it; {len(conflicts)} of {len(ids)} changes do "
         f"not fit, the first: {errors[0].message}{_newcomers_text(applied.newcomers)}; "
         "with partial=true what fits is taken"
     )
     return ProblemDocument("conflict", detail, errors)
+
+
+def _errors_of(answer: OptimizationAnswer, ids: Sequence[str]) -> ProblemList[ApiError]:
+    """Return one error a change that the Plan does not take."""
+    return ProblemList(
+        ApiError(
+            one.detail if one.id is None else f"{one.id}: {one.detail}",
+            one.code,
+            pointer=f"/result/diff/requests/{one.id or ids[one.index]}",
+        )
+        for one in answer.conflicts
+    )
 
 
 def _newcomers_text(newcomers: Sequence[str]) -> str:

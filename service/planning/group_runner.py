@@ -13,6 +13,7 @@ from service.commits.changes.commands import (
     HoldEnding,
     OptimizationCommand,
     QueuedChange,
+    UndoCommand,
 )
 from service.commits.group_commit import GroupCommit
 from service.planning.optimization import Applier
@@ -79,7 +80,7 @@ class GroupRunner:
                 job.finished.set()
 
     def _hand_on(self, group: list[QueuedChange], join: Join | None) -> None:
-        if isinstance(group[0].command, OptimizationCommand):
+        if isinstance(group[0].command, OptimizationCommand | UndoCommand):
             self._committer.move_to_now()
             with acting(group[0].actor):
                 self._applier.answer(group[0])

@@ -1,4 +1,4 @@
-"""Applier: applies what an optimisation found, merged with what happened meanwhile.
+"""Applier: applies what an optimisation found, merged with what happened meanwhile; or undoes it.
 
 Only the planner thread comes here. The answer is remembered in the transaction of the commit, so
 that an optimisation is applied once, whoever asks how often and whatever breaks in between.
@@ -10,21 +10,30 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from planner.adaptation.draft_slots import without_slots
 from planner.optimization.codec import changes_from_json
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
+from planner.optimization.undo import Staying, inverse_of, undo_changes
+from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Conflict
+from planner.plan.records.commit_records import CommitRecord
 from planner.reservations.state import LIVE, STATE_NUMBERS
 from service.clock import Clock
 from service.commits.answers.idempotency import recall, stored_answer_of
-from service.commits.changes.commands import OptimizationAnswer, OptimizationCommand, QueuedChange
+from service.commits.changes.commands import (
+    OptimizationAnswer,
+    OptimizationCommand,
+    QueuedChange,
+    UndoCommand,
+)
 from service.commits.joint_commit import JointOutcome, Made, commit_jointly
 from service.replication.replica import Replica
-from service.store import IdempotentAnswer
+from service.store import CommitRow, UndoRow
 
 #: Changes as they were written, and the version they were found on.
 Found: TypeAlias = tuple[Sequence[Mapping[str, Any]], int]
@@ -38,7 +47,10 @@ _READ_AT_ONCE: Final = 20
 
 
 def applying_of(
-    reading: Callable[[], AbstractContextManager[Plan]], found: Found, frozen_until: int | None
+    reading: Callable[[], AbstractContextManager[Plan]],
+    id_: str,
+    found: Found,
+    frozen_until: int | None,
 ) -> OptimizationCommand:
     """Return the command that applies what was found, read a few changes at a time.
 
@@ -46,6 +58,8 @@ def applying_of(
     ----------
     reading
         Holds the newest Plan; between two holds others get their turn.
+    id_
+        Of the optimisation.
     frozen_until
         Where all of it no longer fits, what does is to be taken, and rows before this step do not
         move; None: all of it or nothing.
@@ -66,18 +80,97 @@ def applying_of(
         else:
             break
     if frozen_until is None:
-        return OptimizationCommand(written, (changes, strange), grid, based_on)
+        return OptimizationCommand(id_, written, (changes, strange), grid, based_on)
     with reading() as plan:
         twin, same = plan.copy(), plan.grid == grid
     if same:
         fitting = rebase(twin, changes, frozen_until)
         changes = list(fitting.kept)
         strange += fitting.left_out
-    return OptimizationCommand(written, (changes, strange), grid, based_on, partial=True)
+    return OptimizationCommand(id_, written, (changes, strange), grid, based_on, partial=True)
+
+
+class _Apply:
+    """What applying an optimisation comes to on the Plan of the moment.
+
+    Attributes
+    ----------
+    based_on
+        The version it was found on.
+    is_empty
+        Whether there is nothing to do.
+    may_search
+        Whether the Plan finds machines where those that came with it are taken by now.
+    """
+
+    def __init__(self, command: OptimizationCommand) -> None:
+        self._command = command
+        self._left: tuple[Conflict, ...] = ()
+        self._undo: list[dict[str, Any]] = []
+        self.based_on = command.based_on
+        self.is_empty = not command.written
+        self.may_search = not command.partial
+
+    def made(self, plan: Plan) -> Made:
+        """Return the changes, and which mean nothing."""
+        command = self._command
+        same = plan.grid == command.grid
+        changes, strange = command.read if same else changes_from_json(command.written, plan)
+        if not command.partial:
+            return changes, strange
+        fitting = feasible_part(plan, changes)
+        self._left = (*strange, *fitting.left_out)
+        return fitting.kept, () if fitting.kept else self._left
+
+    def note(self, record: CommitRecord, plan: Plan) -> None:
+        """Keep what takes a record back."""
+        self._undo = inverse_of(plan, record)
+
+    def answer(self, version: int, before: int) -> OptimizationAnswer:
+        """Return the answer where the Plan holds it."""
+        return OptimizationAnswer(version, before > self.based_on, left_out=self._left)
+
+    def rows(self, version: int) -> list[CommitRow]:
+        """Return what is kept in the transaction of the commit beside the answer."""
+        undo = {"version": version, "changes": self._undo}
+        return [UndoRow(self._command.id, msgspec.json.encode(undo))]
+
+
+class _Undo:
+    """What undoing an optimisation comes to on the Plan of the moment; as `_Apply`."""
+
+    may_search = True
+
+    def __init__(self, command: UndoCommand) -> None:
+        self._entries = command.entries
+        self._staying: tuple[Staying, ...] = ()
+        self.based_on = command.version
+        self.is_empty = not command.entries
+
+    def made(self, plan: Plan) -> Made:
+        """Return the changes; where there is none, why each reservation stays as it is."""
+        changes, staying = undo_changes(plan, self._entries)
+        self._staying = tuple(staying)
+        why = [
+            Conflict(index, one.id, Code.CONFLICT, one.detail)
+            for index, one in enumerate(() if changes else staying)
+        ]
+        return changes, why
+
+    def note(self, _record: CommitRecord, _plan: Plan) -> None:
+        """Keep nothing: an undo is not undone."""
+
+    def answer(self, version: int, before: int) -> OptimizationAnswer:
+        """Return the answer where the Plan holds it."""
+        return OptimizationAnswer(version, before > self.based_on, staying=self._staying)
+
+    def rows(self, _version: int) -> list[CommitRow]:
+        """Return nothing beside the answer."""
+        return []
 
 
 class Applier:
-    """Carries out jobs that apply an optimisation, whole or in part."""
+    """Carries out jobs that apply an optimisation, whole or in part, or undo one."""
 
     def __init__(self, replica: Replica, clock: Clock) -> None:
         self._replica = replica
@@ -86,46 +179,38 @@ class Applier:
     def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it."""
         command, key = job.command, job.key
-        assert isinstance(command, OptimizationCommand)
+        assert isinstance(command, OptimizationCommand | UndoCommand)
         assert key is not None
         job.response = recall(self._replica.store, key)
         if job.response is None:
-            job.answers = (self._apply(job, command),)
+            work = _Undo(command) if isinstance(command, UndoCommand) else _Apply(command)
+            job.answers = (self._carry_out(job, work),)
         job.finished.set()
 
-    def _apply(self, job: QueuedChange, command: OptimizationCommand) -> OptimizationAnswer:
-        left: tuple[Conflict, ...] = ()
+    def _carry_out(self, job: QueuedChange, work: _Apply | _Undo) -> OptimizationAnswer:
         slots_known = True
 
         def made(plan: Plan) -> Made:
-            nonlocal left
-            same = plan.grid == command.grid
-            changes, strange = command.read if same else changes_from_json(command.written, plan)
-            if not command.partial:
-                return changes if slots_known else without_slots(changes), strange
-            fitting = feasible_part(plan, changes)
-            left = (*strange, *fitting.left_out)
-            return fitting.kept, () if fitting.kept else left
+            changes, strange = work.made(plan)
+            return changes if slots_known else without_slots(changes), strange
 
-        def remembered(version: int, before: int) -> list[IdempotentAnswer]:
-            job.answers = (
-                OptimizationAnswer(version, merged=before > command.based_on, left_out=left),
-            )
-            return [stored_answer_of(job, self._clock.now_ms())]
+        def remembered(version: int, before: int) -> list[CommitRow]:
+            job.answers = (work.answer(version, before),)
+            return [stored_answer_of(job, self._clock.now_ms()), *work.rows(version)]
 
-        before = 0
         for _ in range(_ROUNDS):
-            outcome = commit_jointly(self._replica, self._clock, made, command.based_on, remembered)
-            before = outcome.before
+            outcome = commit_jointly(
+                self._replica, self._clock, made, work.based_on, remembered, note=work.note
+            )
             if outcome.version is not None:
-                return OptimizationAnswer(outcome.version, before > command.based_on, left_out=left)
+                return work.answer(outcome.version, outcome.before)
             job.response = None
-            if outcome.conflicts and slots_known and not command.partial:
+            if outcome.conflicts and slots_known and work.may_search:
                 slots_known = False  # machines that were free are taken: the Plan finds others
                 continue
             if outcome.conflicts:
-                return self._refuse(outcome, command.based_on)
-            if not command.written:
+                return self._refuse(outcome, work.based_on)
+            if work.is_empty:
                 return self._nothing(job, outcome.before)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")
 

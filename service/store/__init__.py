@@ -14,7 +14,12 @@ from service.store.rows.applications import (
     StatusRow,
     Submitted,
 )
-from service.store.rows.optimizations import OptimizationRow, OptimizationRows, TooManyError
+from service.store.rows.optimizations import (
+    OptimizationRow,
+    OptimizationRows,
+    TooManyError,
+    UndoRow,
+)
 from service.store.rows.yarn_reservations import YarnReservationRow, YarnReservationRows
 from service.store.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
 
@@ -36,6 +41,7 @@ __all__ = [
     "Store",
     "Submitted",
     "TooManyError",
+    "UndoRow",
     "VersionTakenError",
     "YarnReservationRow",
     "YarnReservationRows",

@@ -32,7 +32,7 @@ from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, answe
 from service.store.log.skipped_records import SkippedRecords
 from service.store.log.write_check import WriteCheck
 from service.store.rows.applications import ApplicationRows, LeadershipLostError
-from service.store.rows.optimizations import OptimizationRows
+from service.store.rows.optimizations import KEEP_UNDO, OptimizationRows, UndoRow
 from service.store.rows.runs import RunRows
 from service.store.rows.tokens import TokenRows
 from service.store.rows.webhooks import WebhookRows
@@ -44,7 +44,7 @@ from service.store.rows.yarn_reservations import (
 )
 
 #: What is written in the transaction of a commit beside it.
-CommitRow: TypeAlias = IdempotentAnswer | AuditRow | YarnReservationRow
+CommitRow: TypeAlias = IdempotentAnswer | AuditRow | YarnReservationRow | UndoRow
 
 #: The newest row is never pruned, so that without rows nothing is new.
 _TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
@@ -354,10 +354,12 @@ class Store:
         answered = [row_of(one) for one in remembered if isinstance(one, IdempotentAnswer)]
         audited = [one.values() for one in remembered if isinstance(one, AuditRow)]
         asked = [one.values() for one in remembered if isinstance(one, YarnReservationRow)]
+        undos = [one.values() for one in remembered if isinstance(one, UndoRow)]
         for statement, rows in (
             (INSERT_ANSWER, answered),
             (INSERT_AUDIT, audited),
             (KEEP_YARN_RESERVATION, asked),
+            (KEEP_UNDO, undos),
         ):
             if rows:
                 cursor.executemany(driver.statement(statement), rows)

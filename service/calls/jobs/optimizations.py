@@ -1,4 +1,4 @@
-"""Start, read, stop, apply and delete optimisations; one function for each call."""
+"""Start, read, stop, apply, undo and delete optimisations; one function for each call."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rdl.durations import rfc3339_text
 from rdl.errors import ProblemList, nearest
 from service.calls.jobs.jobs import JobKind
 from service.clock import instant_of
-from service.optimizing.apply import apply_found
+from service.optimizing.apply import apply_found, undo_applied
 from service.optimizing.job import OptimizationJob
 from service.problems import ApiError, malformed_problem, problem
 from service.response import Response
 from service.store import OptimizationRow, TooManyError
-from service.store.rows.optimizations import INTERRUPTED, RUNNING
+from service.store.rows.optimizations import APPLIED, INTERRUPTED, RUNNING, UNDONE
 
 if TYPE_CHECKING:
     from service.runtime import Runtime
@@ -31,7 +31,7 @@ OPTIMIZATIONS: Final = JobKind("p-", "optimisation", "optimization")
 _LOOKING_MS: Final = 300_000
 
 #: States in which there is something to apply.
-_FOUND: Final = ("finished", "stopped", INTERRUPTED, "applied")
+_FOUND: Final = ("finished", "stopped", INTERRUPTED, APPLIED)
 
 #: Seconds that applying one that runs waits for its best so far, and between two looks at it.
 _STOPPING_S: Final = 20.0
@@ -134,6 +134,21 @@ def apply(runtime: Runtime, id_: str, *, partial: bool = False) -> Response:
         raise problem("wrong_state", detail)
     runner, planner = runtime.optimizations, runtime.planner
     return apply_found(runner, planner, runtime.reading, row, partial=partial)
+
+
+def undo(runtime: Runtime, id_: str) -> Response:
+    """Take back what an applied one changed, as far as nothing of it has begun since.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``, ``wrong_state`` where the Plan does not hold it.
+    """
+    row = OPTIMIZATIONS.row_of(runtime, id_)
+    if row.state not in (APPLIED, UNDONE):
+        detail = f"the optimisation {id_!r} is {row.state}; only one that is applied can be undone"
+        raise problem("wrong_state", detail)
+    return undo_applied(runtime.optimizations, runtime.planner, row)
 
 
 def _end(runtime: Runtime, id_: str) -> OptimizationRow:

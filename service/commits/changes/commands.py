@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from planner.adaptation.result import Affected
 from planner.agents import QUICK_AGENTS
 from planner.cluster.cluster import Cluster
+from planner.optimization.undo import Staying
 from planner.placement import Code
 from planner.plan.records.changes import Change, Conflict, Degrade, Note, Release
 from planner.plan.records.holds import Hold
@@ -215,15 +216,37 @@ class OptimizationCommand:
         before it is this job's turn, since compiling many requests takes long.
     based_on
         The version they were found on.
+    id
+        Of the optimisation.
     partial
         Whether what still fits is taken where not all of it does.
     """
 
+    id: str
     written: Sequence[Mapping[str, Any]]
     read: tuple[Sequence[Change], Sequence[Conflict]]
     grid: TimeGrid
     based_on: int
     partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UndoCommand:
+    """Take an optimisation's changes back, as far as nothing of them has begun.
+
+    Attributes
+    ----------
+    id
+        Of the optimisation.
+    entries
+        What takes them back, as `planner.optimization.undo` wrote it.
+    version
+        Of the Plan that they made.
+    """
+
+    id: str
+    entries: Sequence[Mapping[str, Any]]
+    version: int
 
 
 Command: TypeAlias = (
@@ -240,6 +263,7 @@ Command: TypeAlias = (
     | Reconfiguration
     | AdaptationCommand
     | OptimizationCommand
+    | UndoCommand
 )
 
 
@@ -324,7 +348,7 @@ class AdaptationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OptimizationAnswer:
-    """What became of an optimisation's changes.
+    """What became of an optimisation's changes, or of taking them back.
 
     Attributes
     ----------
@@ -338,6 +362,8 @@ class OptimizationAnswer:
     left_out
         The conflicts of changes that are not made, where only a part fits and a part was asked
         for.
+    staying
+        What an undo leaves as it is.
     """
 
     version: int | None
@@ -345,6 +371,7 @@ class OptimizationAnswer:
     conflicts: tuple[Conflict, ...] = ()
     newcomers: tuple[str, ...] = ()
     left_out: tuple[Conflict, ...] = ()
+    staying: tuple[Staying, ...] = ()
 
 
 Answer: TypeAlias = (
@@ -418,7 +445,7 @@ class QueuedChange:
             case Admission(asks=asks, atomic=atomic):
                 return atomic or (self.key is not None and len(asks) > 1)
             case _:
-                return isinstance(self.command, Reconfiguration | OptimizationCommand)
+                return isinstance(self.command, Reconfiguration | OptimizationCommand | UndoCommand)
 
     @property
     def tenure(self) -> int | None:

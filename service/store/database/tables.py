@@ -128,7 +128,8 @@ audit: Final = sa.Table(
 )
 
 #: Optimisations, one row each: the first three columns are the server's, the others those of the
-#: process that optimises, but for `unwanted`: somebody wants it to stop.
+#: process that optimises, but for `unwanted`: somebody wants it to stop; and `undo`: what takes it
+#: back, written in the transaction of the commit that applies it.
 optimizations: Final = sa.Table(
     "optimizations",
     metadata,
@@ -140,6 +141,7 @@ optimizations: Final = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("progress", sa.LargeBinary, nullable=False),
     sa.Column("result", sa.LargeBinary, nullable=False),
+    sa.Column("undo", sa.LargeBinary, nullable=False),
     sa.Column("unwanted", sa.Boolean, nullable=False),
     sa.Column("ended_ms", sa.BigInteger, nullable=False),
 )

@@ -21,8 +21,8 @@ AUDIT_KINDS: Final = (
     "cluster", "submit_application", "end_application", "create_token", "revoke_token",
     "create_webhook", "delete_webhook",
     "register_executor", "remove_executor", "start_optimization", "stop_optimization",
-    "apply_optimization", "delete_optimization", "start_comparison", "stop_comparison",
-    "delete_comparison",
+    "apply_optimization", "undo_optimization", "delete_optimization", "start_comparison",
+    "stop_comparison", "delete_comparison",
 )  # fmt: skip
 
 #: Parameters: the `values` of a row.

@@ -19,6 +19,10 @@ from service.store.database.engine import hold_lock
 from service.store.database.tables import optimizations
 from service.store.log.audit import AuditRow, write_audit
 
+#: States of one whose changes the Plan holds, and of one whose changes were taken back.
+APPLIED: Final = "applied"
+UNDONE: Final = "undone"
+
 #: States in which a process is at work.
 RUNNING: Final = "running"
 
@@ -61,6 +65,8 @@ class OptimizationRow:
         Whether somebody asked it to stop.
     alive_ms
         When its process was last heard of, Unix ms.
+    undo
+        What takes it back once it is applied; JSON, empty before.
     """
 
     id: str
@@ -73,6 +79,7 @@ class OptimizationRow:
     result: bytes = b""
     unwanted: bool = False
     ended_ms: int = 0
+    undo: bytes = b""
 
     @property
     def has_result(self) -> bool:
@@ -80,7 +87,23 @@ class OptimizationRow:
         return bool(self.result) and self.state not in (RUNNING, "lost")
 
 
-_SHORT: Final = tuple(column for column in optimizations.c if column.name not in ("result",))
+@dataclass(frozen=True, slots=True)
+class UndoRow:
+    """What takes an optimisation back, written in the transaction that applies it."""
+
+    id: str
+    undo: bytes
+
+    def values(self) -> tuple[object, ...]:
+        """Return the parameters of `KEEP_UNDO`."""
+        return self.undo, self.id
+
+
+#: Parameters: `UndoRow.values`.
+KEEP_UNDO: Final = "UPDATE optimizations SET undo = ? WHERE id = ?"
+
+_LONG: Final = ("result", "undo")
+_SHORT: Final = tuple(column for column in optimizations.c if column.name not in _LONG)
 
 
 class OptimizationRows:
@@ -231,11 +254,13 @@ class OptimizationRows:
         values = {"state": "lost", "reason": reason, "ended_ms": at_ms}
         self._write(id_, values)
 
-    def note_applied(self, id_: str, reason: str, audited: AuditRow | None = None) -> None:
-        """Note that the Plan holds what it found."""
+    def note_outcome(
+        self, id_: str, state: str, reason: str, audited: AuditRow | None = None
+    ) -> None:
+        """Note that the Plan holds what it found, or does no more."""
         mine = sa.update(optimizations).where(optimizations.c.id == id_)
         with self._engine.begin() as connection:
-            done = connection.execute(mine.values(state="applied", reason=reason))
+            done = connection.execute(mine.values(state=state, reason=reason))
             if done.rowcount and audited is not None:
                 write_audit(connection, audited)
 

@@ -13,6 +13,7 @@ from planner.cluster.cluster import Cluster, Outage
 from planner.metrics import measure
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure
+from planner.promise import PromiseLevel
 from planner.reservations.rows import split
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
@@ -104,9 +105,10 @@ _SOURCES = st.builds(
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn, promise: PromiseLevel | None = None) -> Plan:
     """Plans of up to eight small requests, loaded one after the other."""
     cluster = small_cluster()
+    cluster = cluster if promise is None else replace(cluster, promise=promise)
     plan = Plan(cluster, cluster.grid())
     for index, source in enumerate(draw(st.lists(_SOURCES, min_size=2, max_size=8))):
         line = a_request(f"r{index}", source).weight(draw(st.sampled_from([1, 2, 5])))

@@ -183,3 +183,7 @@ def test_an_optimisation_that_is_applied_is_in_it(service: Service) -> None:
     assert applied
     assert {(one["user"], one["address"]) for one in applied} == {("local", "127.0.0.1")}
     assert {one["kind"] for one in applied} == {"admit", "update", "apply_optimization"}
+    assert service.client.post(f"/v1/optimizations/{id_}/undo").status_code == 200
+    listed = service.client.get("/v1/audit").get_json()["changes"]
+    undone = [one for one in listed if one["call"] == f"POST /v1/optimizations/{id_}/undo"]
+    assert {one["kind"] for one in undone} == {"end", "update", "undo_optimization"}

@@ -96,6 +96,7 @@ def _change_jobs(caller: Caller, service: Service) -> None:
     two_in_the_way(service)
     id_ = found(service)
     call("applyOptimization", id=id_)
+    call("undoOptimization", id=id_)
     call("forgetOptimization", id=id_)
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
     for prefix, noun in (("p-9", "Optimization"), ("c-9", "Comparison")):

@@ -78,6 +78,121 @@ def test_a_better_plan_is_sought_shown_and_applied(service: Service) -> None:
     assert again.get_data() == applied.get_data(), "applied once, whoever asks how often"
 
 
+def _held(service: Service, *ids: str) -> list[dict[str, Any]]:
+    """Return where reservations stand: state and rows."""
+    shown = [service.client.get(f"/v1/reservations/{id_}").get_json() for id_ in ids]
+    return [{name: one[name] for name in ("state", "agent", "atoms")} for one in shown]
+
+
+def _undone(service: Service, id_: str) -> tuple[int, dict[str, Any]]:
+    answer = service.client.post(f"{_PATH}/{id_}/undo")
+    return answer.status_code, answer.get_json()
+
+
+def test_what_was_applied_is_undone_once(open_service: Open, service: Service) -> None:
+    """Back to the rows and machines of before; asked again, here or elsewhere, the same answer."""
+    _two_in_the_way(service)
+    _a_second_pair(service)
+    before = _held(service, "a", "c")
+    id_ = _found(service)
+    early = _undone(service, id_)
+    assert (early[0], early[1]["code"]) == (409, "wrong_state")
+    assert service.client.post(f"{_PATH}/{id_}/apply").status_code == 200
+    assert _held(service, "a", "c") != before
+    status, body = _undone(service, id_)
+    assert (status, body["changed"], body["left"]) == (200, 4, [])
+    assert _held(service, "a", "c") == before
+    states = [service.client.get(f"/v1/reservations/{one}").get_json()["state"] for one in "bd"]
+    assert states == ["cancelled", "cancelled"]
+    history = service.client.get("/v1/reservations/a").get_json()["history"]
+    assert [one["what"] for one in history][-2:] == ["optimized", "moved"]
+    shown = _shown(service, id_)
+    assert (shown["state"], shown["reason"]) == (
+        "undone", f"it was taken back in version {body['version']}",
+    )  # fmt: skip
+    service.reserve("later")
+    assert _undone(service, id_) == (status, body)
+    assert _undone(open_service(), id_) == (status, body)
+    again = service.client.post(f"{_PATH}/{id_}/apply")
+    assert (again.status_code, again.get_json()["code"]) == (409, "wrong_state")
+
+
+def test_an_undo_is_remembered_no_longer_than_other_answers(service: Service) -> None:
+    """After that it says that it was undone already."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.client.post(f"{_PATH}/{id_}/apply")
+    service.runtime.optimizations.rows.note_outcome(id_, "undone", "long ago")
+    status, body = _undone(service, id_)
+    assert (status, body["code"]) == (409, "wrong_state")
+
+
+def test_an_undo_leaves_what_was_changed_or_is_gone(service: Service) -> None:
+    """A reservation that was cancelled or renegotiated since stays, and is named with a code."""
+    _two_in_the_way(service)
+    _a_second_pair(service)
+    before = _held(service, "c")
+    id_ = _found(service)
+    service.client.post(f"{_PATH}/{id_}/apply")
+    service.client.delete("/v1/reservations/a")
+    smaller = {"rdl": "window(atom(<1 cpu>, 2, 2, 1800, 3600), 40m, 80m)"}
+    revision = {"If-Match": '"1"'}
+    changed = service.client.put("/v1/reservations/b", json=smaller, headers=revision)
+    assert changed.status_code == 200, changed.get_data(as_text=True)
+    kept = _held(service, "b")
+    status, body = _undone(service, id_)
+    assert (status, body["changed"]) == (200, 2)
+    assert {one["id"]: one["code"] for one in body["left"]} == {"a": "gone", "b": "changed"}
+    assert _held(service, "b", "c") == [*kept, *before]
+    assert "2 of 4 changes" in _shown(service, id_)["reason"]
+
+
+def test_an_undo_leaves_what_has_begun(service: Service) -> None:
+    """The first pair has begun, the second has not and goes back."""
+    _two_in_the_way(service)
+    _a_second_pair(service)
+    before = _held(service, "c")
+    id_ = _found(service)
+    service.client.post(f"{_PATH}/{id_}/apply")
+    service.clock.advance(55 * 60)
+    status, body = _undone(service, id_)
+    assert (status, body["changed"]) == (200, 2)
+    assert {one["id"]: one["code"] for one in body["left"]} == {"a": "begun", "b": "begun"}
+    assert _held(service, "c") == before
+
+
+def test_nothing_left_to_undo_is_a_conflict(service: Service) -> None:
+    """Where each reservation has begun or is gone: 409, and the optimisation stays applied."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.client.post(f"{_PATH}/{id_}/apply")
+    for one in "ab":
+        service.client.delete(f"/v1/reservations/{one}")
+    status, body = _undone(service, id_)
+    assert (status, body["code"]) == (409, "conflict")
+    assert [one["pointer"][-1] for one in sorted(body["errors"], key=str)] == ["a", "b"]
+    assert _shown(service, id_)["state"] == "applied"
+
+
+def test_what_is_in_the_way_of_an_undo_is_named(service: Service) -> None:
+    """Somebody has the place of before: all stays as it is, and 409 says who and where."""
+    _two_in_the_way(service)
+    id_ = _found(service)
+    service.client.post(f"{_PATH}/{id_}/apply")
+    service.reserve("late", "window(atom(<1 cpu>, 3, 3, 600, 1800), 30m, 40m)")
+    held = _held(service, "a", "b")
+    status, body = _undone(service, id_)
+    assert (status, body["code"]) == (409, "conflict")
+    assert [(one["pointer"], one["code"]) for one in body["errors"]] == [
+        ("/result/diff/requests/a", "capacity")
+    ]
+    assert "admitted there meanwhile: late" in body["detail"]
+    assert _held(service, "a", "b") == held
+    assert _shown(service, id_)["state"] == "applied"
+    service.client.delete("/v1/reservations/late")
+    assert _undone(service, id_)[0] == 200
+
+
 def test_what_happened_meanwhile_elsewhere_is_merged(service: Service) -> None:
     """A reservation made after it began, somewhere else, does not keep it out."""
     _two_in_the_way(service)

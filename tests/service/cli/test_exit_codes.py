@@ -58,6 +58,7 @@ _COMMANDS = (
     ("audit",),
     ("optimizations", "list"),
     ("optimizations", "apply", "x"),
+    ("optimizations", "undo", "x"),
     ("outages", "list"),
     ("webhook", "list"),
 )

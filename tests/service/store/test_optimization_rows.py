@@ -71,7 +71,7 @@ def test_how_it_ended_is_written_once(store: Store) -> None:
     assert not rows.end(replace(done, id="b"))
     states = {one.id: (one.state, one.ended_ms, one.result) for one in rows.page(_NOW)}
     assert states == {"a": ("finished", _NOW + 5, b""), "b": ("lost", _NOW + 9, b"")}
-    rows.note_applied("a", "in version 7")
+    rows.note_outcome("a", "applied", "in version 7")
     found = rows.get("a", _NOW)
     assert found is not None
     assert (found.state, found.reason, found.result) == ("applied", "in version 7", b"[]")

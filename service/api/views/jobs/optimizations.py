@@ -1,4 +1,4 @@
-"""Calls of optimisations: start one, watch it, stop it, apply what it found, delete it."""
+"""Calls of optimisations: start, watch and stop one, apply what it found, undo it, delete it."""
 
 from __future__ import annotations
 
@@ -137,6 +137,7 @@ STATES: Final = (
     "failed",
     "lost",
     "applied",
+    "undone",
 )
 
 _TEXT: Final = {"type": "string"}
@@ -210,6 +211,35 @@ SCHEMAS: Final[dict[str, Any]] = {
         "required": ["version", "merged", "changed", "left_out"],
         "additionalProperties": False,
     },
+    "UndoneOptimization": {
+        "type": "object",
+        "properties": {
+            "version": {
+                "type": "integer",
+                "description": "Version of the Plan in which the changes were taken back.",
+            },
+            "changed": {
+                "type": "integer",
+                "description": "Reservations that went back, or were cancelled again.",
+            },
+            "left": {
+                "type": "array",
+                "description": "Reservations that stay as they are.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": _TEXT,
+                        "code": {"type": "string", "enum": ["begun", "changed", "gone", "partial"]},
+                        "detail": _TEXT,
+                    },
+                    "required": ["id", "code", "detail"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "required": ["version", "changed", "left"],
+        "additionalProperties": False,
+    },
 }
 
 
@@ -229,6 +259,7 @@ _NEXT: Final = (
     "watchOptimization",
     "stopOptimization",
     "applyOptimization",
+    "undoOptimization",
     "forgetOptimization",
 )
 
@@ -258,6 +289,10 @@ def _stop(runtime: Runtime, call: Call) -> Response:
 
 def _apply(runtime: Runtime, call: Call) -> Response:
     return optimizations.apply(runtime, call.path["id"], partial=call.query["partial"])
+
+
+def _undo(runtime: Runtime, call: Call) -> Response:
+    return optimizations.undo(runtime, call.path["id"])
 
 
 def _delete(runtime: Runtime, call: Call) -> Response:
@@ -340,6 +375,21 @@ ROUTES: Final = (
         {200: Documented("The Plan holds what was applied.", json_of("AppliedOptimization"))},
         problems=("not_found", "wrong_state", Code.CONFLICT),
         query=(flag("partial", "Take what still fits where not all of it does, not nothing."),),
+        role=Role.OPERATOR,
+    ),
+    Route(
+        "POST",
+        "/v1/optimizations/{id}/undo",
+        "undoOptimization",
+        "Take back what an applied one changed, as far as nothing of it has begun since.",
+        _undo,
+        {
+            200: Documented(
+                "The Plan holds what it held before, but for what is `left`.",
+                json_of("UndoneOptimization"),
+            )
+        },
+        problems=("not_found", "wrong_state", Code.CONFLICT),
         role=Role.OPERATOR,
     ),
     Route(

@@ -1,9 +1,9 @@
-"""`agenda optimizations start|list|show|stop|apply|forget`: a server's Plan, made better."""
+"""`agenda optimizations start|list|show|stop|apply|undo|forget`: a server's Plan, made better."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -180,6 +180,23 @@ def apply(id_: str, server: Server, partial: bool) -> int:
 @_ID
 @client_options
 @reports_errors
+def undo(id_: str, server: Server) -> int:
+    """Take back what an applied optimisation changed, as far as nothing of it has begun.
+
+    Reservations go back to what they held before, and those that it admitted are cancelled. What
+    has begun or was changed since stays as it is and is listed. If the rest does not fit any more,
+    nothing changes.
+    """
+    done = server.call("POST", f"{entry_path(_PATH, id_)}/undo").good()
+    click.echo(f"version {done['version']} of the Plan: {_many(done)} taken back", err=True)
+    _print_left(done["left"], "stay as they are")
+    return DONE
+
+
+@optimizations.command()
+@_ID
+@client_options
+@reports_errors
 def forget(id_: str, server: Server) -> int:
     """Delete an optimisation and its result; if it still runs, it is stopped."""
     server.call("DELETE", entry_path(_PATH, id_)).good()
@@ -191,16 +208,25 @@ def _apply(server: Server, id_: str, *, partial: bool) -> int:
     query = "?partial=true" if partial else ""
     done = server.call("POST", f"{entry_path(_PATH, id_)}/apply{query}").good()
     merged = ", merged with what happened meanwhile" if done["merged"] else ""
-    many = f"{done['changed']:,} reservation{'' if done['changed'] == 1 else 's'}"
-    click.echo(f"version {done['version']} of the Plan holds it: {many} changed{merged}", err=True)
-    left = done["left_out"]
+    click.echo(
+        f"version {done['version']} of the Plan holds it: {_many(done)} changed{merged}", err=True
+    )
+    _print_left(done["left_out"], "left out")
+    return DONE
+
+
+def _many(done: Mapping[str, Any]) -> str:
+    return f"{done['changed']:,} reservation{'' if done['changed'] == 1 else 's'}"
+
+
+def _print_left(left: Sequence[Mapping[str, Any]], what: str) -> None:
+    """Tell one by one what was not done."""
     if left:
-        click.echo(f"{len(left):,} left out:", err=True)
+        click.echo(f"{len(left):,} {what}:", err=True)
     for one in left[:_TOLD]:
         click.echo(f"  {one['id']}: {one['detail']}", err=True)
     if len(left) > _TOLD:
         click.echo(f"  ... and {len(left) - _TOLD:,} more", err=True)
-    return DONE
 
 
 def _wait_for(server: Server, begun: Mapping[str, Any]) -> Any:

@@ -1,0 +1,174 @@
+"""Take back what an optimisation changed, as far as nothing has begun since.
+
+What takes a commit back is written down when it is made, as plain JSON: what each reservation held
+before. One that was admitted is cancelled again, one that was moved goes back, one that was
+restored is degraded again. What has begun or was changed since stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from planner.adaptation.adapter import MOVED
+from planner.optimization.codec import machines_digest
+from planner.plan.plan import Plan
+from planner.plan.records.changes import Cancel, Change, Degrade, Relocate, Update
+from planner.plan.records.commit_records import CommitRecord, RecordedChange
+from planner.plan.records.reservation_records import Admitted, Degraded, Relocated, Updated
+from planner.renegotiation.renegotiation import held_result
+from planner.replanning.commitment import commitment_of
+from planner.reservations.holding import lost_rows, with_slots, within
+from planner.reservations.reservation import NEVER, Holding, Rows
+from planner.reservations.rows import subtract
+from planner.reservations.slots import Slots
+from planner.reservations.state import LIVE, State
+
+#: Why a reservation stays as it is.
+BEGUN: Final = "begun"
+CHANGED: Final = "changed"
+GONE: Final = "gone"
+PARTIAL: Final = "partial"
+
+_DETAILS: Final = {
+    BEGUN: "what the optimisation changed of it has begun, or would have by now",
+    CHANGED: "it was changed after the optimisation",
+    GONE: "it has ended or was cancelled",
+    PARTIAL: "what it held before is not all it asked for, and no part of what it holds now",
+}
+
+#: What the history of a reservation says.
+_REASON: Final = "an optimisation was undone"
+
+#: Rows of an atom, or of its slots on one machine, by path and machine.
+_ByPlace: TypeAlias = dict[tuple[str, int], Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """A reservation that an undo leaves as it is, and why: a code and a sentence."""
+
+    id: str
+    code: str
+
+    @property
+    def detail(self) -> str:
+        """The reason in words."""
+        return _DETAILS[self.code]
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain JSON."""
+        return {"id": self.id, "code": self.code, "detail": self.detail}
+
+
+def inverse_of(plan: Plan, record: CommitRecord) -> list[dict[str, Any]]:
+    """Return what takes a commit back, one entry a reservation, as plain JSON.
+
+    Parameters
+    ----------
+    plan
+        As it is before the record.
+    """
+    return [_inverse(plan, one) for one in record.changes]
+
+
+def _inverse(plan: Plan, change: RecordedChange) -> dict[str, Any]:
+    if isinstance(change, Admitted):
+        begin = change.holding.begin
+        return {"change": "cancel", "id": change.id, "revision": 1, "first": begin}
+    if not isinstance(change, Updated | Degraded | Relocated):
+        raise TypeError(f"an optimisation makes no {type(change).__name__}")
+    number = plan.table.number_of(change.id)
+    assert number is not None
+    before, revision = plan.table.holding(number), int(plan.table.meta[number]["revision"])
+    entry: dict[str, Any] = {"id": change.id, "before": before.to_json()}
+    if isinstance(change, Relocated):
+        after = with_slots(before, change.slots)
+        entry |= {"change": "relocate", "revision": revision}
+        entry["slots"] = [held.tolist() for held in change.slots]
+    else:
+        after = change.holding
+        was_whole = plan.table.state(number) is not State.DEGRADED
+        entry |= {"change": "update" if was_whole else "degrade", "revision": revision + 1}
+        entry["agent"] = plan.table.read(number).agent
+    machines = machines_digest(plan.cluster)
+    return entry | {"first": _first_difference(before, after), "machines": machines}
+
+
+def _first_difference(before: Holding, after: Holding) -> int:
+    """Return the first step at which rows or slots of two holdings differ."""
+    found = [lost_rows(before, after), lost_rows(after, before)]
+    one, other = _slots_by_machine(before), _slots_by_machine(after)
+    for these, those in ((one, other), (other, one)):
+        for place, rows in these.items():
+            more = subtract(rows, those[place]) if place in those else rows
+            found.append(more[more[:, 2] > 0])
+    return int(np.concatenate(found)[:, 0].min(initial=NEVER))
+
+
+def _slots_by_machine(holding: Holding) -> _ByPlace:
+    found: dict[tuple[str, int], list[list[int]]] = {}
+    for atom in holding.atoms:
+        for (path, _), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True):
+            for *row, machine in () if slots is None else slots.tolist():
+                found.setdefault((path, machine), []).append(row)
+    return {place: np.array(rows, dtype=np.int64) for place, rows in found.items()}
+
+
+def undo_changes(
+    plan: Plan, entries: Sequence[Mapping[str, Any]]
+) -> tuple[list[Change], list[Staying]]:
+    """Return the changes that take a commit back on a Plan, and which reservations stay.
+
+    Parameters
+    ----------
+    entries
+        What :func:`inverse_of` wrote of the commit.
+    """
+    changes: list[Change] = []
+    staying: list[Staying] = []
+    for entry in entries:
+        found = _undo(plan, entry)
+        if isinstance(found, str):
+            staying.append(Staying(entry["id"], found))
+        else:
+            changes.append(found)
+    return changes, staying
+
+
+def _undo(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
+    """Return the change that takes one back, or the code of why it stays."""
+    id_, revision = entry["id"], entry["revision"]
+    number = plan.table.number_of(id_)
+    if number is None or plan.table.state(number) not in LIVE:
+        return GONE
+    held = plan.table.holding(number)
+    if int(plan.table.meta[number]["revision"]) != revision:
+        return CHANGED
+    if entry["first"] <= plan.now:
+        return BEGUN
+    if entry["change"] == "cancel":
+        return Cancel(id_, revision)
+    before = Holding.from_json(entry["before"])
+    same_machines = entry["machines"] == machines_digest(plan.cluster)
+    if entry["change"] == "relocate":
+        if not same_machines or [one.tolist() for one in _slots_of(held)] != entry["slots"]:
+            return CHANGED
+        return Relocate(id_, revision, tuple(_slots_of(before)), _REASON)
+    if entry["change"] == "degrade":
+        return Degrade(id_, revision, before, _REASON) if within(before, held) else PARTIAL
+    request = commitment_of(plan, number).request
+    period = plan.cluster.max_period_ms
+    result = None if request is None else held_result(request, before, period)
+    if request is None or result is None:
+        return PARTIAL
+    slots = tuple(_slots_of(before))
+    given = slots if same_machines and len(slots) == len(before.atoms) else None
+    return Update(id_, revision, request, result, entry["agent"], MOVED, given, reason=_REASON)
+
+
+def _slots_of(holding: Holding) -> Iterator[Slots]:
+    return (atom.slots for atom in holding.atoms if atom.slots is not None)
