@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -74,7 +74,9 @@ def undo_applied(runner: Runner, planner: Planner, row: OptimizationRow) -> Resp
         if known is None:
             raise problem("wrong_state", f"the optimisation {row.id!r} was undone already")
         return known
-    kept = msgspec.json.decode(row.undo) if row.undo else {"version": 0, "changes": []}
+    kept: dict[str, Any] = {"version": 0, "changes": []}
+    if row.undo:  # empty where nothing was found, and so nothing was changed
+        kept = msgspec.json.decode(row.undo)
     entries = kept["changes"]
     ids = [entry["id"] for entry in entries]
     command = UndoCommand(row.id, entries, kept["version"])

@@ -94,6 +94,12 @@ def test_a_better_plan_is_started_watched_looked_at_and_applied(
         expect(page.locator(".state.applied").first).to_be_visible()
         expect(page.get_by_role("button", name="Apply", exact=True)).to_have_count(0)
         assert _states(pairs) == ["accepted"] * 4
+        _confirm(page, "Undo")
+        expect(page.locator(".note")).to_contain_text("Undone: 4 reservations taken back")
+        expect(page.locator(".state.undone").first).to_be_visible()
+        expect(page.get_by_role("button", name="Undo", exact=True)).to_have_count(0)
+        assert _states(pairs) == ["accepted", "cancelled", "accepted", "cancelled"]
+        assert axe_faults(page) == []
         page.get_by_role("link", name="All optimisations").click()
         expect(page.locator("table tbody tr")).to_have_count(1)
 

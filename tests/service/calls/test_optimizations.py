@@ -311,6 +311,8 @@ def test_nothing_that_was_found_is_applied_with_one_answer(service: Service) -> 
     assert first["changed"] == 0
     service.reserve("b")
     assert service.client.post(f"{_PATH}/{id_}/apply").get_json() == first
+    status, body = _undone(service, id_)
+    assert (status, body["changed"], body["left"]) == (200, 0, [])
 
 
 def test_another_process_knows_of_it_and_applies_it_once(

@@ -23,6 +23,7 @@ const SENTENCES = {
   failed: "It failed.",
   lost: "Nothing has been heard of it.",
   applied: "It is applied: the Plan holds what it found.",
+  undone: "It was applied, and undone.",
 };
 
 /** What machines do not hold of the value found: the bound is one of totals. @param {number|undefined} loss */
@@ -102,7 +103,7 @@ export class JobView {
     const ended = !RUNNING.includes(job.state) && job.result;
     this.diff.element.hidden = !ended;
     if (ended) {
-      this.diff.show(job.result.diff, job.state === "applied");
+      this.diff.show(job.result.diff, ["applied", "undone"].includes(job.state));
       this.left.replaceChildren(leftOut(job.result.left_out ?? [], this.shell.times));
     }
   }
@@ -131,6 +132,7 @@ export class JobView {
       tools.push(this.#button("Apply", "main", () => this.#apply(false), "apply"));
       tools.push(this.#button("Apply what still fits", "", () => this.#apply(true), "apply-partial"));
     }
+    if (state === "applied" && changes) tools.push(this.#button("Undo", "", () => this.#undo()));
     if (state !== "running" && state !== "stopping") tools.push(this.#button("Forget", "quiet", () => this.#forget()));
     const held = document.activeElement?.id;
     this.tools.replaceChildren(...tools);
@@ -169,12 +171,27 @@ export class JobView {
     });
     if (!yes) return false;
     const { body } = await call("POST", `${this.path}/apply${partial ? "?partial=true" : ""}`);
-    this.diff.mark([]);
     const merged = body.merged ? ", merged with what happened meanwhile" : "";
-    const words = `Applied: ${counted(body.changed, "reservation")} changed${merged}; version ${count(body.version)}.`;
+    return this.#done(`Applied: ${counted(body.changed, "reservation")} changed${merged}; version ${count(body.version)}.`, "Left out", body.left_out);
+  }
+
+  async #undo() {
+    const yes = await confirmed({
+      title: "Undo this optimisation?",
+      text: "Reservations go back to what they held before, and those that it admitted are cancelled. What has begun or was changed since stays as it is.",
+      yes: "Undo",
+      danger: true,
+    });
+    if (!yes) return false;
+    const { body } = await call("POST", `${this.path}/undo`);
+    return this.#done(`Undone: ${counted(body.changed, "reservation")} taken back; version ${count(body.version)}.`, "Stay as they are", body.left);
+  }
+
+  /** Says what became of the Plan. @param {string} words @param {string} title @param {{id: string, detail: string}[]} left */
+  async #done(words, title, left) {
+    this.diff.mark([]);
     await this.refresh();
-    this.told.replaceChildren(make("div", { class: "note" }, make("p", { text: words }),
-      body.left_out.length ? this.#reasons("Left out", body.left_out) : null));
+    this.told.replaceChildren(make("div", { class: "note" }, make("p", { text: words }), left.length ? this.#reasons(title, left) : null));
     say(words);
     return false;
   }
@@ -187,11 +204,15 @@ export class JobView {
     }
     const conflicts = conflictsOf(error.errors);
     this.diff.mark(conflicts);
-    const words = `Not applied: the Plan has moved on, and ${counted(conflicts.length, "change")} no longer ${conflicts.length === 1 ? "fits" : "fit"}. Nothing has changed.`;
+    const undoing = this.job.state === "applied";
+    const fit = conflicts.length === 1 ? "fits" : "fit";
+    const words = undoing
+      ? `Not undone: ${counted(conflicts.length, "change")} cannot be taken back. Nothing has changed.`
+      : `Not applied: the Plan has moved on, and ${counted(conflicts.length, "change")} no longer ${fit}. Nothing has changed.`;
     this.told.replaceChildren(make("div", { class: "trouble", role: "alert" },
       make("p", {}, make("strong", { text: words })),
-      this.#reasons("No longer fit", conflicts),
-      make("p", { text: "“Apply what still fits” takes the rest." })));
+      this.#reasons(undoing ? "Cannot be taken back" : "No longer fit", conflicts),
+      undoing ? null : make("p", { text: "“Apply what still fits” takes the rest." })));
   }
 
   /** @param {string} title @param {{id: string, detail: string}[]} entries */
