@@ -16,36 +16,10 @@ from planner.plan.records.changes import Admit, Refuse, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.reservations.slots import slots_of
 from tests.builders import a_cluster, a_request, commit
+from tests.planner.optimization.small_plans import scattered
 
 SCOPE = OptimizeScope(admit_refused=True)
 EFFORT = OptimizeOptions(Limits(work=200), solver="")
-
-
-def scattered(first: int = 0) -> Plan:
-    """Two machines of 4 cores, one minute; two of 2 cores stand apart, one of 4 was refused.
-
-    Parameters
-    ----------
-    first
-        Step of ten seconds with which the minute begins.
-    """
-    end = first + 6
-    built = a_cluster().step("10s").horizon(f"{end * 10}s").machines("m", 2, cpu=4).build()
-    cluster = replace(built, promise=PromiseLevel.PLACED)
-    plan = Plan(cluster, cluster.grid())
-    agent = agent_named("gree")
-    for name, machine in (("a", 0), ("b", 1)):
-        text = f"window(atom(<2 cpu>, 1, 1, 1m, 1m), {first * 10}, {end * 10})"
-        request = a_request(name, text).on(cluster)
-        result = agent.plan([request], plan.view(), Limits())[0]
-        slots = (slots_of([[first, end, 1, machine]]),)
-        commit(plan, Admit(request, result, "gree", slots=slots))
-    text = f"window(atom(<4 cpu>, 1, 1, 1m, 1m), {first * 10}, {end * 10})"
-    request = a_request("c", text).weight(2.0).on(cluster)
-    result = agent.plan([request], plan.view(), Limits())[0]
-    (conflict,) = commit(plan, Admit(request, result, "gree")).conflicts
-    commit(plan, Refuse(request, conflict.code, conflict.detail, conflict.binding))
-    return plan
 
 
 def narrowed() -> tuple[Plan, Optimized]:

@@ -19,8 +19,7 @@ from planner.reservations.reservation import Holding
 from planner.reservations.state import State
 from tests.builders import commit
 from tests.planner.adaptation.events import plans, violations
-from tests.planner.optimization.small_plans import two_in_the_way
-from tests.planner.optimization.test_machines_moves import scattered
+from tests.planner.optimization.small_plans import scattered, two_in_the_way
 
 _SLOW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 #: What begins with the present step has begun.
