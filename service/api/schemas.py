@@ -92,7 +92,7 @@ _ASKED: Final = {
 
 _WRITTEN: Final = {
     "type": "string",
-    "description": "The request as submitted, where its canonical text differs; `notes` say what was added.",
+    "description": "The request as submitted, where the canonical text differs.",
 }
 
 _ZONE: Final = {

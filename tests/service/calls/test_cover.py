@@ -179,7 +179,8 @@ def test_an_estimate_promises_only_what_the_reservation_covers(still: Service) -
 
 
 def _what_happened(service: Service, id_: str) -> list[str]:
-    """Return what the history of a reservation says, without times."""
+    """Tick once; return what the history of a reservation says, without times."""
+    service.runtime.dispatcher.tick()
     history = service.client.get(f"/v1/reservations/{id_}").get_json()["history"]
     return [entry["what"] for entry in history]
 
