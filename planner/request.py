@@ -102,7 +102,7 @@ class Request:
     promise
         The level it asks for; None takes the cluster's.
     written
-        The text of the request as it was written, where a server added to it.
+        The text of the request as it was submitted, where the canonical one differs.
     """
 
     id: str
@@ -116,6 +116,19 @@ class Request:
     written: str = ""
 
 
-def text_as_written(asked: Expression, graph: WorkGraph) -> str:
-    """Return the text of a request to which the compiler added a zone or dates; else empty."""
-    return "" if graph.expression is asked else format_expression(asked)
+def text_as_written(source: object, asked: Expression, planned: Expression) -> str:
+    """Return the text of a request as it was submitted; empty where nothing is lost without it.
+
+    Parameters
+    ----------
+    source
+        What was submitted. A text is kept to the letter where the canonical one differs; JSON is
+        kept as the canonical text of what it asks for, where something was added.
+    asked, planned
+        What it asks for, and that with what was added to it (memory, a zone, dates).
+    """
+    from rdl.compile.source import is_rdl_text
+
+    if is_rdl_text(source):
+        return "" if source == format_expression(planned) else source
+    return "" if planned is asked or planned == asked else format_expression(asked)

@@ -132,4 +132,5 @@ def compile_line(
     asked = read_source(line.source, limits)
     text = line.source if isinstance(line.source, str) and asked.span is not None else None
     graph = compile_expression(asked, context, text)
-    return Request(**header_of(line), graph=graph, written=text_as_written(asked, graph))
+    written = text_as_written(line.source, asked, graph.expression)
+    return Request(**header_of(line), graph=graph, written=written)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from rdl.codecs.json_values import escape, kind_of
 from rdl.durations import MAX_TIME_MS, MAX_WORK_MS, TimeTextError, instant_of_epoch_ms
-from rdl.errors import MALFORMED, Problem, RdlError, TooManyProblemsError, did_you_mean, quote
+from rdl.errors import MALFORMED, Problem, RdlError, TooManyProblemsError, nearest, quote
 from rdl.expressions import (
     Absolute,
     AllOf,
@@ -236,8 +236,10 @@ class _YarnReader:
     def known_keys(self, value: Mapping[Any, Any], known: tuple[str, ...], pointer: str) -> None:
         for key in value:
             if key not in known:
-                fix = did_you_mean(str(key), known)
-                self.report(f"{pointer}/{escape(key)}", f"unknown key {quote(str(key))}", fix)
+                message = f"unknown key {quote(str(key))}; known: {', '.join(known)}"
+                near = nearest(str(key), known)
+                fix = f"did you mean {near!r}?" if near is not None else "leave it out"
+                self.report(f"{pointer}/{escape(key)}", message, fix)
 
     def positive(self, body: Mapping[Any, Any], key: str, pointer: str, most: int) -> int:
         """Return a whole number from 1."""

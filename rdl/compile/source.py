@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 from rdl.codecs.json_codec import from_json, pointer_of
 from rdl.codecs.strict_json import JsonTextError, read_json
@@ -33,6 +34,11 @@ def read_source(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Express
         raise _with_findings(error, limits) from error
 
 
+def is_rdl_text(value: object) -> TypeGuard[str]:
+    """Return whether a source is a text in RDL, and no JSON."""
+    return isinstance(value, str) and not value.lstrip().startswith("{")
+
+
 def _with_findings(error: RdlError, limits: SourceLimits) -> RdlError:
     """Return the error with what is also malformed in the parts that could be read."""
     problems = dict.fromkeys(error.problems)
@@ -47,10 +53,10 @@ def _with_findings(error: RdlError, limits: SourceLimits) -> RdlError:
 
 
 def _read(value: object, limits: SourceLimits) -> Expression:
-    if isinstance(value, str):
-        if value.lstrip().startswith("{"):
-            return _read(_read_json(value, limits), limits)
+    if is_rdl_text(value):
         return parse(value, limits)
+    if isinstance(value, str):
+        return _read(_read_json(value, limits), limits)
     if isinstance(value, Mapping):
         return from_yarn(value, limits).expression if is_yarn(value) else from_json(value, limits)
     message = "a request is RDL text or a JSON object"

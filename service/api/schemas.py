@@ -92,7 +92,7 @@ _ASKED: Final = {
 
 _WRITTEN: Final = {
     "type": "string",
-    "description": "The request as it was written, where the server added to it: `notes` say what.",
+    "description": "The request as submitted, where the canonical text differs.",
 }
 
 _ZONE: Final = {

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from dispatch.entitlements.start_delay import StartDelayTable, enlarge
 from planner.reservations.reservation import Reservation
 from rdl.expressions import Expression, atoms_of
-from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
 from rdl.time_grid import duration_text
 from service.dispatching.records.delay_record import read_delays
@@ -30,15 +29,12 @@ class CompletedRequest(NamedTuple):
         As submitted, or with what was added.
     notes
         What was added.
-    written
-        The text of the request as submitted, where something was added; else empty.
     allow_start
         Whether the policy allowed for start delays; None where they do not matter.
     """
 
     expression: Expression
     notes: tuple[str, ...] = ()
-    written: str = ""
     allow_start: bool | None = None
 
 
@@ -50,9 +46,7 @@ def complete_request(runtime: Runtime, asked: Expression) -> CompletedRequest:
     table = read_delays(runtime.dispatcher.store)
     longer = enlarge(found.expression, table)
     notes = tuple(dict.fromkeys(_delay_notes(found.expression, table)))
-    return CompletedRequest(
-        longer, (*found.notes, *notes), format_expression(asked) if notes else found.written, True
-    )
+    return CompletedRequest(longer, (*found.notes, *notes), allow_start=True)
 
 
 def complete_change(
@@ -64,11 +58,13 @@ def complete_change(
     """
     shares = runtime.memory_shares()
     if present is not None and present.written:
-        shares = shares.keeping(parse(present.written), parse(present.expression))
+        before, with_memory = parse(present.written), parse(present.expression)
+        if before != with_memory:
+            shares = shares.keeping(before, with_memory)
     completed = shares.complete(asked)
     if completed is asked:
         return CompletedRequest(asked)
-    return CompletedRequest(completed, shares.notes(asked), format_expression(asked))
+    return CompletedRequest(completed, shares.notes(asked))
 
 
 def _delay_notes(expression: Expression, table: StartDelayTable) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from rdl.codecs.json_codec import to_json
-from rdl.compile.source import read_source
+from rdl.compile.source import is_rdl_text, read_source
 from rdl.errors import RdlError
 from rdl.meaning.outline import outline_of
 from rdl.meaning.questions import questions
@@ -29,7 +29,7 @@ def check_rdl(runtime: Runtime, source: object) -> dict[str, object]:
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error
     meaning = meaning_of(graph)
-    is_json = isinstance(source, str) and source.lstrip().startswith("{")
+    is_json = isinstance(source, str) and not is_rdl_text(source)
     asked = questions(json.loads(str(source)) if is_json else source)
     return {
         "valid": True,

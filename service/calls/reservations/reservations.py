@@ -90,7 +90,8 @@ def read_ask(
     rdl = values["rdl"]
     source = text_of(rdl)
     try:
-        completed = complete_request(runtime, read_source(rdl))
+        asked = read_source(rdl)
+        completed = complete_request(runtime, asked)
         graph = runtime.compile(completed.expression, submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, f"{pointer}/rdl") from error
@@ -103,7 +104,7 @@ def read_ask(
         priority=values["priority"],
         graph=replace(graph, notes=(*completed.notes, *graph.notes)),
         promise=asked_level(values),
-        written=completed.written or text_as_written(completed.expression, graph),
+        written=text_as_written(rdl, asked, graph.expression),
     )
     return Ask(
         completed.expression, source, request, agent, pointer, offers, completed.notes,
@@ -130,7 +131,8 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
     rdl = values["rdl"]
     source = text_of(rdl)
     try:
-        completed = complete_change(runtime, read_source(rdl), present)
+        asked = read_source(rdl)
+        completed = complete_change(runtime, asked, present)
         graph = runtime.compile(completed.expression, present.submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error
@@ -143,7 +145,7 @@ def read_change(runtime: Runtime, reservation: str, values: Mapping[str, Any]) -
         priority=present.priority if values["priority"] is None else values["priority"],
         graph=replace(graph, notes=(*completed.notes, *graph.notes)),
         promise=asked_level(values) or present.promise,
-        written=completed.written or text_as_written(completed.expression, graph),
+        written=text_as_written(rdl, asked, graph.expression),
     )
     if request.promise is not present.promise:
         refused = level_refusal(cluster, request)

@@ -81,11 +81,14 @@ def _line(
     return _APART.join(cells).rstrip() + "\n"
 
 
-def printable(text: str) -> str:
-    """Return a name that steers no terminal and keeps its row: control characters are escaped."""
+def printable(text: str, kept: str = "") -> str:
+    """Return a name that steers no terminal and keeps its row: control characters are escaped.
+
+    Those that are `kept`, such as line breaks of a text of several lines, stay.
+    """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return "".join(one if one.isprintable() or one in kept else ascii(one)[1:-1] for one in text)
 
 
 def _is_numeric(values: Sequence[object]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from planner.plan.plan import Plan
+from planner.request import Request
+from planner.reservations.reservation import Refusal, Reservation
 from rdl.compile.source import read_source
 from rdl.expressions import Expression, Offset
 from rdl.meaning.shift import with_instants
@@ -15,7 +17,7 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     """Return the reservation that was made of the same request before, or None.
 
     Same are tenant, queue, weight, priority, and what the expression means, whatever its
-    parts are called; or how it was written, where the server added to it. What is only held is no
+    parts are called, with what the server added to it or without. What is only held is no
     reservation yet: it ends unless somebody accepts it.
     """
     request = ask.request
@@ -27,13 +29,7 @@ def same_reservation(plan: Plan, ask: Ask) -> ReservationAnswer | None:
     known = (found.tenant, found.queue, found.weight, found.priority)
     if asked != known or level is not found.promise:
         return None
-    expression = request.graph.expression
-    is_written_so = bool(request.written) and request.written == found.written
-    if (
-        not is_written_so
-        and found.expression != format_expression(expression)
-        and read_source(found.expression) != expression
-    ):
+    if not _is_same(request, found):
         return None
     times = times_now(plan, request.id)
     return ReservationAnswer(found, plan.grid, plan.version, times, known=True)
@@ -50,13 +46,23 @@ def note_of_retry(plan: Plan, ask: Ask) -> str:
     if refusal is None or (refusal.tenant, refusal.queue) != (request.tenant, request.queue):
         return ""
     text = format_expression(request.graph.expression)
-    if text == refusal.expression or (request.written and request.written == refusal.written):
+    if _is_same(request, refusal):
         return f"it was refused before ({refusal.code})"
     for offer in refusal.offers:
         kind = offer["change"]["kind"]
         if _is_offer(offer["expression"], text):
             return f"an offer ({kind}) in place of {refusal.expression}, refused ({refusal.code})"
     return ""
+
+
+def _is_same(request: Request, known: Reservation | Refusal) -> bool:
+    """Return whether a request asks for what is known, as planned or as submitted."""
+    planned = request.graph.expression
+    if known.expression == format_expression(planned) or read_source(known.expression) == planned:
+        return True
+    if not (request.written and known.written):
+        return False
+    return read_source(request.written) == read_source(known.written)
 
 
 def _is_offer(offer: str, text: str) -> bool:

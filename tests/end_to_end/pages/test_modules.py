@@ -136,6 +136,18 @@ def test_rdl_is_laid_out_without_a_change(ask: Ask) -> None:
     assert ask("core/rdl-text.js", "m.windowOf('atom(<1 cpu>, 1, 1, 60, 60)')") is None
 
 
+def test_a_request_is_shown_as_submitted_and_its_canonical_form_beside(ask: Ask) -> None:
+    """Comments and spacing to the letter; without another text there is one form."""
+    code = """m.requestText(given).filter(x => x.tagName === "PRE")
+      .map(x => [x.getAttribute("aria-label"), x.textContent])"""
+    canonical = "atom(<1 cpu>, 1, 1, 60, 60)"
+    submitted = "# ask ads first\natom( <1 cpu>,1,1,  1m, 1m )\n"
+    shown = ask("reservation/sentence.js", code, {"expression": canonical, "written": submitted})
+    assert shown == [["Request as submitted", submitted], ["Request in RDL", canonical]]
+    alone = ask("reservation/sentence.js", code, {"expression": canonical})
+    assert alone == [["Request in RDL", canonical]]
+
+
 def test_events_are_read_block_by_block(ask: Ask) -> None:
     """Kind, id and data of a block; a comment is nothing."""
     block = 'id: 4712.1\nevent: accepted\ndata: {"version":4712}'

@@ -107,7 +107,8 @@ def test_one_stage_may_stand_without_its_list_and_numbers_may_be_strings() -> No
         ),
         (
             definition(deadlin=3),
-            "/deadlin: unknown key 'deadlin'; did you mean 'deadline'?",
+            "/deadlin: unknown key 'deadlin'; known: arrival, deadline, reservation-name, "
+            "priority, recurrence-expression, reservation-requests; did you mean 'deadline'?",
         ),
         (
             definition(deadline=5),
@@ -171,7 +172,7 @@ def test_one_stage_may_stand_without_its_list_and_numbers_may_be_strings() -> No
         (
             with_stage(capability={"memory": True, "vcores": 1}),
             "/reservation-requests/reservation-request/0/capability/vcores: "
-            "unknown key 'vcores'; did you mean 'vCores'?\n"
+            "unknown key 'vcores'; known: memory, vCores; did you mean 'vCores'?\n"
             "/reservation-requests/reservation-request/0/capability/memory: "
             "memory is true; write a whole number from 0 to 1099511627776",
         ),

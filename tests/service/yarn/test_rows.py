@@ -327,7 +327,8 @@ FAULTS: dict[str, tuple[str, Any, int, str, str]] = {
         400,
         BAD,
         "The ReservationDefinition cannot be read: /reservation-requests/reservation-request/0/"
-        "capability/memory-mb: unknown key 'memory-mb'; did you mean 'memory'?",
+        "capability/memory-mb: unknown key 'memory-mb'; known: memory, vCores; "
+        "did you mean 'memory'?",
     ),
     "stage without capability": (
         "submit",

@@ -27,6 +27,7 @@ from service.cli.forms.agents import complete_agent
 from service.cli.forms.better_text import plan_bound_text
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import common_zone, zone_line
+from service.cli.forms.table_text import printable
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, code_of_several
@@ -342,7 +343,10 @@ def show(id_: str, server: Server, form: str) -> int:
         print_json(body)
         return DONE
     print_reservations([body])
-    click.echo(f"\n{body.get('written', body['expression'])}")
+    submitted = body.get("written", body["expression"]).replace("\r\n", "\n")
+    click.echo("\n" + printable(submitted, kept="\n\t"))
+    if "written" in body:
+        click.echo(f"canonical: {body['expression']}")
     if "code" in body:
         why = server.call("GET", f"{entry_path(PATH, id_)}/explanation").good()
         now = f"; now {why['held_by']}" if why.get("held_by") else ""

@@ -83,7 +83,7 @@ function followTimes(times) {
 function followLive(live, times) {
   const show = () => {
     $("live").dataset.state = live.state;
-    const since = new Date(live.goodMs).toLocaleTimeString("en-GB");
+    const since = times.clock(Math.floor(times.present() - (Date.now() - live.goodMs) / 1000));
     $("live-text").textContent = live.state === "behind" ? `behind since ${since}` : WORDS[live.state];
     if (live.version >= 0) $("version").textContent = `v ${live.version}`;
   };

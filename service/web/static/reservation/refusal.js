@@ -5,11 +5,12 @@ import { Span } from "../chart/span.js";
 import { call, newKey, Problem, read, withQuery } from "../core/api.js";
 import { facts, make } from "../core/dom.js";
 import { amount, counted } from "../core/numbers.js";
-import { layOut, windowOf } from "../core/rdl-text.js";
+import { windowOf } from "../core/rdl-text.js";
 import { attempt, say } from "../core/say.js";
 import { PagedTable } from "../core/table.js";
 import { markOf } from "./binding.js";
 import { offerCards, offerWords } from "./offers.js";
+import { requestText } from "./sentence.js";
 
 export class RefusalView {
   /** @param {import("./view.js").ReservationView} view */
@@ -51,7 +52,7 @@ export class RefusalView {
       make("section", { class: "panel" }, make("div", { class: "bar" }, make("h2", { text: "Where there was no room" }), this.legend), this.host, this.says, this.holders),
       make("section", { class: "panel", "aria-labelledby": "offers-title" }, make("h2", { id: "offers-title", text: "What would be accepted" }), this.cards),
       make("div", { class: "beside" },
-        make("section", { class: "panel" }, make("h2", { text: "Request" }), make("pre", { tabindex: "0", "aria-label": "Request in RDL", text: layOut(body.written ?? body.expression) })),
+        make("section", { class: "panel" }, make("h2", { text: "Request" }), ...requestText(body)),
         make("section", { class: "panel" }, make("h2", { text: "Facts" }), facts([
           ["tenant", body.tenant], ["queue", body.queue], ["asked", times.ofText(body.submitted_at)],
           ["window", this.window ? times.span(...this.window) : null], ["code", body.code],

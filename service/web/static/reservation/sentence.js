@@ -1,5 +1,7 @@
-// What a reservation is, in a sentence.
+// What a reservation is, in a sentence; and what was asked for.
+import { make } from "../core/dom.js";
 import { counted, duration } from "../core/numbers.js";
+import { layOut } from "../core/rdl-text.js";
 
 /** Most bundles that it holds at once. @param {any} body */
 function mostHeld(body) {
@@ -60,4 +62,16 @@ export function sentenceOf(body, times) {
     default:
       return `It is ${body.state}.`;
   }
+}
+
+/**
+ * The request as it was submitted, to the letter, and its canonical form where that differs.
+ * @param {any} body of a reservation or a refusal
+ * @returns {HTMLElement[]}
+ */
+export function requestText(body) {
+  const pre = (/** @type {string} */ name, /** @type {string} */ text) => make("pre", { tabindex: "0", "aria-label": name, text });
+  const canonical = layOut(body.expression);
+  if (body.written === undefined) return [pre("Request in RDL", canonical)];
+  return [pre("Request as submitted", body.written), make("h3", { text: "Canonical form" }), pre("Request in RDL", canonical)];
 }

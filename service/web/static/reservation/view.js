@@ -4,12 +4,11 @@ import { call, read } from "../core/api.js";
 import { facts, make } from "../core/dom.js";
 import { whenChanged } from "../core/live.js";
 import { decimal, duration } from "../core/numbers.js";
-import { layOut } from "../core/rdl-text.js";
 import { attempt, say } from "../core/say.js";
 import { changeButtons } from "./change.js";
 import { DegradedOffers } from "./degraded.js";
 import { RefusalView } from "./refusal.js";
-import { sentenceOf } from "./sentence.js";
+import { requestText, sentenceOf } from "./sentence.js";
 import { Strip } from "./strip.js";
 
 export class ReservationView {
@@ -93,7 +92,7 @@ export class ReservationView {
     const main = [
       strip ? make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Held, and its window" }), strip.host,
         make("details", { open: !this.isShort }, make("summary", { text: "As a table" }), strip.table.element)) : null,
-      make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Request" }), make("pre", { tabindex: "0", "aria-label": "Request in RDL", text: layOut(body.written ?? body.expression) })),
+      make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Request" }), ...requestText(body)),
     ];
     const side = [
       make("section", { class: this.isShort ? false : "panel" }, make("h2", { text: "Facts" }), this.#facts()),
