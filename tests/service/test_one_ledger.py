@@ -9,7 +9,7 @@ from dispatch.accounts.promises import outcomes_in
 from service.cli.client.slurm.sacct import promises_of
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import Service
-from tests.service.monitoring.test_metrics import scrape, value
+from tests.service.monitoring.scraped import scrape, value
 
 HOUR = 3600
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from planner.reservations.state import State
 from service.monitoring import exposition
@@ -20,6 +19,7 @@ from service.monitoring.plan_figures import MOST_TENANTS, OTHERS, limit_tenants
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import CLUSTER, Open, Service
 from tests.service.monitoring.promql import QueryError, named_in, tokens_of
+from tests.service.monitoring.scraped import scrape, value
 
 DOCS = Path(__file__).parents[3] / "docs"
 RULES = DOCS / "monitoring" / "alerts.yml"
@@ -42,23 +42,6 @@ level = "pooled"
 requests_may_choose = ["placed"]
 """
 )
-
-Sample = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-def scrape(service: Service) -> Sample:
-    """Return every sample of /metrics."""
-    text = service.client.get("/metrics").get_data(as_text=True)
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def value(samples: Sample, name: str, **labels: str) -> float:
-    """Return one sample."""
-    return samples[name, frozenset(labels.items())]
 
 
 @pytest.fixture
