@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Final, get_args
 
 from planner.files.workload_file import WorkloadLine, readable
 from planner.validation.document import PlanViolation
+from rdl.compile.source import read_source
+from rdl.errors import RdlError
+from rdl.expressions import Every, Expression
+from rdl.resources import MEMORY, Resources
 from rdl.time_grid import seconds_of
+
+EXPRESSIONS: Final = get_args(Expression)
 
 
 def asked_violations(
@@ -60,6 +68,40 @@ def _differences(
 
 
 def _is_as_written(entry: Mapping[str, object], line: WorkloadLine) -> bool:
-    """Return whether an answer with a zone or dates added is to what the line asks."""
-    written = entry.get("written")
-    return isinstance(written, str) and written in (line.source, readable(line))
+    """Return whether an answer is to what the line asks, with a zone, dates or memory added."""
+    written, expression = entry.get("written"), entry.get("expression")
+    if written not in (line.source, readable(line)) or not isinstance(expression, str):
+        return False
+    try:
+        return _adds_only(read_source(line.source), read_source(expression))
+    except RdlError:
+        return False
+
+
+def _adds_only(asked: object, answered: object) -> bool:
+    """Return whether an expression says all that was asked, and more only where a cluster adds."""
+    if type(asked) is not type(answered):
+        return False
+    if isinstance(asked, tuple) and isinstance(answered, tuple):
+        pairs = zip(asked, answered, strict=False)
+        return len(asked) == len(answered) and all(_adds_only(*pair) for pair in pairs)
+    if not isinstance(asked, EXPRESSIONS):
+        return asked == answered
+    for name in (one.name for one in fields(asked) if one.compare):
+        old, new = getattr(asked, name), getattr(answered, name)
+        if isinstance(asked, Every) and name in ("without", "holidays"):
+            named = asked.holidays is not None
+            extra = named and (set(new) >= set(old) if name == "without" else new is None)
+            if not (extra or old == new):
+                return False
+        elif name == "zone":
+            if old is not None and old != new:
+                return False
+        elif name == "bundle":
+            if MEMORY not in old:
+                new = Resources.of({key: amount for key, amount in new.items() if key != MEMORY})
+            if old != new:
+                return False
+        elif not _adds_only(old, new):
+            return False
+    return True
