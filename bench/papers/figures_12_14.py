@@ -118,7 +118,7 @@ def _measured(
     return {
         "seconds": round(trial.seconds, 4),
         "acceptance": figures.acceptance,
-        "preemption": figures.falls,
+        "falls": figures.falls,
         "uniformity": figures.uniformity,
         "gap": figures.gap,
         "source": None if report is None else report.source,

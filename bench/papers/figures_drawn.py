@@ -31,12 +31,12 @@ AGENTS: Final = (
 )
 
 #: The paper's four metrics, and the gap where one is proven.
-METRICS: Final = ("seconds", "acceptance", "preemption", "uniformity", "gap")
+METRICS: Final = ("seconds", "acceptance", "falls", "uniformity", "gap")
 
 _TITLES: Final = {
     "seconds": "runtime (s)",
     "acceptance_relative": "acceptance / gree",
-    "preemption_relative": "preemption / gree",
+    "falls_relative": "falls / gree",
     "uniformity_relative": "uniformity / gree",
 }
 _MARKS: Final = "osD^v*PXh"
@@ -109,7 +109,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         lines.append(f"| {name} | {' | '.join(shares + gaps)} |")
     lines += ["", *_head(["set", *shaped, *shaped])]
     for name, own in sets.items():
-        falls = [_text(own[agent]["preemption_relative"], 2) for agent in shaped]
+        falls = [_text(own[agent]["falls_relative"], 2) for agent in shaped]
         evenness = [_text(own[agent]["uniformity_relative"], 2) for agent in shaped]
         lines.append(f"| {name} | {' | '.join(falls + evenness)} |")
     return lines

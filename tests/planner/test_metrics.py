@@ -50,7 +50,7 @@ def heights_to_rows(heights: Sequence[int]) -> Rows:
 
 EXAMPLE = RequestOutcome(
     weight=1.0,
-    size=48.0,
+    size=4 / 3,
     accepted=True,
     held=((CORE, rows((440, 680, 10))), (CORE, rows((680, 800, 20)))),
 )
@@ -58,7 +58,7 @@ EXAMPLE = RequestOutcome(
 
 def test_worked_example() -> None:
     """The example of the plan format: falls 10 + 20, none inside, 0.0735 / 0.06 = 1.2247."""
-    found = measure([EXAMPLE], HUNDRED, 800, runtime_ms=0.1234, bound=48.0)
+    found = measure([EXAMPLE], HUNDRED, 800, runtime_ms=0.1234, bound=4 / 3)
     assert found.uniformity == pytest.approx(math.sqrt(0.009 - 0.06**2) / 0.06)
     assert found.to_json() == EXAMPLE_METRICS
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from service.cli.terminal.exit_codes import ExitCode
 from tests.end_to_end.lab import LONG_S, SHORT_S, Lab, awaited, end
 
 
@@ -212,5 +213,5 @@ def test_two_executors_cannot_have_one_machine(lab: Lab) -> None:
     awaited(lambda: lab.call("GET", "/v1/executors")["executors"])
     second = lab.execute("lab-0", name="second")
 
-    assert second.wait(30) == 1
+    assert second.wait(30) == ExitCode.CONFLICT
     assert "lab-0 belongs to the executor 'first'" in (lab.folder / "second.log").read_text()

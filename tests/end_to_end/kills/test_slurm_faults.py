@@ -228,7 +228,7 @@ def verdicts_of(story: FaultStory, records: Sequence[SlurmJob]) -> dict[str, str
     for id_, window in story.windows.items():
         runs = by_id.get(id_, [])
         verdict = promise_record(id_, runs, window[1], 2**40).verdict if runs else Verdict.LATE
-        if verdict is Verdict.KEPT:
+        if verdict is Verdict.IN_TIME:
             found[id_] = "kept"
         elif longest_calm_s(window, story.absences, runs) >= LEASE_S + REACTION_S:
             found[id_] = "late"

@@ -138,4 +138,4 @@ def test_solvers_show_their_progress_on_a_terminal(folder: Path, agent: str) -> 
 def test_results_are_one_page_of_claims() -> None:
     """Each claim with its command, and whether it is met."""
     text = (ROOT / "docs" / "results" / "index.md").read_text()
-    assert "| claim | paper or target | here | met | command |" in text
+    assert "| claim | target | here | met | command |" in text

@@ -35,7 +35,7 @@ def _least_dropped(asked: list[tuple[int, int, int, int, int]], up: list[int]) -
         dropped = 0.0
         for (height, length, _, _, weight), start in zip(asked, starts, strict=True):
             if start is None:
-                dropped += weight * height * length / MACHINES
+                dropped += weight * height * length / 3600
                 continue
             for step in range(start, start + length):
                 used[step] += height

@@ -72,6 +72,10 @@ class _LatePlanner:
             self._happenings.pop()()
         return self._planner.change(command)
 
+    def repair(self, since: int, within_s: float) -> Any:
+        """Let the adapter look."""
+        return self._planner.repair(since, within_s)
+
 
 def test_no_spare_machine_is_kept_where_it_is_promised_after_it_was_chosen(still: Service) -> None:
     """All four are promised between the choice and its commit: they keep their machines."""
