@@ -135,7 +135,7 @@ def test_a_reservation_is_submitted_shown_and_cancelled(
     assert another.exit_code == CONFLICT
     assert "whole" in another.stderr
     shown = client(server, "reservations", "show", "whole").stdout
-    assert "window(atom(<1 cpu>, 1, 2, 60, 120), +3600, +82800)" in shown
+    assert "window(atom(<1 cpu>,1,2,60,120),+1h,+23h)" in shown
     stale = client(server, "reservations", "cancel", "whole", "--revision", 7)
     assert stale.exit_code == CONFLICT
     cancelled = client(server, "reservations", "cancel", "whole", "-o", "json")
