@@ -58,9 +58,9 @@ def _away(stage: DemoStage, work: Work) -> bool:
 
 
 def _elsewhere(stage: DemoStage, work: Work) -> str | None:
-    """Return the machine on which the work runs now, where that is in another rack."""
+    """Return a machine of another rack on which the work runs, or has run already."""
     runs = stage.get(f"/v1/applications/{work.id}/runs")["runs"]
-    machines = {run["machine"] for run in runs if run["state"] == "running"}
+    machines = {run["machine"] for run in runs}
     return next(iter(sorted(machines.difference(work.rack.machines))), None)
 
 
