@@ -17,7 +17,7 @@ from planner.placement import Code
 from service.config import MULTIPROCESS_DIRECTORY
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-#: What becomes of a slot: names of the counts in `SlotCounts`.
+#: What became of a promise that is over.
 _OUTCOMES = ("kept", "broken")
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

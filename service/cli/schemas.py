@@ -1,13 +1,130 @@
-"""`agenda json-schema`: what `-o json` of a command prints, as JSON Schema."""
+"""`agenda json-schema`: what `-o json` of a command prints; docs/cli.md says what may change.
+
+Commands of a client print what the server answered: their schemas are those of the API.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
 import click
 
-from service.cli.forms.json_schemas import JSON_VERSION, commands, schema_of
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import print_json
+
+#: Version of all these documents: it rises where a program that reads one could break.
+JSON_VERSION: Final = 1
+
+#: Command -> the schema of the API that it prints; a list of it, where the word is in brackets.
+_API: Final[dict[str, str]] = {
+    "submit": "Reservation",
+    "offers": "Offers",
+    "reservations list": "[Reservation]",
+    "reservations show": "Reservation",
+    "reservations cancel": "Reservation",
+    "reservations update": "Reservation",
+    "reservations wait": "Reservation",
+    "holds list": "HoldList",
+    "apps list": "[Application]",
+    "apps show": "Application",
+    "optimizations list": "OptimizationList",
+    "optimizations show": "Optimization",
+    "webhook list": "WebhookList",
+    "webhook show": "Webhook",
+}
+
+#: Schemas that may stand in place of another: a refusal for a reservation, and for one that is not
+#: kept the problem.
+_INSTEAD: Final[dict[str, tuple[str, ...]]] = {"Reservation": ("Refusal", "Problem")}
+
+#: What commands add to what the server answered.
+_ADDED: Final[dict[str, dict[str, Any]]] = {
+    "Refusal": {
+        "accepted_now": {"type": "boolean", "description": "Whether it would be accepted now."}
+    },
+    "Problem": {"offers": {"type": "array", "items": {"$ref": "#/$defs/Offer"}}},
+}
+
+_API_REF: Final = "#/components/schemas/"
+_OWN_REF: Final = "#/$defs/"
+
+
+def commands() -> list[str]:
+    """Return the commands whose documents have a schema, by name."""
+    return sorted(_API)
+
+
+def schema_of(command: str, components: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of what a command prints, complete in itself.
+
+    Parameters
+    ----------
+    components
+        The schemas of the API by their names.
+
+    Raises
+    ------
+    KeyError
+        For a command that has none.
+    """
+    name = _API[command]
+    names = [name.strip("[]"), *_INSTEAD.get(name.strip("[]"), ())]
+    body: dict[str, Any] = {"anyOf": [{"$ref": _OWN_REF + one} for one in names]}
+    if name.startswith("["):
+        body = {"type": "array", "items": body}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"agenda:{JSON_VERSION}:{command.replace(' ', '-')}",
+        "title": f"agenda {command} -o json",
+        **body,
+        "$defs": {one: _own(one, components[one]) for one in sorted(_reachable(body, components))},
+    }
+
+
+def _reachable(body: Any, components: Mapping[str, Any]) -> set[str]:
+    """Return which components a schema refers to, by whatever way."""
+    found: set[str] = set()  # `Offer` is reached through the refusal in every problem
+    waiting = list(_references(body))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += _references(components[name])
+    return found
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        target = schema.get("$ref")
+        if isinstance(target, str):
+            yield target.removeprefix(_OWN_REF).removeprefix(_API_REF)
+        for value in schema.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
+
+
+def _own(name: str, schema: Any) -> Any:
+    """Return a schema of the API as part of a document that a command prints."""
+    moved = _moved(schema)
+    if name in _ADDED:
+        moved = {**moved, "properties": {**moved["properties"], **_ADDED[name]}}
+    return moved
+
+
+def _moved(schema: Any) -> Any:
+    """Return a schema of the API whose references are those of one document."""
+    if isinstance(schema, Mapping):
+        return {
+            key: value.replace(_API_REF, _OWN_REF)
+            if key == "$ref" and isinstance(value, str)
+            else _moved(value)
+            for key, value in schema.items()
+        }
+    return [_moved(one) for one in schema] if isinstance(schema, list) else schema
 
 
 @click.command("json-schema")

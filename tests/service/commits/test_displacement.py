@@ -219,7 +219,7 @@ def test_a_plan_that_moves_on_meanwhile_is_searched_again(
 def test_the_command_line_says_who_was_displaced(
     displacing: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`agenda submit --priority` names them, and `agenda list` has the priority."""
+    """`agenda submit --priority` names them, and `agenda reservations list` has the priority."""
     server = InProcessServer(displacing)
     monkeypatch.setattr(Server, "call", server.call)
     monkeypatch.setattr(Server, "once", server.once)

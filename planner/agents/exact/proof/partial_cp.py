@@ -108,12 +108,16 @@ class PartialProof:
 
     def _too_far(self) -> bool:
         """Return whether its own bound was far above the best plan when CP-SAT was judged."""
-        look_s = TRIAL_SHARE * self.limits.time_s
+        if self._is_far is not None:
+            return self._is_far
+        elapsed_s, look_s = self.clock() - self._began, TRIAL_SHARE * self.limits.time_s
+        if elapsed_s < look_s:
+            return False
         bound = min(self._bound, self.problem.total)
         # Of many starts the bound begins to fall late, and then fast.
         if bound < self.problem.total and count_starts(self.problem) > MOST_STARTS:
             look_s *= 2.0
-        if self._is_far is None and self.clock() - self._began >= look_s:
+        if elapsed_s >= look_s:
             self._is_far = (bound - self.value()) * look_s > WIDE_GAP * (look_s + 1.0) * bound
         return self.is_far
 

@@ -147,7 +147,8 @@ def _print_answer(server: Server, body: Mapping[str, Any], form: str) -> None:
         click.echo(affected_title(body["affected"]))
     if body["pending"]:
         click.echo(
-            "the repair goes on: more reservations may be affected, see agenda list", err=True
+            "the repair goes on and may affect more: agenda reservations list --state degraded",
+            err=True,
         )
     if body["short"]:
         click.echo(f"machines are still short: {body['short']}", err=True)

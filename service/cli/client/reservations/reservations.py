@@ -54,7 +54,7 @@ _OFFERS: Final = 3
 _OFFERS_PATH: Final = "/v1/offers"
 
 #: What of a refused request is asked again: an offer is for the same tenant, under the same terms.
-_ASKED: Final = ("tenant", "queue", "weight", "priority", "creditable", "promise")
+_ASKED: Final = ("tenant", "queue", "weight", "priority", "promise")
 
 
 @click.command()

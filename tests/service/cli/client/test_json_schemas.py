@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from service.cli.client.server import Server
-from service.cli.forms.json_schemas import JSON_VERSION, commands
+from service.cli.schemas import JSON_VERSION, commands
 from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.cli.command_line import agenda
