@@ -56,7 +56,8 @@ def begin_work(stage: DemoStage, id_: str) -> Work:
     """Reserve four cores, submit four processes under the reservation, and see them run."""
     atom = f"atom(<1 cpu, 1 GiB memory>, {_PROCESSES}, {_PROCESSES}, 80m, {80 * _PROCESSES}m)"
     rdl = f"window({atom}, +5m, +2h)"
-    body = {"id": id_, "tenant": "you", "queue": "batch", "rdl": rdl}
+    # Above the day's, so that it finds other machines first when its rack is lost.
+    body = {"id": id_, "tenant": "you", "queue": "batch", "rdl": rdl, "priority": 1}
     promised = stage.post("/v1/reservations", body)
     stage.tell(f"you reserve {_PROCESSES} cores as {id_}: promised from "
                f"{promised['begin_at'][11:16]} to {promised['finish_at'][11:16]}")  # fmt: skip
