@@ -161,7 +161,7 @@ class Runtime:
         self.streams = StreamHub(self._look, config.streams)
         self.recent.listen(self.streams.wake)
         self.stream_pieces = PieceMemory(self.recent)
-        self.present = PresentStates(replica.store, clock)
+        self.present = PresentStates(replica.store)
         self.webhooks = WebhookThread(
             replica,
             clock,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import TypeVar
 
 _Found = TypeVar("_Found")
@@ -44,17 +46,20 @@ def stopwatch() -> Iterator[Taken]:
     taken.seconds = max(min(clock_s, _cpu_s() - spent), clock_s / _BUSY)
 
 
-def is_quick(call: Callable[[], object], limit_s: float, tries: int = 4) -> bool:
-    """Return whether a call takes less CPU time than that, at least once.
+def calls_made(call: Callable[[], object]) -> int:
+    """Return how many functions a call calls, those of C too: its work, the same on any machine."""
+    made = 0
 
-    Who shares the machine's caches makes some calls slower, not all.
-    """
-    for _ in range(tries):
-        began = time.process_time()
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal made
+        made += event in {"call", "c_call"}
+
+    sys.setprofile(count)
+    try:
         call()
-        if time.process_time() - began < limit_s:
-            return True
-    return False
+    finally:
+        sys.setprofile(None)
+    return made
 
 
 def eventually(

@@ -94,7 +94,7 @@ class PlanExposition:
 
     def _gap(self) -> float | None:
         """Return the gap of the newest optimisation that knows one."""
-        for row in self._replica.store.optimizations.page(self._clock.now_ms()):
+        for row in self._replica.store.optimizations.page():
             gap = msgspec.json.decode(row.progress).get("gap")
             if gap is not None:
                 return float(gap)

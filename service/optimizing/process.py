@@ -66,7 +66,7 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
     job = msgspec.json.decode(sys.stdin.buffer.readline())
     replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
     clock = replica.store.host_clock()
-    row = replica.store.optimizations.get(job["id"], clock.now_ms())
+    row = replica.store.optimizations.get(job["id"])
     if row is None:  # it was forgotten before it began
         replica.store.close()
         return 0

@@ -118,6 +118,7 @@ class Runner:
             if row is not None and row.id not in self._processes:  # one of ours speaks again
                 died = "its process fell silent" if row.state == RUNNING else ""
                 self._go_on(row, died)
+        self.rows.note_lost(self.now_ms(), self.plan_now_ms())
 
     def _inherit(self) -> None:
         while not self._closing.wait(_INHERIT_S):
@@ -197,7 +198,7 @@ class Runner:
             self.rows.lose(id_, self.plan_now_ms(), LOST)
         if code >= 0:
             return
-        row = self.rows.get(id_, self._clock.now_ms())
+        row = self.rows.get(id_)
         died = f"its process was ended by signal {-code}"
         # One that was to stop goes on too, and ends with the best that was kept. While this server
         # ends, whoever serves next goes on.

@@ -102,7 +102,7 @@ class ScheduleThread:
         for schedule in schedules:
             due_ms = schedule.last_ms(now_ms)
             id_ = f"p-{schedule.name}-{instant_of(due_ms):%Y%m%dT%H%MZ}"
-            row = self._runner.rows.get(id_, self._runner.now_ms())
+            row = self._runner.rows.get(id_)
             if row is None:
                 if now_ms - due_ms <= LATE_MS and id_ not in self._begun:
                     self._begin(id_, schedule, now_ms)

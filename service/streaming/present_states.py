@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from service.clock import Clock
 from service.events.plan_event import JOB, TICK
 from service.store import OptimizationRow, Store
 from service.store.rows.optimizations import RUNNING
@@ -40,9 +39,8 @@ class PresentStates:
         Number of the newest text.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._clock = clock
         self._looked = -_LOOK_S
         self._raw: dict[str, object] = {}
         self._states: dict[str, PresentState] = {}
@@ -66,7 +64,7 @@ class PresentStates:
         if raw != self._raw.get(TICK) and len(raw) > len(b"{}"):
             self._raw[TICK] = raw
             self._put(TICK, TICK, _tick_of(raw))
-        rows = self._store.optimizations.page(self._clock.now_ms())
+        rows = self._store.optimizations.page()
         for gone in self._states.keys() - {TICK} - {row.id for row in rows}:
             del self._states[gone]
             self._raw.pop(gone, None)

@@ -43,7 +43,7 @@ class JobKind:
         ApiProblemError
             ``not_found``.
         """
-        row = runtime.optimizations.rows.get(id_, runtime.optimizations.now_ms())
+        row = runtime.optimizations.rows.get(id_)
         if row is None or not id_.startswith(self.prefix):
             raise problem("not_found", f"there is no {self.noun} {id_!r}")
         return row
@@ -55,7 +55,7 @@ class JobKind:
 
     def rows(self, runtime: Runtime) -> list[OptimizationRow]:
         """Return all that are remembered, newest first."""
-        return runtime.optimizations.rows.page(runtime.optimizations.now_ms(), self.prefix)
+        return runtime.optimizations.rows.page(self.prefix)
 
     def stop(self, runtime: Runtime, id_: str) -> OptimizationRow:
         """Ask one to end with what it has; one that is over stays as it is.

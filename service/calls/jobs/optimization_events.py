@@ -42,7 +42,7 @@ class JobSource:
         return head + self._news()
 
     def _news(self) -> bytes:
-        row = self._runner.rows.get(self._id, self._runner.now_ms())
+        row = self._runner.rows.get(self._id)
         if row is None:
             self.over = True
             return event_text("forgotten", {"id": self._id})

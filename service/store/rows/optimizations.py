@@ -150,17 +150,15 @@ class OptimizationRows:
             if old:
                 connection.execute(sa.delete(optimizations).where(table.id.in_(old)))
 
-    def get(self, id_: str, now_ms: int) -> OptimizationRow | None:
-        """Return one optimisation as it is at `now_ms`, or None."""
-        self._note_lost(now_ms)
+    def get(self, id_: str) -> OptimizationRow | None:
+        """Return one optimisation, or None."""
         query = sa.select(optimizations).where(optimizations.c.id == id_)
         with self._read_only() as connection:
             found = connection.execute(query).mappings().one_or_none()
         return None if found is None else OptimizationRow(**{str(k): found[k] for k in found})
 
-    def page(self, now_ms: int, prefix: str = "") -> list[OptimizationRow]:
+    def page(self, prefix: str = "") -> list[OptimizationRow]:
         """Return all whose ids begin so, newest first, without what they found."""
-        self._note_lost(now_ms)
         table = optimizations.c
         alike = table.id.startswith(prefix)
         query = sa.select(*_SHORT).where(alike).order_by(table.created_ms.desc(), table.id)
@@ -277,7 +275,16 @@ class OptimizationRows:
             if connection.execute(mine).rowcount and audited is not None:
                 write_audit(connection, audited)
 
-    def _note_lost(self, now_ms: int) -> None:
+    def note_lost(self, now_ms: int, plan_now_ms: int) -> None:
+        """Note which have not been heard of for `LOST_MS`.
+
+        Parameters
+        ----------
+        now_ms
+            Unix ms by the clock of machines, as in `alive_ms`.
+        plan_now_ms
+            Unix ms by the Plan's clock, as in `created_ms` and `ended_ms`.
+        """
         table = optimizations.c
         silent = sa.and_(table.state == RUNNING, table.alive_ms <= now_ms - LOST_MS)
         with self._read_only() as connection:  # most of the time there is none: no write lock then
@@ -287,7 +294,7 @@ class OptimizationRows:
                 connection.execute(
                     sa.update(optimizations)
                     .where(table.id == id_, silent)
-                    .values(state="lost", ended_ms=now_ms, reason=LOST)
+                    .values(state="lost", ended_ms=plan_now_ms, reason=LOST)
                 )
 
     def _write(self, id_: str, values: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from rdl.errors import RdlError
 from rdl.limits import SourceLimits
 from rdl.text.parser import parse
-from tests.patience import is_quick
+from tests.patience import calls_made
 from tests.rdl.text.messages import message_of
 
 A = "atom(<1 cpu>, 1, 2, 3, 4)"
@@ -92,7 +92,7 @@ def test_sources_beyond_a_limit_are_refused(
     ],
     ids=lambda source: f"{source[:12]!r}",
 )
-def test_hostile_sources_are_refused_within_a_second(source: str) -> None:
+def test_hostile_sources_are_refused_in_one_pass(source: str) -> None:
     """Whatever is too deep, too long or too much gets a short error, soon and in little memory."""
     tracemalloc.start()
     try:
@@ -106,6 +106,6 @@ def test_hostile_sources_are_refused_within_a_second(source: str) -> None:
         with pytest.raises(RdlError):
             parse(source)
 
-    assert is_quick(again, 1)
+    assert calls_made(again) < 4 * len(source)
     assert peak < 64 * 2**20
     assert len(str(caught.value)) < 10_000

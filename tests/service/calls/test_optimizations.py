@@ -336,7 +336,7 @@ def test_a_process_that_fell_silent_is_lost_and_says_so(service: Service) -> Non
     silent_ms = now_ms - LOST_MS
     rows.add(OptimizationRow("p-other", now_ms, b"{}", now_ms + 600_000), most=9)
     rows.add(OptimizationRow("p-1", silent_ms, b"{}", silent_ms), most=9)
-    body = service.client.get(f"{_PATH}/p-1").get_json()
+    body = eventually(lambda: _shown(service, "p-1"), lambda body: body["state"] != "running")
     assert (body["state"], body["result"]) == ("lost", None)
     assert "ask again" in body["reason"]
     refused = service.client.post(f"{_PATH}/p-1/apply")
@@ -383,7 +383,7 @@ def test_the_next_server_goes_on_from_the_best_so_far(open_service: Open, servic
     id_ = service.client.post(_PATH, json=asked).get_json()["id"]
     eventually(lambda: _gained(service, id_), lambda more: more > 0.0)
     service.runtime.close()
-    row = service.runtime.optimizations.rows.get(id_, service.runtime.optimizations.now_ms())
+    row = service.runtime.optimizations.rows.get(id_)
     assert row is not None
     assert (row.state, row.reason) == ("interrupted", "the server ended: the best so far")
     other = open_service()
@@ -441,7 +441,7 @@ def test_one_that_is_killed_when_it_was_to_stop_ends_with_the_best_so_far(servic
     rows = service.runtime.optimizations.rows
 
     def kept() -> bytes:
-        row = rows.get(id_, service.runtime.optimizations.now_ms())
+        row = rows.get(id_)
         return b"" if row is None else row.result
 
     eventually(kept, lambda state: b'"id"' in state)

@@ -61,7 +61,7 @@ def test_the_best_that_was_kept_outlives_the_workers(
         patched.setattr(os, "nice", lambda _: 0)
         assert carry_out(work) == (0 if kept else 1)
         os.close(write)
-    found = rows.get("p-1", now_ms)
+    found = rows.get("p-1")
     assert found is not None
     assert (found.state, found.reason, found.result) == (state, reason, result)
     store.close()

@@ -36,7 +36,7 @@ def test_a_result_outlives_a_database_that_is_away(
 
     monkeypatch.setattr(rows, "end", end)
     Reporter(store, _ROW, store.host_clock()).end("finished", result=b"[1]")
-    found = rows.get("p-1", 1_000)
+    found = rows.get("p-1")
     assert found is not None
     assert (found.state, found.result) == ("finished", b"[1]")
     store.close()
@@ -47,7 +47,7 @@ def test_the_end_is_told_by_the_clock_of_the_plan(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'agenda.db'}")
     store.optimizations.add(_ROW, most=1)
     Reporter(store, _ROW, store.host_clock(), ManualClock(77)).end("finished", result=b"[1]")
-    found = store.optimizations.get("p-1", 1_000)
+    found = store.optimizations.get("p-1")
     assert found is not None
     assert found.ended_ms == 77
     store.close()
