@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import Final
 
-from planner.agent import Agent, Limits, SolveProgress, SolverAgent
+from planner.agent import Agent, Limits, SolveProgress, SolverAgent, is_proven
 from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
@@ -24,7 +24,7 @@ from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.reservation import Holding
-from planner.value import value_of
+from planner.value import value_asked, value_of
 from planner.workload.compile import CompiledWorkload
 from planner.workload.placed_draft import PlacedDraft
 from planner.workload.placed_search import PlacedSearch
@@ -125,11 +125,12 @@ class PlacedImprovement:
             return None
         draft = PlacedDraft(plan, trial, requests, held)
         start = draft.value
+        requested = sum(value_asked(one, draft.reference) for one in requests)
         search = PlacedSearch(draft, self._turns(requests), self.limits.seed)
         deadline = self._deadline()
 
         def is_over() -> bool:
-            over = self._is_reached(draft.value) or deadline.is_over()
+            over = self._is_reached(draft.value, requested) or deadline.is_over()
             deadline.rounds += not over
             return over
 
@@ -168,8 +169,9 @@ class PlacedImprovement:
             limits = replace(limits, work=None)
         return Deadline(limits, _TRIALS)
 
-    def _is_reached(self, value: float) -> bool:
-        return self.bound is not None and value >= self.bound
+    def _is_reached(self, value: float, requested: float) -> bool:
+        """Return whether a value is as near to the bound as rounding lets it be."""
+        return self.bound is not None and is_proven(value, self.bound, requested)
 
     def _tell(self, deadline: Deadline, value: float) -> None:
         news = self.limits.news

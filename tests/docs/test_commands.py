@@ -52,6 +52,7 @@ LEFT_OUT = {
 
 #: Commands that `.ci/run` runs, for they take a solver's time.
 SLOW = (
+    "agenda compare day/cluster.toml day/workload.jsonl --workers 2",
     "agenda compare cluster.toml workload.jsonl --agents gree,headroom,exact --time-limit 20s "
     "--html report.html",
     "agenda optimizations start --admit-refused",

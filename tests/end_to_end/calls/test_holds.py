@@ -29,7 +29,7 @@ _LATER = "window(atom(<1 cpu>, 1, 1, 5m, 5m), +45m, +55m)"
 
 
 def _hold(client: Client, id_: str, rdl: str) -> None:
-    status, body = client.call("POST", "/v1/holds", {"id": id_, "rdl": rdl, "time": 40})
+    status, body = client.call("POST", "/v1/holds", {"id": id_, "rdl": rdl, "time": 15})
     assert status == 201, body
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.exit_codes import DONE, STOPPED
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.cli.lotes_files import group, job, writer
 from tests.service.cli.terminal import on_terminal
@@ -162,5 +162,9 @@ def test_an_optimisation_of_a_server_is_shown(command: tuple[str, ...], optimizi
 
 
 def test_the_demo_counts_its_requests() -> None:
-    """Requests of the example day that were answered, how fast, and the time left."""
-    seen(r"asking for reservations.* \d+ of 400, [\d,.]+ a second", shown("demo", "--no-stay"))
+    """Requests of the example day that were answered, how fast; ^C then ends it all."""
+    counted = r"asking for reservations.* \d+ of 400, [\d,.]+ a second"
+    code, written = on_terminal("demo", "--no-stay", key_after=counted)
+    seen(counted, written)
+    assert "Traceback" not in written, written
+    assert code == STOPPED, written

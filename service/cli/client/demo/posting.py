@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import click
+
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.errors import CliError
 from service.cli.terminal.progress import running
@@ -39,7 +41,13 @@ class DayAnswers:
 
 
 def post_day(server: Server, lines: Sequence[dict[str, Any]]) -> DayAnswers:
-    """Post each request as a client would; the server's clock is when it is submitted."""
+    """Post each request as a client would; the server's clock is when it is submitted.
+
+    Raises
+    ------
+    click.Abort
+        After ^C: scenes of a day that was not asked for would wait for what never comes.
+    """
     posted = DayAnswers([], [])
     with running("asking for reservations") as run:
         for number, line in enumerate(lines, start=1):
@@ -50,7 +58,7 @@ def post_day(server: Server, lines: Sequence[dict[str, Any]]) -> DayAnswers:
             posted.replies.append(reply)
             run.progress(number, len(lines))
             if run.stop():
-                break
+                raise click.Abort
     return posted
 
 
