@@ -1,6 +1,7 @@
 """`agenda json-schema`: what `-o json` of a command prints; docs/cli.md says what may change.
 
-Commands of a client print what the server answered: their schemas are those of the API.
+Commands of a client print what the server answered: their schemas are those of the API. Other
+documents are described in `service.cli.document_schemas`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from service.cli.document_schemas import DOCUMENTS
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE
 from service.cli.terminal.output import print_json
@@ -53,7 +55,7 @@ _OWN_REF: Final = "#/$defs/"
 
 def commands() -> list[str]:
     """Return the commands whose documents have a schema, by name."""
-    return sorted(_API)
+    return sorted([*_API, *DOCUMENTS])
 
 
 def schema_of(command: str, components: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,15 +71,20 @@ def schema_of(command: str, components: Mapping[str, Any]) -> dict[str, Any]:
     KeyError
         For a command that has none.
     """
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"agenda:{JSON_VERSION}:{command.replace(' ', '-')}",
+        "title": f"agenda {command} -o json",
+    }
+    if command in DOCUMENTS:
+        return head | DOCUMENTS[command]
     name = _API[command]
     names = [name.strip("[]"), *_INSTEAD.get(name.strip("[]"), ())]
     body: dict[str, Any] = {"anyOf": [{"$ref": _OWN_REF + one} for one in names]}
     if name.startswith("["):
         body = {"type": "array", "items": body}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"agenda:{JSON_VERSION}:{command.replace(' ', '-')}",
-        "title": f"agenda {command} -o json",
+        **head,
         **body,
         "$defs": {one: _own(one, components[one]) for one in sorted(_reachable(body, components))},
     }

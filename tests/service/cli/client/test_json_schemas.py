@@ -13,10 +13,17 @@ from service.cli.client.server import Server
 from service.cli.schemas import JSON_VERSION, commands
 from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.service.cli.client.in_process_server import InProcessServer
-from tests.service.cli.command_line import agenda
+from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service
 
 _FITS = "window(atom(<1 cpu>, 10, 10, 3600, 36000), +0, +1h)"
+_ONE = "window(atom(<1 cpu>, 1, 4, 10m, 2h), 0, 8h)"
+_HISTORY = "JobID|JobName|User|Start|End|AllocCPUS|ReqMem|State\n" + "".join(
+    f"{40 + day}|etl|ada|2026-11-{day:02}T02:00:00|2026-11-{day:02}T02:4{day}:00|16|64G|COMPLETED\n"
+    for day in range(1, 8)
+)
+#: What documents may have beyond what their schemas know.
+_MORE = {"goal", "held_work", "machine_loss"}
 _IMPOSSIBLE = "window(atom(<1 cpu>, 1, 1, 2h, 2h), +0, +1h)"
 
 
@@ -49,11 +56,51 @@ def test_the_documents_of_a_life(
         ("apps list", ()),
         ("optimizations list", ()),
         ("webhook list", ()),
+        ("usage", ()),
+        ("outages list", ()),
+        ("audit", ()),
         ("reservations cancel", ("first",)),
     ):
         words = command.split()
         done = agenda(*words, *more, "-o", "json")
         jsonschema.validate(json.loads(done.stdout), _schema(*words))
+
+
+def test_documents_of_files(tmp_path: Path) -> None:
+    """What commands make of files fits its schema, and has what the schema knows."""
+    lines = [{"id": f"r{n}", "rdl": _ONE, "tenant": "ab"[n % 2]} for n in range(9)]
+    cluster, workload = write_day(tmp_path, MINUTES, lines)
+    plan, other, request = (tmp_path / name for name in ("plan.json", "other.json", "one.rdl"))
+    request.write_text(_ONE)
+    agenda("plan", cluster, workload, "--agent", "gree", "--out", other)
+    history = tmp_path / "history.txt"
+    history.write_text(_HISTORY)
+    for command, more in (
+        ("plan", (cluster, workload, "--out", plan)),
+        ("validate", (plan,)),
+        ("plan-diff", (other, plan)),
+        ("compare", (cluster, workload, "--agents", "gree,headroom")),
+        ("optimize", (plan, "--solver", "hybrid", "--time-limit", "1s", "--admit-refused")),
+        ("lotes", (cluster, workload, "--explain")),
+        ("rdl check", (request,)),
+        ("estimate", (history,)),
+    ):
+        words = command.split()
+        done = agenda(*words, *more, "-o", "json")
+        assert done.exit_code == DONE, done.stderr
+        found, schema = json.loads(done.stdout), _schema(*words)
+        jsonschema.validate(found, schema)
+        if "required" in schema:
+            assert set(schema["required"]) <= set(found) <= set(schema["properties"]) | _MORE
+
+
+def test_a_request_that_is_wrong_fits_too(tmp_path: Path) -> None:
+    """`rdl check` answers with its problems."""
+    request = tmp_path / "one.rdl"
+    request.write_text("atom(<1 cpu>, 2, 1, 3, 4)")
+    done = agenda("rdl", "check", request, "-o", "json")
+    assert done.exit_code == ERROR
+    jsonschema.validate(json.loads(done.stdout), _schema("rdl", "check"))
 
 
 @pytest.mark.parametrize("command", commands())
