@@ -8,6 +8,7 @@ import pytest
 
 from service.cli.client.server import Server, ServerReply
 from service.cli.terminal.output import CSV, JSON, TABLE, print_listing
+from tests.service.cli.command_line import agenda
 
 NUMBERS = [{"n": number} for number in range(2500)]
 
@@ -56,3 +57,33 @@ def test_an_empty_list_keeps_its_form(
     """Programs get a header or an empty document; only a table may be a sentence."""
     print_listing([], ("n",), [], form, nothing)
     assert capsys.readouterr().out == text
+
+
+_WHEN = "2026-11-29T07:00:00Z"
+_CHANGE = {
+    "number": 1, "at": _WHEN, "user": "ada", "address": "127.0.0.1", "call": "POST /v1/outages",
+    "kind": "admit", "tenant": "a", "about": "r", "detail": "", "version": 1,
+}  # fmt: skip
+_FAILURE = {
+    "event": 1, "kind": "admit", "state": "dead", "attempts": 9, "error": "500", "at": _WHEN,
+}  # fmt: skip
+_HOOK = {
+    "id": "w", "url": "http://127.0.0.1:1/", "kinds": ["admit"], "tenant": None, "stopped": None,
+    "deliveries": {"waiting": 0, "delivered": 0, "dead": 1}, "failures": [_FAILURE],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [(("audit",), {"changes": [_CHANGE], "next": None}), (("webhook", "show", "w"), _HOOK)],
+)
+def test_instants_are_told_by_the_clock_of_the_cluster(
+    words: tuple[str, ...], body: Mapping[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in every list: in its zone on a table, in UTC where programs read."""
+    monkeypatch.setattr(Server, "call", lambda *_, **__: ServerReply(200, dict(body)))
+    monkeypatch.setattr(Server, "zone", lambda _: "Europe/Berlin")
+    shown, read = agenda(*words), agenda(*words, "-o", "json")
+    assert "08:00" in shown.stdout
+    assert "Europe/Berlin" in shown.stdout
+    assert _WHEN in read.stdout
