@@ -137,6 +137,8 @@ def _own_lines(script: str) -> dict[str, str]:
 def _seconds(work: str | None, nodes: int, limit_s: int | None) -> int:
     """Return how long the job runs."""
     if work:
+        if work.isdecimal():  # minutes for sbatch, seconds for Agenda
+            raise CliError(f"--work {work} of what? Write {work}m or {work}s")
         whole_ms = duration(work)
         return max(1, -(-whole_ms // (1000 * nodes)))
     if limit_s:

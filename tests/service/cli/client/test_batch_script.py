@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from service.cli.client.slurm.batch_script import (
 from service.cli.client.slurm.sbatch import script_name
 from service.cli.client.slurm.sbatch_options import check_environment, read_options
 from service.cli.terminal.errors import CliError
+from service.cli.terminal.exit_codes import ERROR
+from tests.service.cli.command_line import agenda
 
 SCRIPT = """#!/bin/bash
 #SBATCH --nodes=4 -c 2   # a remark
@@ -174,3 +177,16 @@ def test_a_job_is_a_gang_on_nodes_of_their_own() -> None:
     labelled = JobShape(1, 2, 0, 0, None, "a100").request(60, "+6h")
     assert labelled == 'deadline(atom(<2 cpu>, 1, 1, 60s, 60s, spread=1, on="a100"), +6h)'
     assert 'on="a100"' in format_expression(parse(labelled))
+
+
+@pytest.mark.parametrize("given", [("--work", "480"), ()])
+def test_work_without_a_unit_is_asked_about(
+    given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number alone is minutes for sbatch and seconds elsewhere: neither is guessed."""
+    monkeypatch.setattr("service.cli.client.slurm.sbatch.shutil.which", lambda _: "sbatch")
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#AGENDA --work=480\nsleep 1\n")
+    done = agenda("sbatch", "--deadline", "6h", *given, script)
+    assert done.exit_code == ERROR
+    assert "480m or 480s" in done.stderr
