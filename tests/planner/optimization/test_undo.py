@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -18,10 +18,11 @@ from planner.promise import PromiseLevel
 from planner.reservations.reservation import Holding
 from planner.reservations.state import State
 from tests.builders import commit
+from tests.examples import many_examples
 from tests.planner.adaptation.events import plans, violations
 from tests.planner.optimization.small_plans import scattered, two_in_the_way
 
-_SLOW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = many_examples(20)
 #: What begins with the present step has begun.
 _SCOPE = OptimizeScope(frozen_until=1, admit_refused=True)
 _EFFORT = OptimizeOptions(Limits(work=25), solver="")

@@ -1,0 +1,33 @@
+"""How many examples the dearest property tests draw: a part in `make test`, all in `.ci/run`.
+
+They are the same for everybody: the part is the beginning of all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import pytest
+from hypothesis import settings
+
+_Test = TypeVar("_Test", bound=Callable[..., Any])
+
+#: Where this is set, all are drawn.
+ALL_EXAMPLES: Final = "AGENDA_ALL_EXAMPLES"
+
+#: Part that is drawn elsewhere, and the fewest of it.
+_PART: Final = 4
+_FEWEST: Final = 8
+
+
+def many_examples(count: int = 100) -> Callable[[_Test], _Test]:
+    """Return a decorator for a property test that draws so many examples where all are drawn."""
+    drawn = count if ALL_EXAMPLES in os.environ else max(_FEWEST, count // _PART)
+
+    def decorate(test: _Test) -> _Test:
+        marked: _Test = pytest.mark.examples(settings(max_examples=drawn)(test))
+        return marked
+
+    return decorate
