@@ -280,7 +280,7 @@ def _levels_result(table: PromiseTable) -> ExperimentResult:
     panels = []
     for case in dict.fromkeys(row[0] for row in table.rows):
         mine = {row: figures for row, figures in table.rows.items() if row[0] == case}
-        names = [f"{level}, {strategy}" for _, level, strategy in mine]
+        names = [f"{level}, {strategy.replace('_', ' ')}" for _, level, strategy in mine]
         series = [
             figure_series(label, names, [figures[key] for figures in mine.values()])
             for key, label in (
