@@ -44,7 +44,7 @@ _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 _LONGEST_S: Final = 30.0
 
 #: Least seconds between two looks, and how many times its own time the adapter rests after one
-#: that gained nothing.
+#: that gained nothing for promises that wait.
 _LOOK_S, _REST = 1.0, 10.0
 
 _FAILED: Final = ProblemDocument(
@@ -158,13 +158,12 @@ class PlanAdapter:
                 return
             effort = EFFORT if lacks_machines(plan) else _BRIEF_EFFORT
         found = self.run(effort, waited_for=False)
-        taken = time.monotonic() - began
+        taken, gained = time.monotonic() - began, False
         if isinstance(found, AdaptationAnswer):
-            self._seen = found.version
-            gained = bool(found.summary["affected"])
-            self._rest_until = began + max(_LOOK_S, 0.0 if gained else _REST * taken)
-        else:
-            self._rest_until = began + max(_LOOK_S, _REST * taken)
+            self._seen, gained = found.version, bool(found.summary["affected"])
+        # Reservations that have lost machines do not wait as long as promises that hope for better.
+        rest = 0.0 if gained else taken if effort is EFFORT else _REST * taken
+        self._rest_until = began + max(_LOOK_S, rest)
 
     def answer(self, job: QueuedChange) -> None:
         """Carry out a job that asks for it, and tell what any process has done about it."""

@@ -103,12 +103,17 @@ def _wait_until_ready(server: ServerProcess, log: Path, within_s: float) -> None
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if server.process.poll() is not None:
-            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise CliError("the server did not start:\n" + "\n".join(lines[-_SHOWN_LINES:]))
+            raise CliError(f"the server did not start:\n{last_lines(log)}")
         if _is_ready(server.port):
             return
         time.sleep(0.05)
     raise CliError(f"the server is not ready after {within_s:g} s; see {log}")
+
+
+def last_lines(log: Path) -> str:
+    """Return the last lines of a server's log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return "\n".join(lines[-_SHOWN_LINES:])
 
 
 def _is_ready(port: int) -> bool:

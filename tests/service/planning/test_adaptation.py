@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -103,6 +104,26 @@ def test_machines_that_come_back_end_the_rest_of_the_adapter(service: Service) -
     _adapter(service)._rest_until = math.inf
     assert service.client.put("/v1/cluster", json=cluster).status_code == 200
     assert eventually(state, "accepted".__eq__)
+
+
+def test_what_lost_machines_is_looked_at_again_soon_after_a_late_repair(
+    open_service: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repair that the Plan moved on from took 30 s: the next look is 30 s later, not 300."""
+    monkeypatch.setattr(PlanAdapter, "_look", lambda _: None)
+    service, now = open_service(tick_s=0), [1000.0]
+    service.reserve("a", GANG)
+    adapter = _adapter(service)
+
+    def late(*_: Any, **__: Any) -> None:
+        now[0] += 30.0
+
+    monkeypatch.setattr(adapter, "run", late)
+    service.client.post("/v1/cluster/outages", json=_LOSS)
+    monkeypatch.setattr(adapting, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    began = now[0]
+    adapter.tick()
+    assert (now[0], adapter._rest_until) == (began + 30.0, began + 30.0)
 
 
 def test_several_adaptations_are_told_as_one() -> None:

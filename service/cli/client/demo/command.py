@@ -96,7 +96,7 @@ def _play(
 
     clock = DayClock(folder)
     with serving(folder, port) as server, racks(server, folder) as found:
-        stage = DemoStage(server, found, clock)
+        stage = DemoStage(server, found, clock, folder / "server.log")
         click.echo(f"page      {server.url}/ui/  (the day as it passes)\n")
         stage.tell(f"{len(lines)} clients ask for reservations of this day")
         posted = post_day(server, lines)

@@ -68,7 +68,8 @@ def _fates(stage: DemoStage, before: int) -> Counter[str]:
     """Count what has become of reservations since a version."""
     changes = stage.get("/v1/audit", limit=_MOST)["changes"]
     newer = [one for one in changes if (one["version"] or 0) > before]
-    return Counter(one["detail"] for one in newer if one["detail"] in _FATES)
+    fates = ("relocated" if one["kind"] == "relocate" else one["detail"] for one in newer)
+    return Counter(fate for fate in fates if fate in _FATES)
 
 
 def _said(counts: Counter[str]) -> str:

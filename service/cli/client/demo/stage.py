@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -12,6 +13,7 @@ import click
 from service.cli.client.demo.day_clock import DayClock
 from service.cli.client.demo.serving import Rack
 from service.cli.client.server import Server
+from service.cli.client.server_process import last_lines
 from service.cli.terminal.errors import CliError
 
 T = TypeVar("T")
@@ -27,11 +29,14 @@ class DemoStage:
     ----------
     server, racks, clock
         What the scenes act on.
+    log
+        What the server writes.
     """
 
     server: Server
     racks: list[Rack]
     clock: DayClock
+    log: Path
 
     def tell(self, text: str) -> None:
         """Print one line with the time of the day."""
@@ -63,7 +68,10 @@ class DemoStage:
             if found := look():
                 return found
             time.sleep(_PAUSE_S)
-        raise CliError(f"the demo waited {within_s:g} s in vain for {what}")
+        raise CliError(
+            f"the demo waited {within_s:g} s in vain for {what}; its server wrote last:\n"
+            f"{last_lines(self.log)}"
+        )
 
     def rack_of(self, machine: str) -> Rack:
         """Return the rack in which a machine stands."""

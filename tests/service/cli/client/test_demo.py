@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import Result
 
+from service.cli.client.demo import rack_scene
 from service.cli.terminal.exit_codes import AWAY, CONFLICT, DONE, ERROR, REFUSED
 from tests.service.cli.command_line import agenda
 
@@ -190,6 +192,17 @@ def test_a_bad_line_of_several_is_named_and_nothing_is_sent(tmp_path: Path) -> N
 
     assert said.exit_code == ERROR
     assert f"{lines}: line 2 is not a workload line" in said.stderr
+
+
+def test_a_loss_that_moves_slots_alone_has_been_answered() -> None:
+    """Where every reservation keeps its times on other machines, that is what became of them."""
+    changes = [
+        {"version": 7, "kind": "relocate", "detail": ""},
+        {"version": 7, "kind": "cluster", "detail": ""},
+        {"version": 5, "kind": "degrade", "detail": "degraded"},
+    ]
+    stage = SimpleNamespace(get=lambda *_, **__: {"changes": changes})
+    assert rack_scene._fates(stage, before=5) == {"relocated": 1}  # type: ignore[arg-type]
 
 
 def test_without_a_server_the_client_says_so() -> None:

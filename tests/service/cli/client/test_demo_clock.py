@@ -33,7 +33,7 @@ def test_the_day_goes_on_as_fast_as_the_readers(
     monkeypatch.setattr(DayClock, "wait_until", lambda self, hour: scene())
     for name in names:
         monkeypatch.setattr(scenes, name, scene)
-    scenes.play_scenes(DemoStage(cast("Any", None), [], clock))
+    scenes.play_scenes(DemoStage(cast("Any", None), [], clock, tmp_path / "server.log"))
     played_s = clock.since_midnight_s()
     assert played_s == pytest.approx(5 * 24 * 900 + 24 * 1800 + 24)
     machine.advance(3600)
