@@ -311,9 +311,7 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
 def work_of(document: PlanDocument) -> WorkFigures:
     """Return what the accepted requests of a plan get: hours, utilisation, waits."""
     cluster = document.read_cluster()
-    return work_figures(
-        document.reservations, cluster.nominal, cluster.horizon_ms / 1000, cluster.origin
-    )
+    return work_figures(document.reservations, cluster.nominal, cluster.grid())
 
 
 def _answers(
