@@ -239,11 +239,7 @@ def work_figures(
     whole_s = grid.horizon_ms / 1000
     return WorkFigures(
         {name: amount / _UNIT_SIZES.get(name, 1) / 3600 for name, amount in amounts.items()},
-        {
-            name: amounts[name] / (whole * grid.horizon_ms / 1000)
-            for name, whole in nominal.items()
-            if whole
-        },
+        {name: amounts[name] / (whole * whole_s) for name, whole in nominal.items() if whole},
         *_mean_and_p95(waits),
         *_mean_and_p95(late),
     )
