@@ -135,11 +135,11 @@ class ExecutorRoom:
 class SlurmRoom:
     """Two nodes of a real Slurm; a component waits for a file that says how it ends."""
 
-    def __init__(self, folder: Path, *, rest: bool, start_s: float = 300.0) -> None:
+    def __init__(self, folder: Path, *, start_s: float = 300.0) -> None:
         self.nodes = {"m-0": "n1", "m-1": "n2"}
         self.slurm = own_slurm()
         self._folder = folder
-        settings = self.slurm.settings(self.nodes, rest=rest)
+        settings = self.slurm.settings(self.nodes)
         self.settings = replace(settings, start_s=start_s)
         self._open = open_slurm(self.settings)
         self.backend = self.backend_of(1)
@@ -207,7 +207,7 @@ def backend_room(kind: str, folder: Path) -> Iterator[BackendRoom]:
     elif kind == "executor":
         yield ExecutorRoom(folder)
     else:
-        room = SlurmRoom(folder, rest=kind == "slurm_rest")
+        room = SlurmRoom(folder)
         try:
             yield room
         finally:
