@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -228,6 +228,33 @@ class Placer:
         """Return the machines that hold more than they have, each with what is too much."""
         numbers = np.flatnonzero((self._left < 0).any(axis=1)).tolist()
         return [(self.pool.names[one], np.maximum(-self._left[one], 0).tolist()) for one in numbers]
+
+    def faults(self, table: ExecutionTable) -> Iterator[str]:
+        """Yield the machines of which something else is left than what stands there leaves."""
+        left = self.pool.capacity.copy()
+        pending = table.pending
+        came = {id(held) for _, _, held in pending.came}
+        for execution in table:
+            for part in execution.parts:
+                for held in part.held:
+                    number = self.pool.number_of(held.machine)
+                    if number is not None and id(held) not in came:
+                        left[number] -= part.amounts
+        for _, part, held in pending.left:
+            number = self.pool.number_of(held.machine)
+            if number is not None and id(held) not in came:
+                left[number] -= part.amounts
+        unit = 1.0 if self._unit is None else self._unit
+        for number, name in enumerate(self.pool.names):
+            kept, found = self._left[number].tolist(), left[number].tolist()
+            if kept != found:
+                yield f"{name}: {kept} is left and not {found}"
+            free = (self._left[number] - self._kept.amounts[number]) / unit
+            there = self._strategy.free_on(number)
+            if not np.allclose(there, free, rtol=1e-9, atol=1e-6):
+                yield f"{name}: {there.tolist()} is left for the strategy and not {free.tolist()}"
+            if self._open[number] != (name not in self._closed):
+                yield f"{name}: is open though closed, or the other way round"
 
     def labels_of(self, machine: str) -> int:
         """Return how many labels a machine carries."""

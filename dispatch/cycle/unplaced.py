@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dispatch.cycle.cover.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
@@ -34,6 +34,19 @@ class Unplaced:
     def has_waiting(self) -> bool:
         """Whether anything that may run has no machine."""
         return bool(self._waiting)
+
+    def faults(self, pending: Iterable[Execution]) -> Iterator[str]:
+        """Yield executions that lack machines and are not listed, or the other way round.
+
+        Parameters
+        ----------
+        pending
+            Executions that have changed since the last cycle; they are left out.
+        """
+        left_out = set(pending)
+        lacking = {one for one in self._table if not one.is_over and _missing_parts(one)}
+        for execution in (lacking ^ set(self._waiting)) - left_out:
+            yield f"{execution.id}: lacks machines and is not listed, or the other way round"
 
     def below(self) -> frozenset[str]:
         """Return the reservations of which a covered component has no machine."""

@@ -106,6 +106,7 @@ class World:
         held = {row.key: row.machine for row in assignment.rows}
         there = {row.key: row.machine for row in self.backend.state().rows}
         assert held == there, "the backend has what the table says"
+        assert self.loop.dispatcher.check() == [], "what is kept follows from what is true"
         self._check_machines(assignment.rows)
         for execution in self.table:
             self._check_execution(execution)
