@@ -97,6 +97,9 @@ class Dispatcher:
         uncovered.give_back(scratch, moves)
         # 6. Machines: what may no longer run is stopped, what may finds a machine.
         state.unplaced.place(scratch, moves, state.placer)
+        # What has begun ahead of its slot needs no room kept for it: others may have that.
+        if state.unplaced.has_waiting and moves.keep_less(state.book.needs.reserve()):
+            state.unplaced.place(scratch, moves, state.placer)
         # 7. Growth: what is idle goes to executions that can use more than they asked for.
         if state.growth.can_grow:
             _grow(state, scratch, moves)

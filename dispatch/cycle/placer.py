@@ -161,13 +161,16 @@ class Placer:
         if after is not None:
             self._strategy.count_start(number, after)
 
-    def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
-        """Keep room on machines by number, and none on any other."""
+    def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> bool:
+        """Keep room on machines by number, and none on any other; return whether any came free."""
+        came_free = False
         nothing = np.zeros(len(self.pool.resources), dtype=np.int64)
         for number in sorted({*self._kept.numbers(), *wanted}):
             amounts = wanted.get(number, nothing)
             if (amounts != self._kept.amounts[number]).any():
+                came_free = came_free or bool((amounts < self._kept.amounts[number]).any())
                 self.keep(self.pool.names[number], amounts)
+        return came_free
 
     def short(self) -> list[tuple[str, list[int]]]:
         """Return the machines that have less left than is kept, each with what is missing."""

@@ -28,7 +28,7 @@ from dispatch.cycle.options import options_of
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelays
-from dispatch.executions.assignment import Delta
+from dispatch.executions.assignment import Delta, Key
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
 from dispatch.executions.table import ExecutionTable
@@ -209,6 +209,31 @@ class Tenure:
         self._releaser.close_left(self.number)
         self._plan_missed(now_ms)
         return cycle
+
+    def check(self) -> list[str]:
+        """Return where what is kept from tick to tick differs from what it follows from, in words.
+
+        Executions that the backend has told something of since are left out.
+        """
+        table = self._loop.table
+        fresh = {execution.id for execution in table.pending.executions}
+        there = {row.key: row.machine for row in self._backend.state().rows}
+        held, ended = dict[Key, str](), set[Key]()
+        for execution in table:
+            for part in execution.parts:
+                for one in part.held:
+                    key = (execution.id, part.component.name, one.index)
+                    held[key] = one.machine
+                    if one.ended:  # some backends remember it until all of its likes have ended
+                        ended.add(key)
+        known = (there.keys() | held.keys()) - ended
+        wrong = {key for key in known if there.get(key) != held.get(key)}
+        found = [
+            f"{'/'.join(map(str, key))}: on {held.get(key)}, and the backend says {there.get(key)}"
+            for key in sorted(wrong)
+            if key[0] not in fresh
+        ]
+        return [*self._loop.dispatcher.check(), *found]
 
     def _keep_table(self, now_ms: int) -> None:
         """Write down a new dispatch table, for every process to show."""
