@@ -66,6 +66,8 @@ class Unplaced:
         self._grow(tried, scratch, moves)
         while scratch.changed - tried or moves.again:
             more = (scratch.changed - tried) | moves.again
+            if moves.again:  # a machine that was cleared may have room for others, too
+                more |= {one for one in tried if not one.is_over and _missing_parts(one)}
             moves.again = set()
             for execution in more:
                 moves.shrink(execution, _NO_ROOM)
