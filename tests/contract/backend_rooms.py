@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from dispatch.backends.executors import ExecutorBackend
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
+from dispatch.backends.run_records import RunReport, RunState
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.job_names import job_name
 from dispatch.backends.slurm.control.slurm import open_slurm
 from dispatch.executions.assignment import Delta, Key
 from rdl.resources import Resources
-from service.dispatching.executor_backend import ExecutorBackend
 from service.store import Store
-from service.store.rows.run_records import RunReport, RunState
 from tests.own_slurm import own_slurm
 
 MACHINES = ("m-0", "m-1")
@@ -88,7 +88,12 @@ class ExecutorRoom:
 
     def _backend(self) -> ExecutorBackend:
         return ExecutorBackend(
-            self._rows, self._tenure, MACHINES, lambda _: (b"{}", False), 5.0, lambda: self._clock_s
+            self._rows,
+            self._tenure,
+            MACHINES,
+            lambda _: (b"{}", False),
+            5.0,
+            steady_s=lambda: self._clock_s,
         )
 
     def turn(self) -> None:

@@ -119,7 +119,7 @@ def test_a_node_of_other_people_is_not_waited_for(room: SlurmRoom) -> None:
     eventually(lambda: room.slurm.jobs(room.settings.prefix)[0].is_up)
     assert room.backend.apply([START], 0) == ()
     assert "other people's jobs run on m-0" in told(room.backend, EventKind.LOST).detail
-    assert room.backend.lost_machines == {}  # no outage of the Plan: promised work may have it
+    assert room.backend.machines().lost == {}  # no outage of the Plan: promised work may have it
     assert "other people's jobs" in room.backend.apply([START], 0)[0].reason
     room.slurm.commands.cancel([room.slurm.jobs(room.settings.prefix)[0].id])
     assert told(room.backend, EventKind.MACHINE_BACK).machine == "m-0"

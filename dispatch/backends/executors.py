@@ -9,23 +9,20 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Final, Protocol
 from uuid import uuid4
 
 import msgspec
-import sqlalchemy as sa
 
-from dispatch.backends.interface import NotDone
+from dispatch.backends.interface import MachineReport, NotDone
+from dispatch.backends.run_records import ExecutorRow, ExecutorState, RunRow, RunState
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
-from service.store.database.driver import UNAVAILABLE
-from service.store.rows.run_records import ExecutorRow, ExecutorState, RunRow, RunState
-from service.store.rows.runs import RunRows, settle_news
 
-logger = logging.getLogger("agenda.service")
+logger = logging.getLogger("agenda.executors")
 
 #: What a run that has ended is to the execution table.
 _ENDS: Final = {
@@ -45,13 +42,49 @@ _MOST_NAMED: Final = 8
 Document = Callable[[Delta], tuple[bytes, bool]]
 
 
+class RunLog(Protocol):
+    """What all servers know of executors and their runs; a change in an old tenure is refused."""
+
+    def executors(self) -> Sequence[ExecutorRow]:
+        """Return the executors that have registered."""
+        ...
+
+    def of_open_applications(self) -> Sequence[RunRow]:
+        """Return the runs of applications that are not over."""
+        ...
+
+    def news(self) -> Sequence[RunRow]:
+        """Return the runs whose state the leader has not taken in yet."""
+        ...
+
+    def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
+        """Write down what is to start, and the ids of what is to stop; all of it, or nothing."""
+        ...
+
+    def stop_all_but(self, tenure: int, kept: Iterable[str]) -> None:
+        """Let everything stop but the runs of these ids."""
+        ...
+
+    def lose(self, tenure: int, executor: ExecutorRow, now_ms: int) -> bool:
+        """Note an executor as lost, with what it ran; return whether it had not reported since."""
+        ...
+
+    def lose_unserved(self, tenure: int, machines: Iterable[str], now_ms: int) -> None:
+        """End what was started on machines that have no executor."""
+        ...
+
+    def welcome(self, tenure: int, id_: str) -> None:
+        """Take an executor in again that was lost."""
+        ...
+
+
 class ExecutorBackend:
     """Starts and stops components by what executors are told to run.
 
     Parameters
     ----------
     rows, tenure
-        The tables, and the number of the tenure in which this process leads.
+        What all servers know, and the number of the tenure in which this process leads.
     machines
         Names of the machines of the cluster; all of them count as up at first.
     document
@@ -59,20 +92,28 @@ class ExecutorBackend:
     lease_s
         After how long without a report an executor is lost; a machine that has none is lost after
         as long, and not before executors had time to start (`REGISTER_S`).
+    taken
+        Receives each run whose state was taken in, by id, until whoever dispatches has written
+        that down and removes it.
+    away
+        What `rows` raises where it cannot be used now.
     steady_s
         A clock that nobody sets.
     """
 
     def __init__(
         self,
-        rows: RunRows,
+        rows: RunLog,
         tenure: int,
         machines: Iterable[str],
         document: Document,
         lease_s: float,
+        taken: MutableMapping[str, RunRow] | None = None,
+        away: tuple[type[Exception], ...] = (),
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._rows = rows
+        self._away = away
         self._tenure = tenure
         self._machines = frozenset(machines)
         self._document = document
@@ -89,7 +130,7 @@ class ExecutorBackend:
         #: What this backend has on machines: the newest run of each component.
         self._there: dict[Key, RunRow] = {}
         self._ended: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        self._taken: dict[str, RunRow] = {}
+        self._taken: MutableMapping[str, RunRow] = {} if taken is None else taken
         self._doubted = False
         self._read()
 
@@ -104,7 +145,7 @@ class ExecutorBackend:
                 self._ended[run.execution][run.component] += 1
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
-        """Let an execution go on that ran under a leader before this one."""
+        """See `Backend.resume`."""
         mine = [run for run in self._there.values() if run.execution == execution.id]
         ended = self._ended.pop(execution.id, {})
         parts = {part.component.name: part for part in execution.parts}
@@ -147,7 +188,7 @@ class ExecutorBackend:
         try:
             leaving = [run.id for run in stops.values()]
             self._rows.change(self._tenure, list(starts.values()), leaving)
-        except UNAVAILABLE:
+        except self._away:
             logger.exception("nothing of a cycle could be written; it is decided again")
             self._doubted = True
             known = {one.delta for one in found}
@@ -244,17 +285,8 @@ class ExecutorBackend:
             del self._there[key]
         return found
 
-    def settle(self) -> Callable[[sa.Connection], None] | None:
-        """Return what writes that the events so far have been taken in; None without any."""
-        taken = list(self._taken.values())
-        return (lambda connection: settle_news(connection, taken)) if taken else None
-
-    def note_settled(self) -> None:
-        """Note that what `settle` returned is durable."""
-        self._taken.clear()
-
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """Follow a cluster that is described anew; what is on machines that are gone is stopped."""
+        """See `Backend.set_machines`; what is on machines that are gone is stopped."""
         del at_ms
         self._machines = self._up = frozenset(machines)
         gone = [key for key, run in self._there.items() if run.machine not in self._machines]
@@ -263,9 +295,8 @@ class ExecutorBackend:
             for key in gone:
                 del self._there[key]
 
-    @property
-    def lost_machines(self) -> dict[str, int]:
-        """Machines whose executor is lost or that have none, and since when: ms from the origin."""
+    def machines(self) -> MachineReport:
+        """See `Backend.machines`: by whose executors report, are silent, or are not there."""
         silent = {
             name: one.lost_ms or 0
             for one in self._executors
@@ -273,16 +304,17 @@ class ExecutorBackend:
             for name in one.machines
             if name in self._machines
         }
-        return silent | self._lost_ms
+        reports = (one for one in self._executors if one.state is not ExecutorState.LOST)
+        live = self._machines.intersection(name for one in reports for name in one.machines)
+        return MachineReport(silent | self._lost_ms, live)
 
     @property
-    def live_machines(self) -> frozenset[str]:
-        """Machines whose executor reports."""
-        reports = (one for one in self._executors if one.state is not ExecutorState.LOST)
-        return self._machines.intersection(name for one in reports for name in one.machines)
+    def is_silent(self) -> bool:
+        """See `Backend.is_silent`: never, for a silent executor loses its machines."""
+        return False
 
     def welcome_back(self) -> None:
-        """Use the machines again whose executors report again."""
+        """See `Backend.welcome_back`."""
         for one in self._executors:
             if one.state is ExecutorState.BACK:
                 self._rows.welcome(self._tenure, one.id)
