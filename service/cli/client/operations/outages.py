@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from service.cli.client.completion import completing
 from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
@@ -117,7 +118,7 @@ def list_(server: Server, form: str) -> int:
 
 
 @outages.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("outage"))
 @client_options
 @format_option()
 @reports_errors

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from service.cli.client.completion import completing
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import local_rows, zone_line
@@ -50,7 +51,7 @@ _PARTIAL: Final = click.option(
     is_flag=True,
     help="If not all of the result fits any more, apply the part that does.",
 )
-_ID: Final = click.argument("id_", metavar="ID")
+_ID: Final = click.argument("id_", metavar="ID", shell_complete=completing("optimization"))
 
 
 @click.group()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from agenda.errors import REFUSAL_CODES
+from service.cli.client.completion import complete_state, completing
 from service.cli.client.reservations.tables import (
     ALLOCATION_COLUMNS,
     LISTED,
@@ -61,8 +62,8 @@ _ASKED: Final = ("tenant", "queue", "weight", "priority", "promise")
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
 @click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
-@click.option("--tenant", help="Tenant of the request.")
-@click.option("--queue", help="Queue of the request.")
+@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the request.")
+@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
 @click.option(
     "--weight",
     type=finite,
@@ -291,9 +292,17 @@ def _print_replies(
 
 @click.command("list")
 @client_options
-@click.option("--tenant", help="Only reservations of this tenant.")
-@click.option("--queue", help="Only reservations of this queue.")
-@click.option("--state", help="Only reservations in this state, such as accepted or refused.")
+@click.option(
+    "--tenant", shell_complete=completing("tenant"), help="Only reservations of this tenant."
+)
+@click.option(
+    "--queue", shell_complete=completing("queue"), help="Only reservations of this queue."
+)
+@click.option(
+    "--state",
+    shell_complete=complete_state,
+    help="Only reservations in this state, such as accepted or refused.",
+)
 @click.option(
     "--from",
     "start",
@@ -332,7 +341,7 @@ def list_reservations(
 
 
 @click.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
@@ -404,7 +413,7 @@ def _with_present_offers(server: Server, kept: dict[str, Any]) -> dict[str, Any]
 
 
 @click.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
 @client_options
 @click.option(
     "--revision",
