@@ -116,6 +116,11 @@ _SECTIONS: Final = {
         ),
     ),
     "For operators": (
+        (
+            "status",
+            "service.cli.client.operations.status:status",
+            "Show a server's cluster at one look.",
+        ),
         ("serve", "service.cli.serve:serve", "Run the service."),
         (
             "outages",

@@ -22,6 +22,7 @@ JSON_VERSION: Final = 1
 #: Command -> the schema of the API that it prints, or the call whose answer it is; a list of it,
 #: where the word is in brackets; either of both, where an asterisk follows.
 _API: Final[dict[str, str]] = {
+    "status": "ClusterStatus",
     "submit": "Reservation*",
     "offers": "Offers",
     "reservations submit": "Reservation*",

@@ -134,12 +134,11 @@ def _present(shell: str | None) -> str:
 
 
 def _source(shell: str) -> str:
-    from service.cli.main import main
-
     kind = get_completion_class(shell)
     assert kind is not None
     try:
-        return kind(main, {}, "agenda", _VARIABLE).source().rstrip("\n") + "\n"
+        root = click.get_current_context().find_root().command
+        return kind(root, {}, "agenda", _VARIABLE).source().rstrip("\n") + "\n"
     except RuntimeError as error:  # a bash that is too old, or not there
         raise CliError(str(error)) from error
 

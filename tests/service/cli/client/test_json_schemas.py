@@ -91,6 +91,7 @@ def test_the_documents_of_a_life(
         ("webhook create", ("https://8.8.8.8/", "--tenant", "default")),
         ("webhook list", ()),
         ("usage", ()),
+        ("status", ()),
         ("outages add", ("plain", "--count", 2, "--end", "+2h")),
         ("outages list", ()),
         ("audit", ()),
