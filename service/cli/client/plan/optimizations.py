@@ -20,6 +20,7 @@ from service.cli.plans.optimization_output import (
 )
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.options import from_now
 from service.cli.terminal.output import (
     CSV,
     JSON,
@@ -68,6 +69,7 @@ def optimizations() -> None:
 )
 @click.option(
     "--frozen-until",
+    callback=from_now,
     metavar="TIME",
     help="Nothing before this time moves.  [default: 5m after the time limit]",
 )

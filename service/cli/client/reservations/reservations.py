@@ -28,11 +28,12 @@ from service.cli.forms.agents import complete_agent
 from service.cli.forms.better_text import plan_bound_text
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import common_zone, zone_line
+from service.cli.forms.question_text import question_lines
 from service.cli.forms.table_text import printable
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, code_of_several
-from service.cli.terminal.options import READABLE_OR_STDIN, finite, read_text
+from service.cli.terminal.options import READABLE_OR_STDIN, finite, from_now, read_text
 from service.cli.terminal.output import (
     JSON,
     TABLE,
@@ -246,7 +247,10 @@ def bodies_in(file: str) -> Iterator[dict[str, Any]]:
         return
     parsed = [_object(line) for _, line in numbered] if text.lstrip().startswith("{") else []
     if not any(line is not None and "rdl" in line for line in parsed):
-        yield {"rdl": text if _object(text) is None else _object(text)}
+        source = _object(text) or text
+        for asked in question_lines(source):
+            click.echo(asked, err=True)
+        yield {"rdl": source}
         return
     for (number, _), line in zip(numbered, parsed, strict=True):
         if line is None or "rdl" not in line:
@@ -306,9 +310,16 @@ def _print_replies(
 @click.option(
     "--from",
     "start",
-    help="Only reservations that hold something at or after this time: 2h, +2h or RFC 3339.",
+    callback=from_now,
+    help="Only reservations that hold something at or after this time: 2h or +2h from now, or "
+    "RFC 3339.",
 )
-@click.option("--to", "end", help="Only reservations that hold something before this time.")
+@click.option(
+    "--to",
+    "end",
+    callback=from_now,
+    help="Only reservations that hold something before this time.",
+)
 @limit_option
 @listing_options()
 @reports_errors
