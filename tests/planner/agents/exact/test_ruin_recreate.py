@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.agent import BoundError, Limits, total_requested_value
+from planner.agent import BoundError, Limits, SolveProgress, total_requested_value
 from planner.agents import agent_named
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT, ExactAgent
