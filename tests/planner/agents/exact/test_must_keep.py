@@ -11,12 +11,10 @@ from planner.agent import Limits, MustKeep, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT, HYBRID
-from planner.agents.exact.bound.column_generation import ColumnGeneration
-from planner.agents.exact.bound.subgradient import starts
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.move_mixes import plain_mix
-from planner.agents.exact.proof.cp_sat import CpLimits, solve_rigid
-from planner.agents.exact.ruin_recreate import RuinRecreate
+from planner.agents.exact.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.prices import ColumnGeneration, starts
+from planner.agents.exact.search import RuinRecreate, plain_mix
 from planner.agents.milp.agent import MILP
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan

@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.agent import BoundError, Limits, total_requested_value
+from planner.agent import BoundError, Limits, SolveProgress, total_requested_value
 from planner.agents import agent_named
 from planner.agents.check import check_plan, satisfies
 from planner.agents.exact.agent import EXACT, ExactAgent
-from planner.agents.exact.bound.lagrangian import evaluation_s
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import Incumbent
-from planner.agents.exact.move_mixes import plain_mix
-from planner.agents.exact.ruin_recreate import RuinRecreate
+from planner.agents.exact.lagrangian import evaluation_s
+from planner.agents.exact.search import RuinRecreate, plain_mix
 from planner.agents.exact.warm_up import load_loops
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
@@ -184,9 +183,15 @@ def test_windows_too_long_for_the_limit_are_priced_on_buckets() -> None:
     problem = build_problem(requests, view)
     assert evaluation_s(problem) > 2.0
     load_loops(build_problem(requests[:1], view))  # a limit is given more time where this compiles
+    heard: list[SolveProgress] = []
+
+    def bounded() -> bool:
+        return any(one.bound < 0.9 * problem.total for one in heard)
+
+    limits = Limits(time_s=15.0, news=heard.append, stop=bounded)
     with stopwatch() as taken:
-        _, report = EXACT.solve(requests, view, Limits(time_s=2.0))
-    assert taken.seconds < 2.0 + 10.0
+        _, report = EXACT.solve(requests, view, limits)
+    assert taken.seconds < 15.0 + 10.0
     assert report.value <= report.bound < 0.9 * problem.total
 
 
