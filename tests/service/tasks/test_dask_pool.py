@@ -143,7 +143,7 @@ def test_a_task_whose_worker_is_killed_goes_on_from_what_it_kept(
 
 def test_a_scheduler_that_dies_is_told_and_its_tasks_end(tmp_path: Path) -> None:
     """Nobody waits for the command, and no worker goes on for nobody."""
-    with dask_cluster(tmp_path) as own:
+    with dask_cluster(tmp_path, workers=1) as own:
         pool = DaskPool(own.address)
         watch = PoolWatch(told=lambda index, news: own.scheduler.kill())
         with pytest.raises(TaskPoolError, match="does not answer any more"):
