@@ -189,11 +189,7 @@ class Telemetry:
         self, method: str, route: str
     ) -> Callable[[], AbstractContextManager[CallOutcome]]:
         """Return a context that counts and times one call of a route."""
-
-        # Made at the first call: those of all routes take longer than the rest of an application.
-        @cache
-        def seconds() -> Histogram:
-            return self._seconds.labels(method, route)
+        seconds = self._seconds.labels(method, route)
 
         @cache
         def calls_of(status: int) -> Counter:
@@ -206,7 +202,7 @@ class Telemetry:
             try:
                 yield outcome
             finally:
-                seconds().observe(time.perf_counter() - began)
+                seconds.observe(time.perf_counter() - began)
                 calls_of(outcome.status).inc()
 
         return observe

@@ -55,8 +55,8 @@ def _started(folder: Path, name: str, module: str, *options: str) -> subprocess.
 
 
 @contextmanager
-def dask_cluster(folder: Path, workers: int = 2) -> Iterator[DaskCluster]:
-    """Inside, a cluster of one scheduler and some workers runs."""
+def dask_cluster(folder: Path) -> Iterator[DaskCluster]:
+    """Inside, a cluster of one scheduler and two workers runs."""
     facts = folder / "scheduler.json"
     options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard")
     scheduler = _started(
@@ -66,9 +66,9 @@ def dask_cluster(folder: Path, workers: int = 2) -> Iterator[DaskCluster]:
     try:
         written = eventually(lambda: facts.read_text() if facts.exists() else "", bool)
         cluster.address = json.loads(written)["address"]
-        for _ in range(workers):
+        for _ in range(2):
             cluster.add_worker("--nthreads", "1")
-        for index in range(workers):
+        for index in range(2):
             log = folder / f"worker-{index}.log"
             eventually(log.read_text, lambda text: "Registered to" in text)
         yield cluster
