@@ -21,8 +21,8 @@ from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON
 #: What sums in another order may differ by.
 ROUNDING = 1e-9
 
-_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-LAWS = settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
+PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+LAWS = settings(max_examples=60, deadline=None, suppress_health_check=PATIENT)
 
 
 def gains_at(problem: PlanningProblem, prices: np.ndarray) -> np.ndarray:

@@ -211,8 +211,11 @@ def test_a_limit_of_work_has_no_rounds_and_one_of_time_has() -> None:
     """The annealer makes rounds by the clock only: equal calls with a limit of work are equal."""
     requests, view = large()
     found = []
-    for limits in (Limits(work=400, gap=0.0), Limits(time_s=4.0, gap=0.0)):
+    for by_time in (False, True):
         made: list[int] = []
+        limits = Limits(work=400, gap=0.0)
+        if by_time:  # and until one was made
+            limits = Limits(time_s=60.0, gap=0.0, stop=lambda made=made: bool(made))
         with pytest.MonkeyPatch.context() as patch:
             improve = OverloadSearch.improve
 

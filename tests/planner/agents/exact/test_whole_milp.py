@@ -41,10 +41,12 @@ def whole_of(
     return incumbent, WholeMilp(incumbent, SolveInput(problem, range(len(requests)), 0), budget)
 
 
-def small(kind: str, seed: int) -> tuple[list[Request], PlanView]:
-    """Return six requests drawn for six times the machines that are there."""
-    mix = Mix(6, 150, 60, kind, seed)
-    less = replace(mix, machines=10)
+def small(
+    kind: str, seed: int, count: int = 6, machines: int = 10
+) -> tuple[list[Request], PlanView]:
+    """Return a few requests drawn for six to ten times the machines that are there."""
+    mix = Mix(count, 150, 60, kind, seed)
+    less = replace(mix, machines=machines)
     cluster = cluster_of(less)
     return compiled(generate(mix), less), Plan(cluster, cluster.grid()).view()
 
@@ -85,9 +87,9 @@ def test_a_gap_that_prices_leave_is_closed(kind: str, seed: int) -> None:
     assert {"milp", "cp-sat"} & {one.proof for one in told}
 
 
-def ended(kind: str, seed: int, limits: Limits) -> SolverReport:
+def ended(limits: Limits) -> SolverReport:
     """Return the report of a run on a small set."""
-    requests, view = small(kind, seed)
+    requests, view = small("malleable", 5, 4, 6)
     return EXACT.solve(requests, view, limits)[1]
 
 
@@ -96,7 +98,7 @@ def ended(kind: str, seed: int, limits: Limits) -> SolverReport:
     [
         ("MOST_MEMORY", "coefficients, too many for the memory that it may take"),
         ("ENTRIES_A_SECOND", "coefficients, too many for the time that is left"),
-        ("FEW_REQUESTS", "6 requests are too many for a model of the whole set"),
+        ("FEW_REQUESTS", "4 requests are too many for a model of the whole set"),
     ],
 )
 def test_nothing_left_to_try_is_no_limit(
@@ -104,7 +106,7 @@ def test_nothing_left_to_try_is_no_limit(
 ) -> None:
     """A set whose model may not be built ends before its limit, and says that and why."""
     monkeypatch.setattr(whole_milp, cap, 0)
-    report = ended("malleable", 4, Limits(time_s=AGES, gap=0.0))
+    report = ended(Limits(time_s=AGES, gap=0.0))
     assert (report.status, report.ending) == ("feasible", Ending.EXHAUSTED)
     assert report.detail.startswith("nothing is left to try before the limit: ")
     assert report.detail.endswith(why)
@@ -122,7 +124,7 @@ def test_nothing_left_to_try_is_no_limit(
 )
 def test_every_other_ending_is_told_by_its_name(limits: Limits, ending: Ending, said: str) -> None:
     """The gap, work, time and a stop each have a value and a sentence of their own."""
-    report = ended("malleable", 4, limits)
+    report = ended(limits)
     assert (report.ending, report.detail) == (ending, said)
 
 
@@ -133,7 +135,7 @@ def test_a_stop_is_heard_while_the_model_is_solved() -> None:
     def stop() -> bool:
         return any(one.proof in ("milp", "cp-sat") for one in heard)
 
-    requests, view = small("gangs", 4)
+    requests, view = small("malleable", 4)
     limits = Limits(time_s=AGES, gap=0.0, news=heard.append, stop=stop)
     report = EXACT.solve(requests, view, limits)[1]
     assert report.ending in (Ending.STOPPED, Ending.PROVEN)
