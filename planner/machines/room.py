@@ -238,6 +238,34 @@ class MachineRoom:
         slots, missing = self._lay(pieces, (bundle, label, rule), beside, whole=True)
         return None if len(missing) else slots
 
+    def lay_in_parts(
+        self,
+        pieces: I64,
+        bundle: Resources,
+        label: str | None,
+        rule: MachineRule,
+        lease: int,
+        beside: I64 | None = None,
+    ) -> I64 | Unlaid:
+        """Lay pieces and take the slots; bundles may change machine between leases.
+
+        A bundle stays where it is as long as it can. Nothing is taken where some find no machine.
+
+        Parameters
+        ----------
+        lease
+            Steps that a bundle is on a machine at least.
+
+        Returns
+        -------
+        int64[k, 4], sorted by start, end and machine; or what finds no machine.
+        """
+        from planner.machines.kernels.handovers import lay_in_parts
+
+        wanted, asked = self._kind(bundle, label, rule), _joint(pieces)
+        slots, short = lay_in_parts(self._table(), wanted, asked, _beside(beside), lease)
+        return Unlaid(*short.tolist()) if len(short) else slots
+
     def lay_some(
         self,
         pieces: I64,

@@ -147,7 +147,7 @@ class PlacedDraft:
         takings = takings_of(holding, self._ledger, request.tenant, request.queue)
         if Overlay(self._ledger).shortage(takings) is not None:
             return False
-        found = self._batch.place(holding)
+        found = self._batch.place(holding, request.graph)
         if isinstance(found, MachineShortage):
             return False
         self._note(_Step(index, self._place_of(index, result, found), 1), mark)
@@ -225,7 +225,7 @@ class PlacedDraft:
         if not result.placed:
             return result
         mark = self._batch.mark()
-        found = self._batch.place(holding_of(request, result))
+        found = self._batch.place(holding_of(request, result), request.graph)
         self._batch.undo(mark)
         if isinstance(found, MachineShortage):
             return machines_refusal(found, self._ledger.grid, request)
@@ -241,7 +241,7 @@ class PlacedDraft:
             result = agent.plan([request], view, Limits())[0]
             if not result.placed:
                 return None
-            found = self._batch.place(holding_of(request, result))
+            found = self._batch.place(holding_of(request, result), request.graph)
             if not isinstance(found, MachineShortage):
                 return result, found
             if not turn:

@@ -179,7 +179,7 @@ class BatchMachines:
         known = self._with_known_slots(change, holding, level)
         if known is not None:
             return change.result, known
-        placed = self.slots.place(holding)
+        placed = self.slots.place(holding, change.request.graph)
         if not isinstance(placed, MachineShortage):
             return change.result, placed
         if not self._may_search:
@@ -187,7 +187,7 @@ class BatchMachines:
         self._pool.doubt()
 
         def stand(request: Request, result: PlacementResult) -> Holding | MachineShortage:
-            return self.slots.place(holding_of(request, result))
+            return self.slots.place(holding_of(request, result), request.graph)
 
         search = MachineSearch(self.slots, self._pool.overlay, self._pool.view, self._first, stand)
         return search.elsewhere(
@@ -247,8 +247,7 @@ class BatchMachines:
     def _swap(self, swap: tuple[Holding, Holding], request: Request) -> Holding | MachineShortage:
         """Return the second of two holdings with machines, taken; the first is given."""
         before, holding = swap
-        leases = leases_of(request.graph) if before.begin < self._plan.now else None
-        return self.slots.replace(before, holding, leases, may_wait=True)
+        return self.slots.replace(before, holding, leases_of(request.graph), may_wait=True)
 
     def _elsewhere(
         self, change: Update, before: Holding, missed: MachineShortage
