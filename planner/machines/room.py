@@ -191,6 +191,24 @@ class MachineRoom:
         wanted = self._kind(bundle, label, rule)
         return int(count_over(self._table(), wanted, start, end, most))
 
+    def most_held(
+        self, start: int, end: int, lease: int, bundle: Resources, label: str | None
+    ) -> I64:
+        """Return int64[end - start]: the most bundles at once if each stays for a lease.
+
+        An upper bound of what any agent can place in [start, end) beside what stands.
+        """
+        from planner.machines.kernels.most_held import most_held
+
+        held = np.zeros(end - start, dtype=np.int64)
+        kind = self._kind(bundle, label, ANYWHERE)
+        most_held(self._table(), kind, start, end, lease, held)
+        return held
+
+    def cells(self, start: int, end: int) -> int:
+        """Return how many cells of the room [start, end) has: what `most_held` reads."""
+        return len(self._stripes.group_of) * (-(-(end - start) // self.width))
+
     def stand(
         self, rows: I64, bundle: Resources, label: str | None, rule: MachineRule
     ) -> I64 | Unlaid:

@@ -34,6 +34,7 @@ def load_machine_kernels() -> None:
     room.take(slots, bundle, -1)
     room.lay_some(pieces, bundle, None, ANYWHERE, slots)
     room.lay_in_parts(pieces, bundle, None, ANYWHERE, 2)
+    room.most_held(0, 4, 2, bundle, None)
     room.count(0, 4, bundle, ANYWHERE, None, 2)
     free = np.full(_STEPS - 4, 8, dtype=np.int64)
     for least, most, handover in ((1, 2, True), (2, 2, False), (2, 4, True)):

@@ -1,4 +1,4 @@
-"""Pieces laid in parts: where no machine holds a bundle for all of its time, it moves after a lease.
+"""Pieces laid in parts: a bundle that no machine holds for all of its time moves after a lease.
 
 A bundle stays on its machine as long as it can: what fits whole is laid whole, and what does not
 goes to the machine that holds it longest, then to the next.
