@@ -42,7 +42,7 @@ def _holds(
     if wanted.spread > 0:
         note_use(table, wanted, slots, at, start, end, use)
     a, b = columns(table.ring, start, end)
-    return count_slots(table, wanted, use, a, b, 1) > 0
+    return bool(count_slots(table, wanted, use, a, b, 1) > 0)
 
 
 @kernel

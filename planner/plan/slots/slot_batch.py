@@ -168,6 +168,25 @@ class SlotBatch:
             return missed
         return self._lay_in_parts(atom, occurrence_pieces(atom), leases_of(graph)[atom.path], None)
 
+    def lay(
+        self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots
+    ) -> Slots | None:
+        """Return slots for pieces of an atom, taken; None, and nothing taken, if there are none.
+
+        Parameters
+        ----------
+        lease
+            Steps after which bundles may change machine; 0 lets them stay where they are.
+        beside
+            What the atom has already.
+        """
+        found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
+        if found is not None:
+            self._note(found, atom.bundle)
+            return found
+        moving = self._lay_in_parts(atom, pieces, lease, beside) if lease else None
+        return None if isinstance(moving, MachineShortage) else moving
+
     def _lay_in_parts(
         self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots | None
     ) -> Slots | MachineShortage:
