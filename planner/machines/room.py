@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
@@ -283,6 +284,42 @@ class MachineRoom:
         wanted, asked = self._kind(bundle, label, rule), _joint(pieces)
         slots, short = lay_in_parts(self._table(), wanted, asked, _beside(beside), lease)
         return Unlaid(*short.tolist()) if len(short) else slots
+
+    def lay_kinds(
+        self,
+        pieces: I64,
+        kinds: Sequence[tuple[Resources, str | None, MachineRule]],
+        *,
+        keeps: bool,
+    ) -> tuple[I64, I64] | None:
+        """Lay pieces of several kinds without a spread and take the slots.
+
+        Parameters
+        ----------
+        pieces
+            int64[p, 5]: start step, end step, bundles, the machine that is tried first or -1, and
+            the place of its kind.
+        keeps
+            Whether those that name no machine come first, then all that can be where they were,
+            then the others; else all come in their order.
+
+        Returns
+        -------
+        int64[k, 4] and int64[k], the piece that each slot is of; None, and nothing taken, if some
+        find no machine.
+        """
+        from planner.machines.kernels.moving import PackedKinds, lay_kinds
+
+        each = [self._kind(bundle, label, ANYWHERE) for bundle, label, _ in kinds]
+        packed = PackedKinds(
+            np.concatenate([one.amounts for one in each]),
+            np.concatenate([one.weights for one in each]),
+            np.concatenate([one.order for one in each]),
+            np.cumsum([0, *(len(one.amounts) for one in each)]),
+            np.cumsum([0, *(len(one.order) for one in each)]),
+        )
+        slots, source = lay_kinds(self._table(), packed, _copy_of(pieces), keeps)
+        return (slots, source) if len(slots) else None
 
     def lay_some(
         self,

@@ -7,7 +7,7 @@ of a refusal is what was in the way in the very plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,9 +19,10 @@ from planner.plan.batch.admission import rule_refusal
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Committed, Prepared, Refuse
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
-from planner.plan.records.reservation_records import Admitted, Refused
+from planner.plan.records.reservation_records import Admitted, Refused, Relocated
 from planner.promise import PromiseLevel
 from planner.request import Request
+from planner.reservations.holding import with_slots
 from planner.reservations.slots import Slots
 from planner.value import size_of
 from planner.workload.compile import CompiledWorkload
@@ -165,7 +166,7 @@ class _Committing:
         """
         trial = self.plan.copy()
         trial.apply(record)
-        admitted: dict[str, Admitted] = {}
+        renewed: dict[str, RecordedChange] = {_id_of(one): one for one in record.changes}
         judged: dict[str, int] = {}
         looks = _LOOKS // max(1, trial.room.machines)
         while True:
@@ -179,7 +180,7 @@ class _Committing:
                 if not answer.placed:
                     continue
                 some = True
-                refused = self._admit(trial, request, answer, admitted)
+                refused = self._admit(trial, request, answer, renewed)
                 if refused is not None:
                     looks -= 1
                     self.final[request.id] = refused
@@ -191,7 +192,8 @@ class _Committing:
                     (request.id, answer) for request, answer in zip(open_, answers, strict=True)
                 )
                 judged.update((request.id, trial.version) for request in open_)
-        return self._renewed(record, admitted)
+        self._renew_reasons(renewed)
+        return replace(record, changes=tuple(renewed.values()))
 
     def _waiting(self) -> list[Request]:
         """Return who is refused for want of room, in the order in which requests take turns."""
@@ -211,9 +213,12 @@ class _Committing:
         trial: Plan,
         request: Request,
         answer: PlacementResult,
-        admitted: dict[str, Admitted],
+        renewed: dict[str, RecordedChange],
     ) -> PlacementResult | None:
-        """Admit a request beside all others, where machines allow; or say why not."""
+        """Admit a request beside all others, where machines allow; or say why not.
+
+        `renewed` has the changes of the record so far, by id.
+        """
         planner = self.planner
         admit = Admit(request, answer, planner.name, anew=True, planner=planner)
         prepared = trial.prepare([admit], trial.version)
@@ -221,28 +226,33 @@ class _Committing:
             (one,) = prepared.conflicts
             return PlacementResult(one.code, one.detail, binding=one.binding)
         trial.apply(prepared.record, prepared.takings)
-        (change,), (outcome,) = prepared.record.changes, prepared.outcomes
-        assert isinstance(change, Admitted)
+        (outcome,) = prepared.outcomes
         assert isinstance(outcome, Committed)
         self.final[request.id] = outcome.result or answer
-        admitted[request.id] = replace(change, agent=self.agent.name)
+        for change in prepared.record.changes:
+            known = renewed.get(_id_of(change))
+            if isinstance(change, Admitted):
+                renewed[change.id] = replace(change, agent=self.agent.name)
+            elif isinstance(change, Relocated) and isinstance(known, Admitted):
+                holding = with_slots(known.holding, change.slots)
+                renewed[change.id] = replace(known, holding=holding)
+            else:
+                renewed[_id_of(change)] = change
         return None
 
-    def _renewed(self, record: CommitRecord, admitted: Mapping[str, Admitted]) -> CommitRecord:
-        """Return a record with later admissions, and with the reasons that hold in the end."""
+    def _renew_reasons(self, renewed: dict[str, RecordedChange]) -> None:
+        """Let refusals say what was in the way in the end."""
         refused = [one for one in self.workload.requests if not self.final[one.id].placed]
         changes = [change_of(one, self.final[one.id], self.agent.name) for one in refused]
         prepared = self.plan.prepare(changes, self.plan.version) if changes else None
-        renewed: dict[str, RecordedChange] = dict(admitted)
         if prepared is not None and prepared.record is not None:
             renewed |= {_id_of(one): one for one in prepared.record.changes}
-        changed = tuple(renewed.get(_id_of(one), one) for one in record.changes)
-        return replace(record, changes=changed)
 
     def in_lines(self, record: CommitRecord) -> CommitRecord:
         """Return a record with its changes in the order of the lines."""
         place = dict(self._places())
-        changes = tuple(sorted(record.changes, key=lambda one: place[_id_of(one)]))
+        last = len(place) + len(record.changes)  # what stood before and made way
+        changes = tuple(sorted(record.changes, key=lambda one: place.get(_id_of(one), last)))
         return replace(record, changes=changes)
 
     def _places(self) -> Iterator[tuple[str, int]]:
@@ -264,5 +274,5 @@ class _Committing:
 
 
 def _id_of(change: RecordedChange) -> str:
-    assert isinstance(change, Admitted | Refused)
-    return change.id if isinstance(change, Admitted) else change.refusal.id
+    assert isinstance(change, Admitted | Refused | Relocated)
+    return change.refusal.id if isinstance(change, Refused) else change.id

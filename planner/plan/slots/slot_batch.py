@@ -30,6 +30,7 @@ from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import subtract
 from planner.reservations.slots import (
     NOWHERE,
+    MachineRule,
     Slots,
     no_slots,
     pieces_of,
@@ -186,6 +187,23 @@ class SlotBatch:
             return found
         moving = self._lay_in_parts(atom, pieces, lease, beside) if lease else None
         return None if isinstance(moving, MachineShortage) else moving
+
+    def lay_kinds(
+        self,
+        pieces: NDArray[np.int64],
+        kinds: Sequence[tuple[Resources, str | None, MachineRule]],
+        *,
+        keeps: bool,
+    ) -> tuple[Slots, NDArray[np.int64]] | None:
+        """Return slots for pieces of several kinds, taken, and whose they are; or None.
+
+        As `planner.machines.room.MachineRoom.lay_kinds` does.
+        """
+        laid = self.room.lay_kinds(pieces, kinds, keeps=keeps)
+        if laid is not None:
+            for kind in np.unique(pieces[:, 4]).tolist():
+                self._note(laid[0][pieces[laid[1], 4] == kind], kinds[kind][0])
+        return laid
 
     def _lay_in_parts(
         self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots | None
