@@ -11,7 +11,7 @@ from planner.plan.batch.pool import BatchPool
 from planner.plan.batch.release import keep_released
 from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
 from planner.plan.records.reservation_records import Relocated
-from planner.plan.slots.machine_search import Found, MachineSearch
+from planner.plan.slots.machine_search import Found, MachineSearch, is_lone
 from planner.plan.slots.making_way import MakingWay, lease_of_number
 from planner.plan.slots.plain_moves import PlainMoves
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
@@ -184,7 +184,9 @@ class BatchMachines:
         known = self._with_known_slots(change, holding, level)
         if known is not None:
             return change.result, known
-        placed = self.slots.place(holding, change.request.graph)
+        # What is alone is searched for elsewhere, lease by lease too, which finds more and is quick.
+        graph = None if is_lone(change.request) and self._may_search else change.request.graph
+        placed = self.slots.place(holding, graph)
         if not isinstance(placed, MachineShortage):
             return change.result, placed
         if self._may_move:
