@@ -184,7 +184,7 @@ class BatchMachines:
         known = self._with_known_slots(change, holding, level)
         if known is not None:
             return change.result, known
-        # What is alone is searched for elsewhere, lease by lease too, which finds more and is quick.
+        # What is alone is searched for elsewhere, lease by lease too: that is quicker.
         graph = None if is_lone(change.request) and self._may_search else change.request.graph
         placed = self.slots.place(holding, graph)
         if not isinstance(placed, MachineShortage):
