@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
 from typing import NamedTuple
@@ -191,6 +192,24 @@ class MachineRoom:
         wanted = self._kind(bundle, label, rule)
         return int(count_over(self._table(), wanted, start, end, most))
 
+    def most_held(
+        self, start: int, end: int, lease: int, bundle: Resources, label: str | None
+    ) -> I64:
+        """Return int64[end - start]: the most bundles at once if each stays for a lease.
+
+        An upper bound of what any agent can place in [start, end) beside what stands.
+        """
+        from planner.machines.kernels.most_held import most_held
+
+        held = np.zeros(end - start, dtype=np.int64)
+        kind = self._kind(bundle, label, ANYWHERE)
+        most_held(self._table(), kind, start, end, lease, held)
+        return held
+
+    def cells(self, start: int, end: int) -> int:
+        """Return how many cells of the room [start, end) has: what `most_held` reads."""
+        return len(self._stripes.group_of) * (-(-(end - start) // self.width))
+
     def stand(
         self, rows: I64, bundle: Resources, label: str | None, rule: MachineRule
     ) -> I64 | Unlaid:
@@ -237,6 +256,70 @@ class MachineRoom:
         """
         slots, missing = self._lay(pieces, (bundle, label, rule), beside, whole=True)
         return None if len(missing) else slots
+
+    def lay_in_parts(
+        self,
+        pieces: I64,
+        bundle: Resources,
+        label: str | None,
+        rule: MachineRule,
+        lease: int,
+        beside: I64 | None = None,
+    ) -> I64 | Unlaid:
+        """Lay pieces and take the slots; bundles may change machine between leases.
+
+        A bundle stays where it is as long as it can. Nothing is taken where some find no machine.
+
+        Parameters
+        ----------
+        lease
+            Steps that a bundle is on a machine at least.
+
+        Returns
+        -------
+        int64[k, 4], sorted by start, end and machine; or what finds no machine.
+        """
+        from planner.machines.kernels.handovers import lay_in_parts
+
+        wanted, asked = self._kind(bundle, label, rule), _joint(pieces)
+        slots, short = lay_in_parts(self._table(), wanted, asked, _beside(beside), lease)
+        return Unlaid(*short.tolist()) if len(short) else slots
+
+    def lay_kinds(
+        self,
+        pieces: I64,
+        kinds: Sequence[tuple[Resources, str | None, MachineRule]],
+        *,
+        keeps: bool,
+    ) -> tuple[I64, I64] | None:
+        """Lay pieces of several kinds without a spread and take the slots.
+
+        Parameters
+        ----------
+        pieces
+            int64[p, 5]: start step, end step, bundles, the machine that is tried first or -1, and
+            the place of its kind.
+        keeps
+            Whether those that name no machine come first, then all that can be where they were,
+            then the others; else all come in their order.
+
+        Returns
+        -------
+        int64[k, 4] and int64[k], the piece that each slot is of; None, and nothing taken, if some
+        find no machine.
+        """
+        from planner.machines.kernels.moving import PackedKinds, lay_kinds
+
+        each = [self._kind(bundle, label, ANYWHERE) for bundle, label, _ in kinds]
+        packed = PackedKinds(
+            np.concatenate([one.amounts for one in each]),
+            np.concatenate([one.weights for one in each]),
+            np.concatenate([one.order for one in each]),
+            np.cumsum([0, *(len(one.amounts) for one in each)]),
+            np.cumsum([0, *(len(one.order) for one in each)]),
+        )
+        slots, source = lay_kinds(self._table(), packed, _copy_of(pieces), keeps)
+        return (slots, source) if len(slots) else None
 
     def lay_some(
         self,

@@ -33,6 +33,13 @@ def load_machine_kernels() -> None:
     room.stand(pieces, bundle, None, MachineRule(spread=1))
     room.take(slots, bundle, -1)
     room.lay_some(pieces, bundle, None, ANYWHERE, slots)
+    room.lay_in_parts(pieces, bundle, None, ANYWHERE, 2)
+    room.most_held(0, 4, 2, bundle, None)
+    kinds = [(bundle, None, ANYWHERE)]
+    room.lay_kinds(np.array([[0, 4, 1, 0, 0]], dtype=np.int64), kinds, keeps=True)
+    from planner.machines.kernels.moving import stand_alone
+
+    stand_alone(np.zeros(1, dtype=np.int64), np.array([[0, 4, 1, 0]], dtype=np.int64))
     room.count(0, 4, bundle, ANYWHERE, None, 2)
     free = np.full(_STEPS - 4, 8, dtype=np.int64)
     for least, most, handover in ((1, 2, True), (2, 2, False), (2, 4, True)):

@@ -73,12 +73,12 @@ class TrialMachines:
             return result
         batch = self._batch()
         try:
-            found = batch.place(holding_of(request, result))
+            found = batch.place(holding_of(request, result), request.graph)
             if not isinstance(found, MachineShortage):
                 return result
 
             def stand(one: Request, placed: PlacementResult) -> Holding | MachineShortage:
-                return batch.place(holding_of(one, placed))
+                return batch.place(holding_of(one, placed), one.graph)
 
             search = MachineSearch(batch, view.overlay(), lambda: view, self.now, stand)
             asked = agent is None or agent == planner.name

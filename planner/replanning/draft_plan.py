@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from planner.capacity.profile import FreeProfile
 from planner.capacity.snapshot import PlanSnapshot
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
-from planner.plan.slots.machine_search import CappedView
+from planner.plan.slots.machine_search import MachineCaps, until_it_stands
 from planner.plan.slots.slot_batch import MachineShortage
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
@@ -182,28 +182,18 @@ class DraftPlan:
 
         Where machines do not hold what the agent found, it is asked again with that in mind.
         """
-        caps: list[MachineShortage] = []
-        for _ in range(_ROUNDS):
-            held, fixed = self.holding_of(move.commitment), move.holding()
-            self._change(move.commitment, held, fixed)
-            result = move.place(self._cap_machines(caps), agent)
-            self._change(move.commitment, fixed, held)
-            if not result.placed:
-                return False
-            missed = self._take(move.commitment, result)
-            if not isinstance(missed, MachineShortage):
-                return missed
-            caps.append(missed)
-        return False
+        held, fixed = self.holding_of(move.commitment), move.holding()
 
-    def _cap_machines(self, caps: Sequence[MachineShortage]) -> PlanView:
-        """Return a view in which machines hold no more of some bundles than were found."""
-        if not caps:
-            return self.view()
-        view = CappedView(self.view())
-        for missed in caps:
-            view.cap(missed)
-        return view
+        def ask(over: Callable[[PlanView], PlanView]) -> PlacementResult:
+            self._change(move.commitment, held, fixed)
+            result = move.place(over(self.view()), agent)
+            self._change(move.commitment, fixed, held)
+            return result
+
+        def stand(result: PlacementResult) -> bool | MachineShortage:
+            return self._take(move.commitment, result)
+
+        return until_it_stands(MachineCaps(), ask, stand, _ROUNDS) is True
 
     def take(self, commitment: Commitment, result: PlacementResult) -> bool:
         """Give a commitment another whole allocation, if it fits; return whether it did."""

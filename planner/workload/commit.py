@@ -1,33 +1,48 @@
 """Commit the answers to a workload at once; machines are found for what was placed.
 
-Agents see totals. Where machines do not hold what a solver placed, the requests of the largest
-value density choose first, and at the end those without a place are tried once more in what is
-left (*filling*).
+Agents see totals. What they placed is laid on machines together (`lay_by_begin`); then whoever has
+no place is asked about again beside all that stands, until nobody comes in any more. So the reason
+of a refusal is what was in the way in the very plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import QUICK_SUBSTITUTE, agent_named
+from planner.agents.greedy.batch import taking_order
 from planner.placement import MACHINES, Code, PlacementResult
+from planner.plan.batch.admission import rule_refusal
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Committed, Prepared, Refuse
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
-from planner.plan.records.reservation_records import Admitted, Refused
+from planner.plan.records.reservation_records import Admitted, Refused, Relocated
 from planner.promise import PromiseLevel
 from planner.request import Request
+from planner.reservations.holding import with_slots
+from planner.reservations.slots import Slots
 from planner.value import size_of
 from planner.workload.compile import CompiledWorkload
+from planner.workload.joint_laying import lay_by_begin
 from planner.workload.placed_improvement import PlacedImprovement
 
-_Answers: TypeAlias = dict[str, PlacementResult]
+#: Refusals that room has to do with: there may be some beside the plan as it stands.
+_FOR_ROOM: Final = frozenset(
+    {
+        Code.AGENT_LIMIT,
+        Code.CAPACITY,
+        Code.CAPACITY_OVER_TIME,
+        Code.CONFLICT,
+        Code.COUNT_LIMIT,
+        Code.QUOTA,
+    }
+)
 
-#: Refusals that room on machines has nothing to do with.
-_OTHERWISE = frozenset({Code.MALFORMED, Code.DUPLICATE_ID, Code.UNSATISFIABLE, Code.BEYOND_HORIZON})
+#: How often machines are searched in vain for those that are asked again: on one, less on more.
+_LOOKS: Final = 1_000_000
 
 
 def lacks_machines(result: PlacementResult) -> bool:
@@ -36,7 +51,11 @@ def lacks_machines(result: PlacementResult) -> bool:
 
 
 def change_of(
-    request: Request, result: PlacementResult, agent: str, planner: Agent | None = None
+    request: Request,
+    result: PlacementResult,
+    agent: str,
+    planner: Agent | None = None,
+    slots: tuple[Slots, ...] | None = None,
 ) -> Change:
     """Return the change that an answer asks for.
 
@@ -44,9 +63,11 @@ def change_of(
     ----------
     planner
         Asked once more where machines cannot hold what was placed.
+    slots
+        Of each atom, where they are known.
     """
     if result.code is None:
-        return Admit(request, result, agent, planner=planner)
+        return Admit(request, result, agent, planner=planner, slots=slots)
     return Refuse(request, result.code, result.detail, result.binding)
 
 
@@ -68,114 +89,181 @@ def commit_workload(
         Looks for a better plan on machines; None leaves it as it was laid.
     """
     final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
-    committing = _Committing(plan, workload, agent)
-    prepared = committing.prepare(final)
+    committing = _Committing(plan, workload, agent, final)
+    committing.lay_together()
+    prepared = committing.prepare()
     if prepared.conflicts:
         for one in prepared.conflicts:
             assert one.id is not None
             final[one.id] = PlacementResult(one.code, one.detail, binding=one.binding)
-        prepared = committing.prepare(final)
+        prepared = committing.prepare()
     for outcome in prepared.outcomes:
         if isinstance(outcome, Committed) and outcome.id is not None and outcome.result is not None:
             final[outcome.id] = outcome.result
-    if prepared.record is None:
+    record, takings = prepared.record, prepared.takings
+    if record is None:
         return [final[request.id] for request in workload.requests]
-    if committing.chooses_by_value and any(map(lacks_machines, final.values())):
-        changes = committing.fill(prepared.record, final)
-        record = committing.in_lines(replace(prepared.record, changes=tuple(changes)))
-        takings = None
-    else:
-        record = committing.in_lines(prepared.record)
-        takings = prepared.takings
-    if improve is not None:
-        better = improve.run(plan, record, final, results)
-        if better is not None:
-            record, takings = committing.in_lines(better), None
-    plan.apply(record, takings)
+    if len(workload.requests) > 1 and any(map(committing.wants_machines, workload.requests)):
+        record, takings = committing.ask_again(record), None
+        if improve is not None:
+            better = improve.run(plan, record, final, results)
+            record = record if better is None else committing.ask_again(better)
+    plan.apply(committing.in_lines(record), takings)
     return [final[request.id] for request in workload.requests]
 
 
 @dataclass(frozen=True, slots=True)
 class _Committing:
-    """What a workload is committed with."""
+    """What a workload is committed with; `final` has the answers so far."""
 
     plan: Plan
     workload: CompiledWorkload
     agent: Agent
-
-    @property
-    def chooses_by_value(self) -> bool:
-        """Whether requests choose machines by value, and what is left is filled."""
-        return isinstance(self.agent, SolverAgent)
+    final: dict[str, PlacementResult]
+    slots: dict[str, tuple[Slots, ...]] = field(default_factory=dict)
 
     @property
     def planner(self) -> Agent:
         """The agent that is asked once more."""
-        return agent_named(QUICK_SUBSTITUTE) if self.chooses_by_value else self.agent
+        solves = isinstance(self.agent, SolverAgent)
+        return agent_named(QUICK_SUBSTITUTE) if solves else self.agent
 
-    def prepare(self, results: Mapping[str, PlacementResult]) -> Prepared:
-        """Return what the answers come to."""
-        workload = self.workload
-        pairs = list(zip(workload.requests, workload.positions, strict=True))
-        if self.chooses_by_value and any(map(self._wants_machines, workload.requests)):
-            pairs.sort(key=lambda pair: self._rank(pair[0]))
-        changes: list[tuple[int, Change]] = [
-            (position, change_of(request, results[request.id], self.agent.name, self.planner))
-            for request, position in pairs
+    def lay_together(self) -> None:
+        """Find machines for all that was placed, by begin."""
+        placed = [
+            (request, self.final[request.id])
+            for request in self.workload.requests
+            if self.wants_machines(request) and self.final[request.id].placed
         ]
-        changes += [
-            (one.position, Refuse(one.request, one.code, str(one.error)))
-            for one in workload.refusals
+        if len(placed) > 1:
+            laid = lay_by_begin(self.plan, placed)
+            self.slots.update((placed[number][0].id, slots) for number, slots in laid.items())
+
+    def prepare(self) -> Prepared:
+        """Return what the answers come to: what has machines first, so that it keeps them."""
+        workload, final = self.workload, self.final
+        pairs = sorted(
+            zip(workload.requests, workload.positions, strict=True),
+            key=lambda pair: (pair[0].id not in self.slots, pair[1]),
+        )
+        changes = [
+            change_of(
+                request,
+                final[request.id],
+                self.agent.name,
+                self.planner,
+                self.slots.get(request.id),
+            )
+            for request, _ in pairs
         ]
-        if not self.chooses_by_value:
-            changes.sort(key=lambda entry: entry[0])
-        return self.plan.prepare([change for _, change in changes], self.plan.version)
+        changes += [Refuse(one.request, one.code, str(one.error)) for one in workload.refusals]
+        return self.plan.prepare(changes, self.plan.version)
 
-    def fill(self, record: CommitRecord, final: _Answers) -> list[RecordedChange]:
-        """Return the changes of a record, with admissions of what the planner still finds room for.
+    def ask_again(self, record: CommitRecord) -> CommitRecord:
+        """Return a record in which nobody is refused whom the planner finds room for beside it.
 
-        `final` learns where they stand.
+        The reasons of those that stay refused are those of the last time they were asked.
         """
         trial = self.plan.copy()
         trial.apply(record)
-        admitted: dict[str, Admitted] = {}
+        renewed: dict[str, RecordedChange] = {_id_of(one): one for one in record.changes}
+        judged: dict[str, int] = {}
+        looks = _LOOKS // max(1, trial.room.machines)
+        while True:
+            waiting = [one for one in self._waiting() if judged.get(one.id) != trial.version]
+            open_ = [one for one in waiting if one.id not in judged] or waiting
+            if not open_:
+                break
+            answers = self.planner.plan(open_, trial.view(), Limits())
+            some = False
+            for request, answer in zip(open_, answers, strict=True):
+                if not answer.placed:
+                    continue
+                some = True
+                refused = self._admit(trial, request, answer, renewed)
+                if refused is not None:
+                    looks -= 1
+                    self.final[request.id] = refused
+                    judged[request.id] = trial.version
+            if looks < 0:
+                break
+            if not some:
+                self.final.update(
+                    (request.id, answer) for request, answer in zip(open_, answers, strict=True)
+                )
+                judged.update((request.id, trial.version) for request in open_)
+        self._renew_reasons(renewed)
+        return replace(record, changes=tuple(renewed.values()))
+
+    def _waiting(self) -> list[Request]:
+        """Return who is refused for want of room, in the order in which requests take turns."""
+        solves = isinstance(self.agent, SolverAgent)
+        codes = _FOR_ROOM | {Code.TIME_LIMIT} if solves else _FOR_ROOM
         waiting = [
             one
             for one in self.workload.requests
-            if not final[one.id].placed and final[one.id].code not in _OTHERWISE
+            if self.final[one.id].code in codes and rule_refusal(self.plan, one) is None
         ]
-        for request in sorted(waiting, key=self._rank):
-            result = self.planner.plan([request], trial.view(), Limits())[0]
-            if not result.placed:
-                continue
-            admit = Admit(request, result, self.agent.name, anew=True, planner=self.planner)
-            prepared = trial.prepare([replace(admit, agent=self.planner.name)], trial.version)
-            if prepared.record is None:
-                continue
-            trial.apply(prepared.record, prepared.takings)
-            (change,), (outcome,) = prepared.record.changes, prepared.outcomes
-            assert isinstance(change, Admitted)
-            assert isinstance(outcome, Committed)
-            final[request.id] = outcome.result or result
-            admitted[request.id] = replace(change, agent=self.agent.name)
-        return [admitted.get(_id_of(one), one) for one in record.changes]
+        if solves:
+            return sorted(waiting, key=self._rank)
+        return [waiting[place] for place in taking_order(waiting).tolist()]
+
+    def _admit(
+        self,
+        trial: Plan,
+        request: Request,
+        answer: PlacementResult,
+        renewed: dict[str, RecordedChange],
+    ) -> PlacementResult | None:
+        """Admit a request beside all others, where machines allow; or say why not.
+
+        `renewed` has the changes of the record so far, by id.
+        """
+        planner = self.planner
+        admit = Admit(request, answer, planner.name, anew=True, planner=planner)
+        prepared = trial.prepare([admit], trial.version)
+        if prepared.record is None:
+            (one,) = prepared.conflicts
+            return PlacementResult(one.code, one.detail, binding=one.binding)
+        trial.apply(prepared.record, prepared.takings)
+        (outcome,) = prepared.outcomes
+        assert isinstance(outcome, Committed)
+        self.final[request.id] = outcome.result or answer
+        for change in prepared.record.changes:
+            known = renewed.get(_id_of(change))
+            if isinstance(change, Admitted):
+                renewed[change.id] = replace(change, agent=self.agent.name)
+            elif isinstance(change, Relocated) and isinstance(known, Admitted):
+                holding = with_slots(known.holding, change.slots)
+                renewed[change.id] = replace(known, holding=holding)
+            else:
+                renewed[_id_of(change)] = change
+        return None
+
+    def _renew_reasons(self, renewed: dict[str, RecordedChange]) -> None:
+        """Let refusals say what was in the way in the end."""
+        refused = [one for one in self.workload.requests if not self.final[one.id].placed]
+        changes = [change_of(one, self.final[one.id], self.agent.name) for one in refused]
+        prepared = self.plan.prepare(changes, self.plan.version) if changes else None
+        if prepared is not None and prepared.record is not None:
+            renewed |= {_id_of(one): one for one in prepared.record.changes}
 
     def in_lines(self, record: CommitRecord) -> CommitRecord:
         """Return a record with its changes in the order of the lines."""
-        return replace(record, changes=self.in_order(record.changes))
+        place = dict(self._places())
+        last = len(place) + len(record.changes)  # what stood before and made way
+        changes = tuple(sorted(record.changes, key=lambda one: place.get(_id_of(one), last)))
+        return replace(record, changes=changes)
 
-    def in_order(self, changes: Sequence[RecordedChange]) -> tuple[RecordedChange, ...]:
-        """Return changes in the order of the lines."""
-        place = {
-            request.id: position
-            for request, position in zip(
-                self.workload.requests, self.workload.positions, strict=True
-            )
-        }
-        place |= {one.request.id: one.position for one in self.workload.refusals}
-        return tuple(sorted(changes, key=lambda one: place[_id_of(one)]))
+    def _places(self) -> Iterator[tuple[str, int]]:
+        """Yield the position of each line."""
+        for request, position in zip(self.workload.requests, self.workload.positions, strict=True):
+            yield request.id, position
+        for one in self.workload.refusals:
+            yield one.request.id, one.position
 
-    def _wants_machines(self, request: Request) -> bool:
+    def wants_machines(self, request: Request) -> bool:
+        """Return whether a request is promised machines."""
         level = request.promise or self.plan.cluster.promise
         return level is not PromiseLevel.POOLED
 
@@ -186,5 +274,5 @@ class _Committing:
 
 
 def _id_of(change: RecordedChange) -> str:
-    assert isinstance(change, Admitted | Refused)
-    return change.id if isinstance(change, Admitted) else change.refusal.id
+    assert isinstance(change, Admitted | Refused | Relocated)
+    return change.refusal.id if isinstance(change, Refused) else change.id

@@ -7,7 +7,7 @@ anything yet: a request may be lost for others that are worth more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -17,7 +17,12 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import limit_refusal
 from planner.plan.plan import Plan
-from planner.plan.slots.machine_search import CappedView, machines_refusal, search_alone
+from planner.plan.slots.machine_search import (
+    MachineCaps,
+    machines_refusal,
+    search_alone,
+    until_it_stands,
+)
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.request import Request
 from planner.reservations.holding import holding_of
@@ -147,7 +152,7 @@ class PlacedDraft:
         takings = takings_of(holding, self._ledger, request.tenant, request.queue)
         if Overlay(self._ledger).shortage(takings) is not None:
             return False
-        found = self._batch.place(holding)
+        found = self._batch.place(holding, request.graph)
         if isinstance(found, MachineShortage):
             return False
         self._note(_Step(index, self._place_of(index, result, found), 1), mark)
@@ -225,7 +230,7 @@ class PlacedDraft:
         if not result.placed:
             return result
         mark = self._batch.mark()
-        found = self._batch.place(holding_of(request, result))
+        found = self._batch.place(holding_of(request, result), request.graph)
         self._batch.undo(mark)
         if isinstance(found, MachineShortage):
             return machines_refusal(found, self._ledger.grid, request)
@@ -236,16 +241,17 @@ class PlacedDraft:
         return overlay.shortage(takings) is None
 
     def _ask(self, request: Request, agent: Agent) -> tuple[PlacementResult, Holding] | None:
-        view: PlanView = PlanSnapshot(self._ledger, self._version)
-        for turn in range(_ROUNDS):
-            result = agent.plan([request], view, Limits())[0]
-            if not result.placed:
-                return None
-            found = self._batch.place(holding_of(request, result))
-            if not isinstance(found, MachineShortage):
-                return result, found
-            if not turn:
-                view = CappedView(view)
-            assert isinstance(view, CappedView)
-            view.cap(found)
-        return None
+        view = PlanSnapshot(self._ledger, self._version)
+        caps = MachineCaps(self._batch.room, request.graph, self._first)
+
+        def ask(over: Callable[[PlanView], PlanView]) -> PlacementResult:
+            return agent.plan([request], over(view), Limits())[0]
+
+        def stand(
+            result: PlacementResult,
+        ) -> tuple[PlacementResult, Holding] | MachineShortage:
+            found = self._batch.place(holding_of(request, result), request.graph)
+            return found if isinstance(found, MachineShortage) else (result, found)
+
+        found = until_it_stands(caps, ask, stand, _ROUNDS)
+        return None if isinstance(found, MachineShortage) else found

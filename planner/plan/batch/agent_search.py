@@ -12,7 +12,7 @@ import numpy as np
 from planner.agent import Agent, Limits
 from planner.placement import PlacementResult
 from planner.plan.batch.agent_limits import AgentUse
-from planner.plan.slots.machine_search import CappedView
+from planner.plan.slots.machine_search import MachineCaps
 from planner.plan.slots.slot_batch import MachineShortage
 from planner.request import Request
 from planner.reservations.reservation import AtomAllocation
@@ -32,9 +32,9 @@ def place_beside_limits(
     view
         What others leave.
     """
-    capped = CappedView(view)
-    capped.cap(*_caps(request, agent, use, view.first))
-    return planner.plan([request], capped, Limits())[0]
+    caps = MachineCaps()
+    caps.note(*_caps(request, agent, use, view.first))
+    return planner.plan([request], caps.over(view), Limits())[0]
 
 
 def _caps(request: Request, agent: str, use: AgentUse, first: int) -> list[MachineShortage]:

@@ -10,7 +10,9 @@ from planner.placement import PlacementResult
 from planner.plan.batch.pool import BatchPool
 from planner.plan.batch.release import keep_released
 from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
-from planner.plan.slots.machine_search import Found, MachineSearch
+from planner.plan.records.reservation_records import Relocated
+from planner.plan.slots.machine_search import Found, MachineSearch, is_lone
+from planner.plan.slots.making_way import MakingWay, lease_of_number
 from planner.plan.slots.plain_moves import PlainMoves
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.slots.slot_faults import (
@@ -24,15 +26,16 @@ from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, leases_of, past_of, release_rows, with_slots
-from planner.reservations.reservation import AtomAllocation, Holding
-from planner.reservations.slots import Slots
-from rdl.expressions import atom_at
-from rdl.text.parser import parse
+from planner.reservations.reservation import Holding
+from planner.reservations.slots import Slots, no_slots
 
 #: Why slots that somebody found are not given.
 Fault = str
 
 _NO_ROOM = "its new machines have no room any more"
+
+#: Why bundles that have not begun change machine.
+_MADE_WAY = "made way for a new request"
 
 
 class BatchMachines:
@@ -48,6 +51,8 @@ class BatchMachines:
         self._plan = plan
         self._pool = pool
         self._may_search = True
+        self._may_move = False
+        self._moved: dict[int, Holding] = {}
         self._assured = False
         self._given = False
         self._plain: PlainMoves | None = None
@@ -179,20 +184,38 @@ class BatchMachines:
         known = self._with_known_slots(change, holding, level)
         if known is not None:
             return change.result, known
-        placed = self.slots.place(holding)
+        # What is alone is searched for elsewhere, lease by lease too: that is quicker.
+        graph = None if is_lone(change.request) and self._may_search else change.request.graph
+        placed = self.slots.place(holding, graph)
         if not isinstance(placed, MachineShortage):
             return change.result, placed
+        if self._may_move:
+            beside = MakingWay(self._plan, self.slots, self._moved).place(holding)
+            if beside is not None:
+                return change.result, beside
         if not self._may_search:
             return placed
         self._pool.doubt()
 
         def stand(request: Request, result: PlacementResult) -> Holding | MachineShortage:
-            return self.slots.place(holding_of(request, result))
+            return self.slots.place(holding_of(request, result), request.graph)
 
         search = MachineSearch(self.slots, self._pool.overlay, self._pool.view, self._first, stand)
         return search.elsewhere(
             change.request, placed, change.planner, asked=_is_planner_machine_blind(change)
         )
+
+    def move_others(self) -> None:
+        """Let slots that have not begun make way: nothing else of the batch touches them."""
+        self._may_move = True
+
+    def relocated(self) -> list[Relocated]:
+        """Return what became of those that made way."""
+        found = []
+        for number, holding in self._moved.items():
+            slots = tuple(no_slots() if one.slots is None else one.slots for one in holding.atoms)
+            found.append(Relocated(self._plan.table.id_of(number), slots, _MADE_WAY))
+        return found
 
     def take_back(self, holding: Holding, level: PromiseLevel) -> None:
         """Give back the machines of what was just placed."""
@@ -247,8 +270,7 @@ class BatchMachines:
     def _swap(self, swap: tuple[Holding, Holding], request: Request) -> Holding | MachineShortage:
         """Return the second of two holdings with machines, taken; the first is given."""
         before, holding = swap
-        leases = leases_of(request.graph) if before.begin < self._plan.now else None
-        return self.slots.replace(before, holding, leases, may_wait=True)
+        return self.slots.replace(before, holding, leases_of(request.graph), may_wait=True)
 
     def _elsewhere(
         self, change: Update, before: Holding, missed: MachineShortage
@@ -296,7 +318,9 @@ class BatchMachines:
             return "it is promised totals and has no machines to change"
         mark = self.slots.mark()
         self._leave(change, number)
-        found = self._with_slots(change.id, (before, before), change.slots, self._lease_of(number))
+        found = self._with_slots(
+            change.id, (before, before), change.slots, lease_of_number(self._plan, number)
+        )
         fault: MachineShortage | Fault | None = None
         if isinstance(found, Fault):
             fault = found
@@ -328,17 +352,6 @@ class BatchMachines:
             return fault
         moved = self.slots.move(before, after)
         return after if moved else _NO_ROOM
-
-    def _lease_of(self, number: int) -> LeaseOf:
-        """Return what tells the leases of a reservation's atoms from its expression."""
-
-        def steps(atom: AtomAllocation) -> int:
-            details = self._plan.table.details.get(number)
-            expression = details.expression or parse(details.text)
-            asked = atom_at(expression, atom.path.replace("@*", "@0"))
-            return 0 if asked is None else max(1, self._plan.grid.ceil(asked.lease_ms))
-
-        return steps
 
 
 def _leases(change: Admit | Update) -> LeaseOf:

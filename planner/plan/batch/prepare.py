@@ -99,6 +99,8 @@ def prepare(
         batch.machines.keep_times()
     elif len(changes) > _MANY:
         batch.pool.foresee(changes)
+    if not joint and all(isinstance(change, Admit | Refuse) for change in changes):
+        batch.machines.move_others()
     records: list[RecordedChange] = []
     outcomes: list[Outcome] = []
     try:
@@ -116,6 +118,8 @@ def prepare(
         batch.machines.close()
     records += batch.degraded
     failed = (atomic or joint) and len(records) < len(changes)
+    if not failed:
+        records += batch.machines.relocated()
     if failed or not records:
         return Prepared(None, tuple(outcomes))
     record = CommitRecord(plan.version + 1, at_ms, tuple(records))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from planner.agent import Agent, Limits, plans_early
 from planner.capacity.overlay import Overlay, takings_of
 from planner.explain import machines_sentence
+from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
@@ -35,6 +36,8 @@ from rdl.time_grid import TimeGrid
 from rdl.work_graph import (
     BUNDLE,
     END,
+    EVERY,
+    KIND,
     LABEL,
     LEASE,
     MAX_HEIGHT,
@@ -42,6 +45,7 @@ from rdl.work_graph import (
     MULTIPLE,
     START,
     WORK,
+    WorkGraph,
 )
 
 #: Starts that the search for one atom tries, by the number of machines from which on it tries them.
@@ -49,6 +53,13 @@ _TRIES: Final = ((1000, 4), (100, 16), (0, 256))
 
 #: How often an agent is asked again.
 _ROUNDS: Final = 12
+
+#: Most cells of the room that are read to tell agents what machines hold.
+_MOST_CELLS: Final = 8192
+
+T = TypeVar("T")
+
+_Kind: TypeAlias = tuple[Resources, str | None]
 
 #: A placed request, and what it then holds, with slots.
 Found = tuple[PlacementResult, Holding]
@@ -148,14 +159,16 @@ class MachineSearch:
         self, request: Request, planner: Agent, missed: MachineShortage
     ) -> Found | MachineShortage:
         """Ask the planner until what it answers finds machines."""
-        capped = CappedView(self.view())
-        for _ in range(_ROUNDS):
-            capped.cap(missed)
-            found = self._answer(request, planner, capped)
-            if not isinstance(found, MachineShortage):
-                return missed if found is None else found
-            missed = found
-        return missed
+        caps, view = MachineCaps(self.batch.room, request.graph, self.first), self.view()
+
+        def ask(over: Callable[[PlanView], PlanView]) -> PlacementResult:
+            return planner.plan([request], over(view), Limits())[0]
+
+        def stand(result: PlacementResult) -> Found | MachineShortage:
+            found = self.stand(request, result)
+            return found if isinstance(found, MachineShortage) else (result, found)
+
+        return until_it_stands(caps, ask, stand, _ROUNDS, missed) or missed
 
     def _answer(
         self, request: Request, planner: Agent, view: PlanView
@@ -238,6 +251,125 @@ def _search_early(
     return batch.search(replace(atom, hi=end), room[: end - atom.lo], tries)
 
 
+class MachineCaps:
+    """How many bundles of a request machines hold, finer than totals say it.
+
+    Parameters
+    ----------
+    room
+        What machines have left; None knows only what is noted.
+    graph
+        The request that agents are asked about: bundles stay for its leases, in its windows.
+    first
+        The earliest step.
+    """
+
+    def __init__(
+        self, room: MachineRoom | None = None, graph: WorkGraph | None = None, first: int = 0
+    ) -> None:
+        self._missed: list[MachineShortage] = []
+        self._held: dict[_Kind, tuple[int, NDArray[np.int64]]] | None = None
+        self._room, self._graph, self._first = room, graph, first
+
+    def note(self, *missed: MachineShortage) -> None:
+        """Let machines hold no more of a bundle than were found, where some were missed."""
+        self._missed.extend(missed)
+
+    def over(self, view: PlanView) -> PlanView:
+        """Return a view in which machines hold no more; the same where nothing was missed."""
+        return CappedView(view, self) if self._missed else view
+
+    def breaks(self) -> list[NDArray[np.int64]]:
+        """Return the steps at which what machines hold may change."""
+        found = [np.array([one.start, one.end], dtype=np.int64) for one in self._missed]
+        for start, held in self._known().values():
+            found.append(start + 1 + np.flatnonzero(np.diff(held)))
+            found.append(np.array([start, start + len(held)], dtype=np.int64))
+        return found
+
+    def lower(
+        self, bundle: Resources, label: str | None, starts: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the most bundles that machines hold from each step of `starts` to the next."""
+        most = np.full(len(starts), 2**62, dtype=np.int64)
+        known = self._known().get((bundle, label))
+        if known is not None:
+            start, held = known
+            inside = (starts >= start) & (starts < start + len(held))
+            most[inside] = held[starts[inside] - start]
+        for one in self._missed:
+            if one.atom.bundle == bundle and one.atom.label == label:
+                inside = (starts >= one.start) & (starts < one.end)
+                most[inside] = np.minimum(most[inside], one.found)
+        return most
+
+    def _known(self) -> dict[_Kind, tuple[int, NDArray[np.int64]]]:
+        """Return by bundle and label (first step, the most at each step), where it is cheap."""
+        if self._held is None:
+            self._held = {}
+            if self._room is not None and self._graph is not None:
+                spans = _spans_of(self._graph, self._first)
+                if sum(self._room.cells(*span[:2]) for span in spans.values()) <= _MOST_CELLS:
+                    for kind, (start, end, lease) in spans.items():
+                        self._held[kind] = start, self._room.most_held(start, end, lease, *kind)
+        return self._held
+
+
+def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int]]:
+    """Return by bundle and label where a request may have some, and the shortest lease of them."""
+    spans: dict[_Kind, tuple[int, int, int]] = {}
+    recurs = len(graph.shifts) > 1 or bool((graph.vertices[:, KIND] == EVERY).any())
+    for vertex in graph.atoms.tolist():
+        row = graph.vertices[vertex]
+        label = graph.labels[row[LABEL]] if graph.labels and row[LABEL] >= 0 else None
+        kind = graph.bundles[int(row[BUNDLE])], label
+        low, high = max(first, int(row[START])), min(int(row[END]), graph.grid.horizon)
+        if recurs:
+            low, high = first, graph.grid.horizon
+        if low < high:
+            start, end, lease = spans.get(kind, (low, high, int(row[LEASE])))
+            spans[kind] = min(start, low), max(end, high), min(lease, int(row[LEASE]))
+    return spans
+
+
+def until_it_stands(
+    caps: MachineCaps,
+    ask: Callable[[Callable[[PlanView], PlanView]], PlacementResult],
+    stand: Callable[[PlacementResult], T | MachineShortage | None],
+    rounds: int,
+    missed: MachineShortage | None = None,
+) -> T | MachineShortage | None:
+    """Ask an agent for places until machines hold what it answers.
+
+    Parameters
+    ----------
+    ask
+        Returns an answer, read on views that it lets the caps look over.
+    stand
+        Takes an answer; returns what stands, what finds no machine, or None where it does not fit.
+    rounds
+        How often the agent is asked.
+    missed
+        What found no machine before.
+
+    Returns
+    -------
+    T | MachineShortage | None
+        What stands, the last that found no machine, or None where no agent finds a place at all.
+    """
+    for _ in range(rounds):
+        if missed is not None:
+            caps.note(missed)
+        result = ask(caps.over)
+        if not result.placed:
+            return missed
+        found = stand(result)
+        if not isinstance(found, MachineShortage):
+            return found
+        missed = found
+    return missed
+
+
 class CappedView:
     """A view in which machines hold fewer of some bundles during some steps than they have.
 
@@ -245,20 +377,13 @@ class CappedView:
     demands are finer.
     """
 
-    def __init__(self, view: PlanView) -> None:
-        self._view = view
-        self._segments = view.segments
-        self._caps: list[MachineShortage] = []
+    def __init__(self, view: PlanView, caps: MachineCaps) -> None:
+        self._view, self._caps = view, caps
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
-
-    def cap(self, *missed: MachineShortage) -> None:
-        """Let machines hold no more of a bundle than were found, where some were missed."""
-        self._caps.extend(missed)
-        inner = np.array([(one.start, one.end) for one in self._caps], dtype=np.int64).ravel()
-        base = self._view.segments
+        base = view.segments
+        inner = np.concatenate(caps.breaks())
         inner = inner[(inner > base[0]) & (inner < base[-1])]
         self._segments = np.unique(np.concatenate([base, inner])).astype(np.int64)
-        self._demands = {}
 
     def demand(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
         """Return what `bundle` takes, with what machines hold of it in each segment."""
@@ -273,10 +398,7 @@ class CappedView:
         starts = self._segments[:-1]
         index = np.searchsorted(self._view.segments, starts, side="right") - 1
         fit = np.array(base.fit, dtype=np.int64)[index]
-        for one in self._caps:
-            if one.atom.bundle == bundle and one.atom.label == label:
-                inside = (starts >= one.start) & (starts < one.end)
-                fit[inside] = np.minimum(fit[inside], one.found)
+        fit = np.minimum(fit, self._caps.lower(bundle, label, starts))
         return replace(base, fit=tuple(fit.tolist()))
 
     @property
@@ -335,19 +457,14 @@ class CappedView:
 
     def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> CappedView:
         """Return a view in which `placed` holds its allocations besides, with the same caps."""
-        return self._with(self._view.after(placed, version))
+        return CappedView(self._view.after(placed, version), self._caps)
 
     def without(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int
     ) -> CappedView:
         """Return a view in which `placed` does not stand, with the same caps."""
-        return self._with(self._view.without(placed, version))
+        return CappedView(self._view.without(placed, version), self._caps)
 
     def without_steps(self, steps: NDArray[np.bool_]) -> CappedView:
         """Return a view in which no machine is free at some steps, with the same caps."""
-        return self._with(self._view.without_steps(steps))
-
-    def _with(self, view: PlanView) -> CappedView:
-        twin = CappedView(view)
-        twin._caps, twin._segments = list(self._caps), self._segments
-        return twin
+        return CappedView(self._view.without_steps(steps), self._caps)

@@ -25,11 +25,12 @@ from planner.plan.slots.slots_in_force import (
     stay_or_move,
     stays_until,
 )
-from planner.reservations.holding import with_rules, with_slots
+from planner.reservations.holding import leases_of, with_rules, with_slots
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import subtract
 from planner.reservations.slots import (
     NOWHERE,
+    MachineRule,
     Slots,
     no_slots,
     pieces_of,
@@ -38,6 +39,7 @@ from planner.reservations.slots import (
     split_slots,
 )
 from rdl.resources import Resources
+from rdl.work_graph import WorkGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +125,19 @@ class SlotBatch:
             self.room.take(slots, bundle, sign)
             self._note(slots, bundle, sign)
 
-    def place(self, holding: Holding) -> Holding | MachineShortage:
-        """Return a holding with slots for all of its rows, taken; or where none were found."""
+    def place(self, holding: Holding, graph: WorkGraph | None) -> Holding | MachineShortage:
+        """Return a holding with slots for all of its rows, taken; or where none were found.
+
+        Parameters
+        ----------
+        graph
+            Whose allocation it is: it says after which time bundles may change machine. None lets
+            every bundle stay where it is.
+        """
         mark = self.mark()
         slots: dict[int, Slots] = {}
         for index in self._largest_first(holding):
-            found = self._lay(holding.atoms[index])
+            found = self._lay(holding.atoms[index], graph)
             if isinstance(found, MachineShortage):
                 self.undo(mark)
                 return found
@@ -142,17 +151,69 @@ class SlotBatch:
         size = [atom.bundle.dominant_share(self._nominal) for atom in holding.atoms]
         return sorted(range(len(size)), key=lambda index: -size[index])
 
-    def _lay(self, atom: AtomAllocation) -> Slots | MachineShortage:
+    def _lay(self, atom: AtomAllocation, graph: WorkGraph | None) -> Slots | MachineShortage:
         if len(atom.shifts) == 1:
             stands = self.room.stand(atom.all_rows(), atom.bundle, atom.label, atom.rule)
-            if isinstance(stands, Unlaid):
-                return MachineShortage(atom, *stands)
-            self._note(stands, atom.bundle)
-            return stands
-        pieces = occurrence_pieces(atom)
-        found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
-        if found is None:
-            return self._open_question(atom, pieces)
+            if not isinstance(stands, Unlaid):
+                self._note(stands, atom.bundle)
+                return stands
+            missed = MachineShortage(atom, *stands)
+        else:
+            pieces = occurrence_pieces(atom)
+            found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
+            if found is not None:
+                self._note(found, atom.bundle)
+                return found
+            missed = self._open_question(atom, pieces)
+        if graph is None or not atom.rule.handover:
+            return missed
+        return self._lay_in_parts(atom, occurrence_pieces(atom), leases_of(graph)[atom.path], None)
+
+    def lay(
+        self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots
+    ) -> Slots | None:
+        """Return slots for pieces of an atom, taken; None, and nothing taken, if there are none.
+
+        Parameters
+        ----------
+        lease
+            Steps after which bundles may change machine; 0 lets them stay where they are.
+        beside
+            What the atom has already.
+        """
+        found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
+        if found is not None:
+            self._note(found, atom.bundle)
+            return found
+        moving = self._lay_in_parts(atom, pieces, lease, beside) if lease else None
+        return None if isinstance(moving, MachineShortage) else moving
+
+    def lay_kinds(
+        self,
+        pieces: NDArray[np.int64],
+        kinds: Sequence[tuple[Resources, str | None, MachineRule]],
+        *,
+        keeps: bool,
+    ) -> tuple[Slots, NDArray[np.int64]] | None:
+        """Return slots for pieces of several kinds, taken, and whose they are; or None.
+
+        As `planner.machines.room.MachineRoom.lay_kinds` does.
+        """
+        laid = self.room.lay_kinds(pieces, kinds, keeps=keeps)
+        if laid is not None:
+            for kind in np.unique(pieces[:, 4]).tolist():
+                self._note(laid[0][pieces[laid[1], 4] == kind], kinds[kind][0])
+        return laid
+
+    def _lay_in_parts(
+        self, atom: AtomAllocation, pieces: NDArray[np.int64], lease: int, beside: Slots | None
+    ) -> Slots | MachineShortage:
+        """Return slots for pieces whose bundles may change machine after a lease, taken."""
+        found = self.room.lay_in_parts(
+            pieces, atom.bundle, atom.label, atom.rule, max(1, lease), beside
+        )
+        if isinstance(found, Unlaid):
+            return MachineShortage(atom, *found)
         self._note(found, atom.bundle)
         return found
 
@@ -241,7 +302,13 @@ class SlotBatch:
                     parts.append(self._lay_some(atom, pieces, beside))
                     continue
                 if found is None:
-                    return self._open_question(atom, pieces)
+                    if not lease or not atom.rule.handover:
+                        return self._open_question(atom, pieces)
+                    moving = self._lay_in_parts(atom, pieces, lease, beside)
+                    if isinstance(moving, MachineShortage):
+                        return moving
+                    parts.append(moving)
+                    continue
                 self._note(found, atom.bundle)
                 parts.append(found)
         return sort_slots(np.concatenate(parts))

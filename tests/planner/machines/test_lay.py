@@ -164,6 +164,64 @@ def test_rows_stand_as_their_pieces_are_laid(
     assert found == (short or [Unlaid(start, end, needed, needed - 1)])[0]
 
 
+@given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.integers(1, 6), st.data())
+def test_bundles_move_only_after_a_lease(
+    cluster: Cluster,
+    bundle: Resources,
+    label: str | None,
+    rule: MachineRule,
+    pieces: I64,
+    lease: int,
+    data: st.DataObject,
+) -> None:
+    """Laid in parts, slots add up to the pieces, keep all rules, and none is cut below a lease."""
+    room, dense = rooms_of(cluster, data, STEPS)
+    before, table, other = dense.left.copy(), room._tree.copy(), room.copy()
+    slots = room.lay_in_parts(pieces, bundle, label, rule, lease)
+    if isinstance(slots, Unlaid):
+        assert np.array_equal(room._tree, table)
+        assert slots.found < slots.needed
+        return
+    dense.take(slots, bundle, 1)
+    assert not np.any((dense.left < 0) & (dense.left != before))
+    assert set(slots[:, 3].tolist()) <= set(machines_with(cluster, label))
+    assert rule.spread == 0 or most_at_once(slots, cluster, rule) <= rule.spread
+    assert rows_of(slots, STEPS) == _held(pieces)
+    least = min((end - start for start, end, bundles in pieces.tolist() if bundles), default=lease)
+    assert all(end - start >= min(lease, least) for start, end, *_ in slots.tolist())
+    room.take(slots, bundle, -1)
+    assert np.array_equal(room._tree, table)
+    if len(pieces) == 1 and other.lay(pieces, bundle, label, rule) is not None:
+        assert {(start, end) for start, end, *_ in slots.tolist()} <= {tuple(pieces[0, :2])}
+
+
+def test_nearly_every_chain_of_leases_is_found() -> None:
+    """Of single bundles that machines can hold one after the other, 98 in 100 are laid."""
+    rng = np.random.default_rng(1)
+    found = possible = 0
+    for _ in range(400):
+        room = _groups(MachineGroup("m", 3, CPU))
+        busy = [
+            [start, start + int(rng.integers(1, 4)), 1, machine]
+            for machine in range(3)
+            for start in range(0, STEPS, 4)
+        ]
+        room.take(np.array(busy)[rng.random(len(busy)) < 0.6], CPU, 1)
+        lease = int(rng.integers(1, 5))
+        end = int(rng.integers(lease, STEPS + 1))
+        reached = {0}
+        for at in range(end):
+            if at in reached:
+                until = range(at + lease, end + 1)
+                reached |= {to for to in until if room.count(at, to, CPU)}
+        laid = room.lay_in_parts(np.array([[0, end, 1]]), CPU, None, ANYWHERE, lease)
+        assert isinstance(laid, Unlaid) or end in reached
+        possible += end in reached
+        found += not isinstance(laid, Unlaid)
+    assert possible > 50
+    assert found >= 0.98 * possible
+
+
 def _groups(*groups: MachineGroup) -> MachineRoom:
     cluster = Cluster(STEP_MS, STEPS * STEP_MS, groups)
     return MachineRoom(cluster, cluster.grid(), 0)

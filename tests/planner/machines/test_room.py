@@ -20,6 +20,7 @@ from tests.planner.machines.model import (
     intervals,
     labels,
     leaves,
+    machines_with,
     rules,
     slots_on,
 )
@@ -99,6 +100,31 @@ def test_count_is_the_sum_of_what_machines_hold(
     assert room.count(*interval, bundle, rule, label, 10_000) == expected
     most = data.draw(st.integers(0, 20))
     assert room.count(*interval, bundle, rule, label, most) == min(most, expected)
+
+
+@given(clusters(STEPS, 70), bundles(), labels(), intervals(0, STEPS), st.integers(1, 9), st.data())
+def test_the_most_held_is_what_each_machine_holds_for_a_lease(
+    cluster: Cluster,
+    bundle: Resources,
+    label: str | None,
+    interval: tuple[int, int],
+    lease: int,
+    data: st.DataObject,
+) -> None:
+    """At each step: over machines, the most over all leases inside the interval that hold it."""
+    room, dense = MachineRoom(cluster, cluster.grid(), 0), DenseRoom(cluster, 0, STEPS)
+    slots = data.draw(slots_on(room.machines, STEPS))
+    room.take(slots, CPU, 1)
+    dense.take(slots, CPU, 1)
+    start, end = interval
+    most = np.zeros(end - start, dtype=np.int64)
+    for machine in machines_with(cluster, label):
+        own = np.zeros_like(most)
+        for at in range(start, end - lease + 1):
+            part = own[at - start : at - start + lease]
+            np.maximum(part, dense.holds(machine, at, at + lease, bundle), out=part)
+        most += own
+    assert np.array_equal(room.most_held(start, end, lease, bundle, label), most)
 
 
 def test_a_copy_changes_alone() -> None:

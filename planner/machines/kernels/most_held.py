@@ -1,0 +1,85 @@
+"""The most bundles that machines can hold at each step, each on its machine for a lease."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.machines.kernels.arrays import (
+    I32,
+    I64,
+    LANES,
+    SIZE,
+    WIDTH,
+    BundleKind,
+    Int,
+    MachineTable,
+)
+from planner.machines.kernels.compiled import kernel
+from planner.machines.kernels.tree import columns
+
+
+@kernel
+def _counts(table: MachineTable, wanted: BundleKind, stripe: Int, a: Int, counts: I32) -> bool:
+    """Write how many bundles each lane holds from column `a` on; return whether any does."""
+    size, tree = table.ring[SIZE], table.tree[stripe]
+    most = wanted.spread if wanted.spread > 0 else 2**30
+    some = False
+    for i in range(counts.shape[0]):
+        row, out = tree[size + (a + i) % size], counts[i]
+        out[:] = most
+        for k in range(wanted.amounts.shape[0]):
+            left, amount = row[wanted.amounts[k, 0]], np.int32(wanted.amounts[k, 1])
+            for j in range(LANES):
+                held = left[j] // amount if left[j] >= amount else np.int32(0)
+                out[j] = min(out[j], held)
+        some = some or out.any()
+    return some
+
+
+@kernel
+def _opened(counts: I32, length: Int) -> None:
+    """Lower counts to what is there for `length` columns in a row."""
+    span = counts.shape[0]
+    covered = 1
+    while covered < length:
+        move = min(covered, length - covered)
+        for i in range(span):
+            for j in range(LANES):
+                after = counts[i + move, j] if i + move < span else np.int32(0)
+                counts[i, j] = min(counts[i, j], after)
+        covered += move
+    covered = 1
+    while covered < length:
+        move = min(covered, length - covered)
+        for i in range(span - 1, move - 1, -1):
+            for j in range(LANES):
+                counts[i, j] = max(counts[i, j], counts[i - move, j])
+        covered += move
+
+
+@kernel
+def most_held(
+    table: MachineTable, wanted: BundleKind, start: Int, end: Int, lease: Int, held: I64
+) -> None:
+    """Write how many bundles machines hold at each step of [start, end), each for a lease there.
+
+    No more can be had: a bundle is on one machine for a lease at least, inside of [start, end).
+    """
+    held[:] = 0
+    a, b = columns(table.ring, start, end)
+    if a >= b or wanted.amounts.shape[0] == 0:
+        return
+    width = table.ring[WIDTH]
+    counts = np.empty((b - a, LANES), dtype=np.int32)
+    sums = np.zeros(b - a, dtype=np.int64)
+    length = max(1, lease // width)
+    for stripe in wanted.order:
+        if _counts(table, wanted, stripe, a, counts):
+            if length > 1:
+                _opened(counts, length)
+            for i in range(b - a):
+                sums[i] += counts[i].sum()
+    for step in range(start, end):
+        column = step // width
+        if a <= column < b:
+            held[step - start] = sums[column - a]
