@@ -28,7 +28,8 @@ from rdl.text.parser import parse
 
 I64 = NDArray[np.int64]
 
-#: Most reservations of a Plan that are looked through, and most slots that are laid again.
+#: Most machines, most reservations that are looked through, and most slots that are laid again.
+_MACHINES: Final = 4096
 _RESERVATIONS: Final = 5000
 _SLOTS: Final = 4096
 
@@ -53,7 +54,9 @@ class MakingWay:
 
     def place(self, holding: Holding) -> Holding | None:
         """Return a new holding with slots for all of its rows, taken; or None, nothing changed."""
-        if len(self.plan.table) > _RESERVATIONS or any(one.rule.spread for one in holding.atoms):
+        if len(self.plan.table) > _RESERVATIONS or self.batch.room.machines > _MACHINES:
+            return None
+        if any(one.rule.spread for one in holding.atoms):
             return None
         standing = self._movable(holding)
         if standing is None:

@@ -86,7 +86,8 @@ def test_a_bundle_begins_at_the_first_step_with_a_machine(
     """Brute force over all starts and machines finds none before, and refusals none at all."""
     plan = _plan(2)
     for index, (first, steps) in enumerate(blocks):
-        source = f"window(atom(<1 cpu>, 1, 1, {steps}, {steps}), {first}, {first + steps})"
+        atom = f"atom(<1 cpu>, 1, 1, {steps}, {steps}, spread=1)"  # makes no way for others
+        source = f"window({atom}, {first}, {first + steps})"
         _admit(plan, f"b{index}", source, "gree")
     held = [[0] * HORIZON for _ in range(plan.room.machines)]
     for one in plan.reservations():
