@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from planner.agents.exact.kernels.arrays import F64, I64, Int
-from planner.agents.exact.kernels.compiled import compiled, inlined
+from planner.agents.exact.kernels.compiled import compiled, inlined_entry
 from planner.kernel_cache import borrowed
 
 # Cells of `MultiplierDescent.state`.
@@ -134,7 +134,7 @@ class DescentAim(NamedTuple):
     small: float
 
 
-@inlined
+@inlined_entry
 def _fill_tables(s: KnapsackSpace, b: StepBuckets, at: int, count: int) -> None:
     """Write what items from each one on can be charged at most within each row alone."""
     for row in range(b.room.shape[0]):
@@ -154,7 +154,7 @@ def _fill_tables(s: KnapsackSpace, b: StepBuckets, at: int, count: int) -> None:
                     out[c] = with_it if with_it > without else without
 
 
-@inlined
+@inlined_entry
 def _most_from(s: KnapsackSpace, k: int) -> float:
     """Return a bound on what items from `k` on can be charged in what is left of all rows."""
     most = s.most[0, k, s.left[0]]
@@ -163,7 +163,7 @@ def _most_from(s: KnapsackSpace, k: int) -> float:
     return float(most)
 
 
-@inlined
+@inlined_entry
 def _goes_in(s: KnapsackSpace, k: int) -> bool:
     """Return whether item `k` fits, and is of a best set where there is one row alone."""
     i, rows = s.item[_ORDER, k], s.left.shape[0]
@@ -221,7 +221,7 @@ def _best_set(s: KnapsackSpace, b: StepBuckets, at: int, count: int) -> float:
     return root
 
 
-@inlined
+@inlined_entry
 def _list_items(
     f: BlockSet, s: KnapsackSpace, b: StepBuckets, d: MultiplierDescent, at: int
 ) -> Int:
@@ -260,7 +260,7 @@ def _fill_buckets(f: BlockSet, s: KnapsackSpace, b: StepBuckets, d: MultiplierDe
     return total
 
 
-@inlined
+@inlined_entry
 def _best_start(f: BlockSet, s: KnapsackSpace, b: StepBuckets, d: MultiplierDescent, r: int) -> Int:
     """Return the start of least charge, or -1; prefix sums of its charges stay in `s.prefix`."""
     first, length = f.start[r], f.length[r]
@@ -304,7 +304,7 @@ def evaluate(f: BlockSet, s: KnapsackSpace, b: StepBuckets, d: MultiplierDescent
     return placed + _fill_buckets(f, s, b, d)
 
 
-@inlined
+@inlined_entry
 def _step(b: StepBuckets, d: MultiplierDescent, missing: float) -> None:
     """Change the multipliers along the smoothed slope (Polyak), each request by its weight."""
     square = 1e-12

@@ -24,4 +24,8 @@ compiled = _FAMILY.kernel
 #: The same for what stands in an inner loop and is called from one or two places: written into its
 #: caller. A call hands over every field of every array of a tuple, some two thousand bytes, which
 #: takes longer than placing a small atom.
-inlined = _FAMILY.like(forceinline=True)
+#: Python cannot call it: what reads such tuples from Python takes a fifth of the time to compile.
+inlined = _FAMILY.like(no_cpython_wrapper=True, forceinline=True)
+
+#: The same for one that Python calls too.
+inlined_entry = _FAMILY.like(forceinline=True)

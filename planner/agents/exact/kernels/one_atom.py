@@ -8,7 +8,7 @@ import numpy as np
 
 import planner.agents.exact.problem as pb
 from planner.agents.exact.kernels.arrays import I64, Int
-from planner.agents.exact.kernels.compiled import compiled, inlined
+from planner.agents.exact.kernels.compiled import compiled, inlined, inlined_entry
 from planner.agents.exact.kernels.one_block import (
     BlockWindow,
     FlatBlock,
@@ -322,7 +322,7 @@ def stays(f: Forest, room: FreeRoom, s: SearchState, v: int, lo: Int, hi: Int) -
     return True
 
 
-@inlined
+@inlined_entry
 def place(
     f: Forest, room: FreeRoom, s: SearchState, v: int, span: BlockWindow, form: AtomForm
 ) -> bool:

@@ -11,5 +11,5 @@ _FAMILY = search_loops.exact_family(Path(__file__).parent, Path(search_loops.__f
 #: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
 compiled = _FAMILY.kernel
 
-#: The same for what stands in an inner loop: written into its caller.
-inlined = _FAMILY.like(forceinline=True)
+#: The same for what stands in an inner loop: written into its caller, and not for Python to call.
+inlined = _FAMILY.like(no_cpython_wrapper=True, forceinline=True)
