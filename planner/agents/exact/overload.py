@@ -2,9 +2,9 @@
 
 A search in which there is a little more of everything accepts more. Then runs of single bundles
 move inside windows of their atoms' own until nothing is over, which is quick, as a move changes a
-few columns; requests that still are in the way go. What the search alone loses is room that is
-left in pieces shorter than a lease: it places one request after the other and never moves a
-bundle of those that stand.
+few columns; a plan in which something stays over is dropped. What the search alone loses is free
+capacity that is left in pieces shorter than a lease: it places one request after the other and
+never moves a bundle of those that are placed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FIRST_MOVES: Final = 5
 _BENDS: Final = 0.2
 
 #: How much more there is at first, and at least and at most; and by what factor that changes when
-#: nothing had to go, or when something had.
+#: the plan was made to fit, or was not.
 FIRST_SURPLUS: Final = 0.015
 _SURPLUS: Final = (0.003, 0.05)
 _STEP: Final = 1.25
@@ -58,10 +58,9 @@ _COLD: Final = 0.12
 _COOLER: Final = 0.5
 _LEAST_HOT: Final = 0.25
 
-#: Moves between two draws of the windows, a run; draws before something must go, and after.
+#: Moves between two draws of the windows, a run, and most draws of a round.
 _MOVES_A_RUN: Final = 40
 _DRAWS: Final = 16
-_DRAWS_AFTER: Final = 6
 
 #: More draws are in vain above a cost, or where it still is so much of what it was so many draws
 #: before.
@@ -183,22 +182,14 @@ class OverloadSearch:
         if wide.value <= search.value:
             self._adapt(_STEP)
             return False
-        refused, runs = 0, lay_out(self.problem, wide, self._random)
-        self._reduce(wide, runs, _DRAWS, _HOT)
-        while runs.over[0] > 0:
-            request = -1 if self.is_over() else self.next_refusal(runs)
-            worth = wide.arrays.worth[state.KEPT, request]
-            if request < 0 or wide.value - worth <= search.value:
-                self._adapt(1 / _STEP)
-                return False
-            loops.write_plan(self.problem.forest, wide.arrays, runs)
-            loops.remove(self.problem.forest, wide.arrays, request)
-            runs = lay_out(self.problem, wide, self._random)
-            self._reduce(wide, runs, _DRAWS_AFTER, _LEAST_HOT)
-            refused += 1
+        runs = lay_out(self.problem, wide, self._random)
+        self._reduce(wide, runs)
+        if runs.over[0] > 0:
+            self._adapt(1 / _STEP)
+            return False
         loops.write_plan(self.problem.forest, wide.arrays, runs)
-        self._adapt(1 / _STEP if refused else _STEP)
-        if wide.value <= search.value:
+        self._adapt(_STEP)
+        if wide.value <= search.value:  # a request had too many pieces
             return False
         search.adopt(wide)
         return True
@@ -208,10 +199,8 @@ class OverloadSearch:
         runs = lay_out(self.problem, search, self._random)
         loops.draw_windows(self.problem.forest, search.arrays, runs)
         loops.reduce_overload(self.problem.forest, self.problem.room, runs, 0, _HOT, _COLD)
-        loops.overload_shares(self.problem.forest, self.problem.room, runs)
         loops.overload_cost(runs)
         loops.write_plan(self.problem.forest, search.arrays, runs)
-        loops.remove(self.problem.forest, search.arrays, 0)
 
     def _adapt(self, factor: float) -> None:
         least, most = _SURPLUS
@@ -235,10 +224,10 @@ class OverloadSearch:
         wide.restore_best()
         return wide
 
-    def _reduce(self, wide: RuinRecreate, runs: RunSet, draws: int, hot: float) -> None:
-        """Move runs until nothing is over or `draws` sets of windows have been tried."""
-        forest, costs = self.problem.forest, [loops.overload_cost(runs)]
-        for _ in range(draws):
+    def _reduce(self, wide: RuinRecreate, runs: RunSet) -> None:
+        """Move runs until nothing is over or `_DRAWS` sets of windows have been tried."""
+        forest, costs, hot = self.problem.forest, [loops.overload_cost(runs)], _HOT
+        for _ in range(_DRAWS):
             if runs.over[0] == 0 or stands_still(costs) or self.is_over():
                 return
             loops.draw_windows(forest, wide.arrays, runs)
@@ -260,11 +249,3 @@ class OverloadSearch:
             if made == self._slice:  # a short one says little of how long a slice takes
                 self._slice = fill_slice(count, self.clock() - before)
             done += count
-
-    def next_refusal(self, runs: RunSet) -> int:
-        """Return the request whose refusal takes most overload away for what it is worth, or -1."""
-        shares = loops.overload_shares(self.problem.forest, self.problem.room, runs)
-        shares[self.problem.forest.keep > 0] = 0.0
-        worth = np.maximum(self.wide.arrays.worth[state.KEPT], 1e-9 * self.problem.total)
-        found = int(np.argmax(shares / worth))
-        return found if shares[found] > 0 else -1

@@ -610,24 +610,3 @@ def reduce_overload(
             i = draw_below(runs, len(runs.run))
         _move(f, room, runs, i, temperature, old, new)
     return moves
-
-
-@compiled
-def overload_shares(f: Forest, room: FreeRoom, runs: RunSet) -> F64:
-    """Return float64[request]: how much of the overload would go with each, in mean demands."""
-    f, room, runs = borrowed(f), borrowed(room), borrowed(runs)
-    shares = np.zeros(len(f.value))
-    for i in range(len(runs.run)):
-        k = runs.run[i, R_ATOM]
-        row = f.vertices[runs.atom[k, A_VERTEX]]
-        d = row[pb.V_DEMAND]
-        for j in range(room.demand_first[d], room.demand_first[d + 1]):
-            line = room.demand_rows[j]
-            units = runs.atom[k, A_UNIT] * row[pb.V_MULTIPLE] * room.demand_amounts[j]
-            for q in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
-                shift = f.shifts[q]
-                for c in range(runs.run[i, R_BEGIN] + shift, runs.run[i, R_END] + shift):
-                    over = min(-runs.free[line, c], units)
-                    if over > 0:
-                        shares[row[pb.V_REQUEST]] += over * runs.scale[line]
-    return shares

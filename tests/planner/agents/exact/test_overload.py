@@ -131,24 +131,6 @@ def test_equal_seeds_and_clocks_give_equal_plans() -> None:
         assert (first == second).all()
 
 
-def test_what_is_in_the_way_is_refused_unless_it_must_be_kept() -> None:
-    """Twice what machines have, all at one time: one request goes, and it is never the kept one."""
-    cluster = a_cluster().machines("m", 4, cpu=1).build()
-    text = "window(atom(<1 cpu>, 1, 4, 10, 40), 0, 10)"
-    requests = [a_request(f"r{i}", text).on(cluster) for i in range(2)]
-    view = Plan(cluster, cluster.grid()).view()
-    for kept in (0, 1):
-        problem = build_problem(requests, view, [kept])
-        search = RuinRecreate(problem, 1)
-        search.load([FULL if r == kept else REFUSED for r in range(2)])
-        overload = rounds(problem)
-        runs = two_at_once(problem, overload)
-        assert int(runs.over[0]) == 10
-        shares = loops.overload_shares(problem.forest, problem.room, runs)
-        assert shares[0] == shares[1] == 40
-        assert overload.next_refusal(runs) == 1 - kept
-
-
 def two_at_once(problem: PlanningProblem, overload: OverloadSearch) -> RunSet:
     """Return runs of two requests that each take all there is, at the same time."""
     room = problem.room
