@@ -29,8 +29,8 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
 	@echo "make demo-slurm  a server on a real Slurm of its own (root, Debian's Slurm packages)"
-	@echo "make test        install, run every check and test that needs no package (ONLY=planner)"
-	@echo "make check       format, lint, types, import contracts"
+	@echo "make test        install, format, lint, import contracts, every test that needs no package (ONLY=planner)"
+	@echo "make check       format, lint, import contracts, types: before a commit"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
 	@echo "make papers      the tests of bench/papers, the experiments of the five papers"
@@ -77,10 +77,10 @@ demo-slurm: $(VENV)/.installed
 	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/slurm .ci/slurm-demo
 
 # Kernels of the planner compile while packages are installed, the rest of them while tools look at
-# the code; types are checked while tests run, many of which wait.
+# the code. Types take half a minute of a core and are judged by `make check` and .ci/run.
 test: $(VENV)/.loops
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint kernels
-	$(MAKE) --no-print-directory --jobs=2 types pytest
+	$(MAKE) --no-print-directory pytest
 
 check: lint types
 
@@ -90,7 +90,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 types: $(VENV)/.dev
-	nice $(BIN)/mypy
+	$(BIN)/mypy
 
 pytest: $(VENV)/.dev
 	$(QUICK_LOOPS) $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore=tests/papers -m "$(NO_PACKAGE)" $(ONLY:%=tests/%)

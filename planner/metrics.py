@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,8 +18,10 @@ from numpy.typing import NDArray
 from planner.placement import PlacementResult, atoms_held
 from planner.request import Request
 from planner.value import PriceList, relative_gap, size_of, worth_of
-from rdl.expressions import Absolute, AfterSubmission, Offset, Window
+from rdl.compile.calendar.civil_time import ORIGIN, window_ms
+from rdl.expressions import Window
 from rdl.resources import CPU, MEMORY, Resources
+from rdl.time_grid import TimeGrid, TimeGridError
 
 #: int64[n, 3]: first step, first step past the last, bundles; sorted and merged.
 Rows: TypeAlias = NDArray[np.int64]
@@ -217,10 +218,9 @@ _UNIT_SIZES: Final = {CPU: 1000, MEMORY: 1024}
 def work_figures(
     reservations: Iterable[Mapping[str, Any]],
     nominal: Resources,
-    horizon_s: float,
-    origin: datetime | None = None,
+    grid: TimeGrid,
 ) -> WorkFigures:
-    """Return the figures of the ``reservations`` of a plan file; `origin` is its cluster's."""
+    """Return the figures of the ``reservations`` of a plan file; `grid` is its cluster's."""
     amounts, waits, late = dict.fromkeys(nominal, 0.0), list[float](), list[float]()
     for one in reservations:
         starts: list[float] = []
@@ -232,13 +232,14 @@ def work_figures(
                 amounts[name] = amounts.get(name, 0.0) + amount * seconds
         if starts:
             waits.append(min(starts) - one["submitted"])
-            deadline_s = _deadline_s(one, origin)
+            deadline_s = _deadline_s(one, grid)
             if deadline_s is not None:
                 end = max(row[1] for atom in one["atoms"] for row in atom["allocation"])
                 late.append(end - deadline_s)
+    whole_s = grid.horizon_ms / 1000
     return WorkFigures(
         {name: amount / _UNIT_SIZES.get(name, 1) / 3600 for name, amount in amounts.items()},
-        {name: amounts[name] / (whole * horizon_s) for name, whole in nominal.items() if whole},
+        {name: amounts[name] / (whole * whole_s) for name, whole in nominal.items() if whole},
         *_mean_and_p95(waits),
         *_mean_and_p95(late),
     )
@@ -250,18 +251,18 @@ def _mean_and_p95(seconds: Sequence[float]) -> tuple[float | None, float | None]
     return math.fsum(seconds) / len(seconds), float(np.percentile(seconds, 95))
 
 
-def _deadline_s(reservation: Mapping[str, Any], origin: datetime | None) -> float | None:
+def _deadline_s(reservation: Mapping[str, Any], grid: TimeGrid) -> float | None:
     """Return the end of the window around a whole request, in seconds from the origin."""
     from rdl.compile.source import read_source
 
-    match read_source(reservation["expression"]):
-        case Window(end=Offset(ms=ms)):
-            return ms / 1000
-        case Window(end=AfterSubmission(ms=ms)):
-            return float(reservation["submitted"]) + ms / 1000
-        case Window(end=Absolute(at=at)) if origin is not None:
-            return (at - origin).total_seconds()
-    return None  # no window, or one by the clock of a zone
+    expression = read_source(reservation["expression"])
+    if not isinstance(expression, Window):
+        return None
+    submitted_ms = round(1000 * reservation["submitted"])
+    try:
+        return window_ms(expression, ORIGIN, grid, submitted_ms)[1] / 1000
+    except TimeGridError:
+        return None  # a plan without a calendar has no such time
 
 
 def count_falls(atoms: Iterable[Rows]) -> tuple[int, int]:

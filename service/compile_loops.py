@@ -33,22 +33,15 @@ _FEW = (
     "window(atom(<1 cpu>, 1, 3, 10m, 90m), 0, 90m)",
     "window(atom(<1 cpu>, 2, 2, 20m, 40m, spread=1), 30m, 90m)",
 )
-#: Gangs: each is one block.
-_GANGS = tuple(
-    f"window(atom(<1 cpu>, {height}, {height}, {length}m, {height * length}m), {start}m, {end}m)"
-    for height, length, start, end in ((5, 40, 0, 60), (4, 30, 10, 70), (6, 20, 20, 60))
-)
 
 
 def warm_exact_loops() -> None:
     """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
     from planner.agents.exact.build import build_problem
-    from planner.agents.exact.warm_up import load_block_loops, load_loops
+    from planner.agents.exact.warm_up import load_loops
 
     plan, requests = _problem(_MIX)
     load_loops(build_problem(requests, plan.view()))
-    plan, gangs = _problem(_GANGS)
-    load_block_loops(build_problem(gangs, plan.view()))
 
 
 def warm_exact() -> None:

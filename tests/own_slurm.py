@@ -14,7 +14,6 @@ import pytest
 
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.records import SlurmJob
-from dispatch.backends.slurm.control.rest import SlurmRest
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from tests.patience import eventually
 
@@ -37,15 +36,7 @@ class OwnSlurm:
     folder: Path
     commands: SlurmCommands
 
-    @property
-    def rest(self) -> SlurmRest:
-        """Return its slurmrestd."""
-        one = self.settings({}, rest=True)
-        assert one.rest is not None
-        assert one.token_file is not None
-        return SlurmRest(one.rest, one.api, one.user, one.token_file)
-
-    def settings(self, machines: dict[str, str], *, rest: bool = False) -> SlurmSettings:
+    def settings(self, machines: dict[str, str]) -> SlurmSettings:
         """Return settings with a prefix of their own, so that tests do not see each other."""
         return SlurmSettings(
             machines=machines,
@@ -53,17 +44,14 @@ class OwnSlurm:
             best_effort="scavenge",
             prefix=f"t{uuid.uuid4().hex[:8]}",
             poll_s=0.1,
-            rest=(self.folder / "rest").read_text().strip() if rest else None,
-            token_file=str(self.folder / "token") if rest else None,
         )
 
     def settings_file(self, path: Path, machines: dict[str, str], **more: object) -> Path:
         """Write settings for a server, with a prefix of their own."""
-        one = self.settings(machines, rest=True)
+        one = self.settings(machines)
         lines = [
             f'prefix = "{one.prefix}"', f'promised = "{one.promised}"',
-            f'best_effort = "{one.best_effort}"', f'rest = "{one.rest}"',
-            f'token_file = "{one.token_file}"', "poll_s = 0.2",
+            f'best_effort = "{one.best_effort}"', "poll_s = 0.2",
             *(f"{name} = {value!r}" for name, value in more.items()),
             "[machines]", *(f'{name} = "{node}"' for name, node in machines.items()),
         ]  # fmt: skip

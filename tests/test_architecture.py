@@ -1,10 +1,8 @@
-"""The house keeps its order: contracts hold, no circle of imports, one class for a name."""
+"""Order that no contract of `lint-imports` says: no circle of imports, one class for a name."""
 
 from __future__ import annotations
 
-import ast
-import subprocess
-import sys
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -23,9 +21,8 @@ def _classes() -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ClassDef):
-                    found[node.name].append(str(path.relative_to(ROOT)))
+            for name in re.findall(r"^ *class (\w+)", path.read_text("utf-8"), re.MULTILINE):
+                found[name].append(str(path.relative_to(ROOT)))
     return found
 
 
@@ -34,13 +31,6 @@ def test_a_class_name_means_one_thing() -> None:
     twice = {name: files for name, files in _classes().items() if len(files) > 1}
     assert {name: files for name, files in twice.items() if name not in TWINS} == {}
     assert set(twice) == TWINS
-
-
-def test_import_contracts_hold() -> None:
-    """Every contract of pyproject.toml is kept."""
-    command = [sys.executable, "-c", "from importlinter import cli; cli.lint_imports_command()"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +72,5 @@ def _on_circles(imports: dict[str, set[str]]) -> set[str]:
 def test_no_test_imports_another() -> None:
     """What tests share stands in a module of its own, so that none is collected twice."""
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        froms = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        froms = re.findall(r"^ *from (\S+) import", path.read_text("utf-8"), re.MULTILINE)
         assert not [name for name in froms if ".test_" in name], path.relative_to(ROOT)

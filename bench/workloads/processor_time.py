@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 #: Programs that are told apart; all others, and what ended meanwhile, are ``rest``.
-_TOLD = frozenset({"slurmctld", "slurmd", "slurmdbd", "slurmrestd", "mariadbd"})
+_TOLD = frozenset({"slurmctld", "slurmd", "slurmdbd", "mariadbd"})
 
 
 @contextmanager

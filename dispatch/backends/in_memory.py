@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dispatch.backends.interface import NotDone
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
+from dispatch.executions.execution import Execution
+from dispatch.executions.table import ExecutionTable
 
 Delay = Callable[[Delta], int]
 RunTime = Callable[[Delta], int | None]
@@ -48,6 +50,20 @@ class InMemoryBackend:
         self._starts: dict[Key, tuple[int, int]] = {}
         self._overtaken: set[int] = set()
         self._sequence = 0
+
+    def resume(self, table: ExecutionTable, execution: Execution) -> None:
+        """See `Backend.resume`: nothing runs on after its process has ended."""
+
+    def machines(self) -> None:
+        """See `Backend.machines`: they are lost in tests only."""
+
+    def welcome_back(self) -> None:
+        """See `Backend.welcome_back`."""
+
+    @property
+    def is_silent(self) -> bool:
+        """See `Backend.is_silent`."""
+        return False
 
     def state(self) -> VirtualAssignment:
         """See `Backend.state`."""
@@ -110,7 +126,7 @@ class InMemoryBackend:
             self._leave(row, EventKind.FAILED, at_ms, "machine lost")
 
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """Follow a cluster that is described anew: what is gone is lost with all on it."""
+        """See `Backend.set_machines`: what is gone is lost with all on it."""
         wanted = set(machines)
         for name in sorted(self._machines - wanted):
             self.lose(name, at_ms)

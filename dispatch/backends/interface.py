@@ -1,13 +1,15 @@
-"""The interface of every backend: what runs components on machines."""
+"""The interface of every backend: what runs components on machines, and all that it must do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dispatch.executions.assignment import Delta, VirtualAssignment
 from dispatch.executions.events import BackendEvent
+from dispatch.executions.execution import Execution
+from dispatch.executions.table import ExecutionTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,44 @@ class NotDone:
     retry: bool = False
 
 
+class MachineReport(NamedTuple):
+    """Which machines can be used.
+
+    Attributes
+    ----------
+    lost
+        Those that take no work, and since when, in ms from the Plan's origin.
+    live
+        Those that take work. Of a machine that is in neither nothing is known yet.
+    """
+
+    lost: Mapping[str, int]
+    live: frozenset[str]
+
+
 class Backend(Protocol):
     """Starts and stops components and reports what becomes of them."""
+
+    def resume(self, table: ExecutionTable, execution: Execution) -> None:
+        """Let an execution go on that ran under a leader before this one, as it runs here."""
+        ...
+
+    def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
+        """Follow a cluster that is described anew; nothing runs on machines that are gone."""
+        ...
+
+    def machines(self) -> MachineReport | None:
+        """Return which machines can be used; None where the Plan is right about them by itself."""
+        ...
+
+    def welcome_back(self) -> None:
+        """Use the machines again that were lost and are back: the Plan has them again."""
+        ...
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody knows now what runs: nothing is decided from what is not there."""
+        ...
 
     def state(self) -> VirtualAssignment:
         """What is on machines now, starting components included."""

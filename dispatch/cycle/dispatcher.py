@@ -40,6 +40,7 @@ class Dispatcher:
         self._options = options or DispatchOptions()
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._state: DispatcherState | None = None
+        self._directive: Directive | None = None
 
     def set_options(self, options: DispatchOptions) -> None:
         """Work in another way from the next cycle on.
@@ -52,6 +53,11 @@ class Dispatcher:
             self._state.forget_reasons()
         self._options, self._state = options, None
 
+    def check(self) -> list[str]:
+        """Return where what is kept since the last cycle differs from what is derived anew."""
+        state, directive = self._state, self._directive
+        return [] if state is None or directive is None else state.check(directive)
+
     def run_cycle(
         self, directive: Directive, table: ExecutionTable, machines: MachinePool
     ) -> Cycle:
@@ -60,6 +66,7 @@ class Dispatcher:
         `table` is changed as if a backend had carried out all deltas; what a backend could not do
         is put right by `dispatch.loop.reconcile`.
         """
+        self._directive = directive
         state, scratch, arrived = self._begin(directive, table, machines)
         uncovered = state.uncovered
         moves = Moves(
@@ -90,6 +97,9 @@ class Dispatcher:
         uncovered.give_back(scratch, moves)
         # 6. Machines: what may no longer run is stopped, what may finds a machine.
         state.unplaced.place(scratch, moves, state.placer)
+        # What has begun ahead of its slot needs no room kept for it: others may have that.
+        if state.unplaced.has_waiting and moves.keep_less(state.book.needs.reserve()):
+            state.unplaced.place(scratch, moves, state.placer)
         # 7. Growth: what is idle goes to executions that can use more than they asked for.
         if state.growth.can_grow:
             _grow(state, scratch, moves)

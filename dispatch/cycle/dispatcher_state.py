@@ -86,6 +86,23 @@ class DispatcherState:
             GrowthBook(machines, options.growth, uncovered.quotas.leaves_alone),
         )
 
+    def check(self, directive: Directive) -> list[str]:
+        """Return where what is kept differs from what is derived anew, in words; empty is right.
+
+        Parameters
+        ----------
+        directive
+            That of the last cycle. What has changed since then is left out.
+        """
+        pending = self.table.pending.executions
+        return [
+            *self.table.faults(),
+            *self.placer.faults(self.table),
+            *self.book.faults(pending),
+            *self.uncovered.faults(directive, pending),
+            *self.unplaced.faults(pending),
+        ]
+
     def forget_reasons(self) -> None:
         """Leave it to the next cycle to say what executions wait for."""
         for execution in self.table:

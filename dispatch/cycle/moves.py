@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch.cycle.placer import Placer
 from dispatch.cycle.victims import Clearing, clearing_of, victims_first
@@ -72,6 +73,19 @@ class Moves:
                 for held in reversed(_leavers(part, over)):
                     self.remove(execution, part, held, reason)
 
+    def keep_less(self, wanted: Mapping[int, NDArray[np.int64]]) -> bool:
+        """Keep for slots what is wanted by now, by machine; return whether any room came free."""
+        came_free = self._placer.keep_all(wanted)
+        if came_free:
+            self._look_again()
+        return came_free
+
+    def _look_again(self) -> None:
+        """Forget what found no machine: room came free."""
+        self._full.clear()
+        self._too_large.clear()
+        self._plainest.clear()
+
     def remove_all(self, execution: Execution, reason: str) -> None:
         """Stop everything of an execution; what it starts again, it starts anew."""
         self._begun_anew.add(execution)
@@ -86,9 +100,7 @@ class Moves:
         self._held_before.setdefault(execution, True)
         self._table.take_off(execution, part, held)
         self._placer.release(execution, part, held)
-        self._full.clear()
-        self._too_large.clear()
-        self._plainest.clear()
+        self._look_again()
         key = (execution.id, part.component.name, held.index)
         if key in self._added:
             del self._added[key]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -161,13 +161,16 @@ class Placer:
         if after is not None:
             self._strategy.count_start(number, after)
 
-    def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
-        """Keep room on machines by number, and none on any other."""
+    def keep_all(self, wanted: Mapping[int, NDArray[np.int64]]) -> bool:
+        """Keep room on machines by number, and none on any other; return whether any came free."""
+        came_free = False
         nothing = np.zeros(len(self.pool.resources), dtype=np.int64)
         for number in sorted({*self._kept.numbers(), *wanted}):
             amounts = wanted.get(number, nothing)
             if (amounts != self._kept.amounts[number]).any():
+                came_free = came_free or bool((amounts < self._kept.amounts[number]).any())
                 self.keep(self.pool.names[number], amounts)
+        return came_free
 
     def short(self) -> list[tuple[str, list[int]]]:
         """Return the machines that have less left than is kept, each with what is missing."""
@@ -228,6 +231,33 @@ class Placer:
         """Return the machines that hold more than they have, each with what is too much."""
         numbers = np.flatnonzero((self._left < 0).any(axis=1)).tolist()
         return [(self.pool.names[one], np.maximum(-self._left[one], 0).tolist()) for one in numbers]
+
+    def faults(self, table: ExecutionTable) -> Iterator[str]:
+        """Yield the machines of which something else is left than what stands there leaves."""
+        left = self.pool.capacity.copy()
+        pending = table.pending
+        came = {id(held) for _, _, held in pending.came}
+        for execution in table:
+            for part in execution.parts:
+                for held in part.held:
+                    number = self.pool.number_of(held.machine)
+                    if number is not None and id(held) not in came:
+                        left[number] -= part.amounts
+        for _, part, held in pending.left:
+            number = self.pool.number_of(held.machine)
+            if number is not None and id(held) not in came:
+                left[number] -= part.amounts
+        unit = 1.0 if self._unit is None else self._unit
+        for number, name in enumerate(self.pool.names):
+            kept, found = self._left[number].tolist(), left[number].tolist()
+            if kept != found:
+                yield f"{name}: {kept} is left and not {found}"
+            free = (self._left[number] - self._kept.amounts[number]) / unit
+            there = self._strategy.free_on(number)
+            if not np.allclose(there, free, rtol=1e-9, atol=1e-6):
+                yield f"{name}: {there.tolist()} is left for the strategy and not {free.tolist()}"
+            if self._open[number] != (name not in self._closed):
+                yield f"{name}: is open though closed, or the other way round"
 
     def labels_of(self, machine: str) -> int:
         """Return how many labels a machine carries."""

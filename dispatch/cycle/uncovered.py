@@ -7,7 +7,7 @@ granted by the pool itself, those of the other two are extras, granted from what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Final
@@ -20,7 +20,7 @@ from dispatch.cycle.moves import Moves
 from dispatch.cycle.options import DispatchOptions, LineOptions, Tier
 from dispatch.cycle.quota_book import QuotaBook
 from dispatch.cycle.victims import choose_victims, victims_first
-from dispatch.entitlements.directive import Standing
+from dispatch.entitlements.directive import Directive, Standing
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
@@ -139,6 +139,28 @@ class UncoveredLine:
     def free(self) -> list[int]:
         """Return what none in service holds, but for extras; negative where cores exceed it."""
         return list(self._pool.free().values())
+
+    def faults(self) -> Iterator[str]:
+        """Yield where what is kept of the pool, or written into executions, differs from it."""
+        yield from self._pool.faults()
+        if set(self._pool.service_order()) != self._serving.keys():
+            yield "those in service are not those of the pool"
+        if {*self._pool.service_order(), *self._pool.queue()} != self._by_name.keys():
+            yield "those in the line are not those of the pool"
+        reserved = {id_ for id_ in self._serving if self._by_name[id_][1] is not Tier.BEST_EFFORT}
+        if reserved != self._reserved.keys():
+            yield "those in service under a reservation are not those that are kept"
+        for id_, (execution, tier) in self._by_name.items():
+            served = id_ in self._serving
+            cores = [part.granted for part in _core(execution)]
+            if cores != [part.component.count * served for part in _core(execution)]:
+                yield f"{id_}: {cores} cores are granted, in service: {served}"
+            if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
+                if self._wanted[id_] != _most_of(execution):
+                    yield f"{id_}: {self._wanted[id_]} are wanted and not {_most_of(execution)}"
+                granted = tuple(part.granted for part in _elastic(execution))
+                if served and granted != self._pool.grants_of(id_):
+                    yield f"{id_}: {granted} granted and not {self._pool.grants_of(id_)}"
 
     def _claim(self, execution: Execution, tier: Tier) -> Claim:
         application = execution.application
@@ -282,6 +304,37 @@ class Uncovered:
         for execution, tier in entering:
             changed.update(line.enter(execution, tier, now_ms))
         self._grant_extras(scratch)
+
+    def faults(self, directive: Directive, pending: Iterable[Execution]) -> Iterator[str]:
+        """Yield executions that stand in another tier than they should.
+
+        Parameters
+        ----------
+        directive
+            That of the last cycle.
+        pending
+            Executions that have changed since; they are left out.
+        """
+        yield from self.line.faults()
+        left_out = set(pending)
+        for execution in self._table:
+            found = self.line.tier_of(execution)
+            wanted = None if execution.is_over else self._tier_wanted(directive, execution)
+            if found != wanted and execution not in left_out:
+                yield f"{execution.id}: stands in tier {found} and not {wanted}"
+
+    def _tier_wanted(self, directive: Directive, execution: Execution) -> Tier | None:
+        """Return the tier of an execution from what is true of it now."""
+        if any(part.covered for part in execution.parts):
+            return None
+        reservation = execution.application.reservation
+        standing = Standing.UNKNOWN if reservation is None else directive.standings.of(reservation)
+        tier = _TIERS.get(standing, Tier.BEST_EFFORT)
+        if execution.started_ms is not None:
+            return tier
+        waits = tier is Tier.LATER and not self._table.have_ended(execution)
+        held = execution in self.quotas.held_back
+        return None if waits or held or not self._options.serves(tier) else tier
 
     def _tier_of(self, scratch: CycleScratch, execution: Execution) -> Tier | None:
         """Return where an execution stands in the line, or None: covered, or not to be served."""

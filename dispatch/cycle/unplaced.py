@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dispatch.cycle.cover.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
@@ -35,6 +35,19 @@ class Unplaced:
         """Whether anything that may run has no machine."""
         return bool(self._waiting)
 
+    def faults(self, pending: Iterable[Execution]) -> Iterator[str]:
+        """Yield executions that lack machines and are not listed, or the other way round.
+
+        Parameters
+        ----------
+        pending
+            Executions that have changed since the last cycle; they are left out.
+        """
+        left_out = set(pending)
+        lacking = {one for one in self._table if not one.is_over and _missing_parts(one)}
+        for execution in (lacking ^ set(self._waiting)) - left_out:
+            yield f"{execution.id}: lacks machines and is not listed, or the other way round"
+
     def below(self) -> frozenset[str]:
         """Return the reservations of which a covered component has no machine."""
         if not self._book.counts:
@@ -53,6 +66,8 @@ class Unplaced:
         self._grow(tried, scratch, moves)
         while scratch.changed - tried or moves.again:
             more = (scratch.changed - tried) | moves.again
+            if moves.again:  # a machine that was cleared may have room for others, too
+                more |= {one for one in tried if not one.is_over and _missing_parts(one)}
             moves.again = set()
             for execution in more:
                 moves.shrink(execution, _NO_ROOM)

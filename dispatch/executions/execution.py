@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -172,6 +172,14 @@ class ComponentGroup:
         while self._lowest in self._used:
             self._lowest += 1
         return self._lowest
+
+    def faults(self) -> Iterator[str]:
+        """Yield where what is kept of the numbers differs from what is held."""
+        numbers = [held.index for held in self.held]
+        if set(numbers) != self._used or len(self._used) != len(numbers):
+            yield f"numbers {sorted(self._used)} are kept of {sorted(numbers)}"
+        if any(number not in self._used for number in range(self._lowest)):
+            yield f"a number below {self._lowest} is free"
 
     def take_on(self, held: HeldComponent) -> None:
         """Count a component as held, started last."""

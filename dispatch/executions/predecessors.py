@@ -68,6 +68,20 @@ class AliveAtoms:
             alive = self._counts.setdefault(application.reservation, {})
             alive[application.atom] = alive.get(application.atom, 0) + sign
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether the same atoms have executions that are not over, and as many."""
+        return isinstance(other, AliveAtoms) and self._positive() == other._positive()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _positive(self) -> dict[tuple[str, str], int]:
+        return {
+            (reservation, atom): count
+            for reservation, counts in self._counts.items()
+            for atom, count in counts.items()
+            if count
+        }
+
     def have_ended(self, reservation: str, prefixes: tuple[str, ...]) -> bool:
         """Return whether below every prefix something was submitted and all of it is over."""
         alive = self._counts.get(reservation, {})

@@ -116,6 +116,10 @@ class ExecutionTable:
         """Return the executions that name a reservation and are not over, by submission."""
         return self._of_reservation.get(reservation, [])
 
+    def reservations(self) -> list[str]:
+        """Return the reservations that executions name which are not over."""
+        return [name for name, fellows in self._of_reservation.items() if fellows]
+
     def have_ended(self, execution: Execution) -> bool:
         """Return whether the work of all atoms before its own was submitted and has ended."""
         return self._alive.have_ended(execution.application.reservation or "", execution.after)
@@ -344,6 +348,35 @@ class ExecutionTable:
         changes = Changes(list(self._changed.values()), self._left, self._came)
         self._changed, self._left, self._came = {}, [], []
         return changes
+
+    @property
+    def pending(self) -> Changes:
+        """What `take_changes` would return now."""
+        return Changes(list(self._changed.values()), list(self._left), list(self._came))
+
+    def faults(self) -> Iterator[str]:
+        """Yield where what is kept beside the executions differs from what follows from them."""
+        on: dict[str, set[Key]] = {}
+        fellows: dict[str, list[Execution]] = {}
+        alive = AliveAtoms()
+        for execution in self._executions.values():
+            for part in execution.parts:
+                yield from (f"{execution.id} {part.component.name}: {one}" for one in part.faults())
+                for held in part.held:
+                    key = (execution.id, part.component.name, held.index)
+                    on.setdefault(held.machine, set()).add(key)
+            reservation = execution.application.reservation
+            if reservation is not None and not execution.is_over:
+                fellows.setdefault(reservation, []).append(execution)
+                alive.count(execution.application, 1)
+        if on != {machine: set(keys) for machine, keys in self._on.items() if keys}:
+            yield "what is kept of machines is not what components hold"
+        for reservation in fellows.keys() | self._of_reservation.keys():
+            wanted = sorted(fellows.get(reservation, []), key=lambda one: one.order)
+            if self.of_reservation(reservation) != wanted:
+                yield f"{reservation}: its executions are not those that are kept"
+        if alive != self._alive:
+            yield "atoms whose work is not over are not those that are kept"
 
     def assignment(self) -> VirtualAssignment:
         """Return which component is where now; the first to have started lose cover first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -123,6 +123,28 @@ class ClaimRows:
             found.append(Grant(name, not self._announced[row], granted))
             self._announced[row] = True
         return tuple(found)
+
+    def faults(self) -> Iterator[str]:
+        """Yield where the pool's sums and lines differ from the rows."""
+        rows, pool, compiled = self.rows, self.pool, self._kernels
+        lines = [pool.lines[line, : pool.length[line]].tolist() for line in range(3)]
+        listed = sorted(row for line in lines for row in line)
+        known = sorted(self._row_by_name.values())
+        if listed != known:
+            yield f"rows {listed} stand in lines and not {known}"
+        serving = lines[compiled.SERVING]
+        given = np.einsum("rp,rpk->k", rows.granted[serving], rows.part[serving])
+        for word, kept, found in (
+            ("cores", pool.cores, rows.core[serving].sum(axis=0)),
+            ("given", pool.given, given),
+            ("wanted", pool.wanted, rows.want[serving].sum(axis=0)),
+        ):
+            if (kept != found).any():
+                yield f"{word} of those in service are {kept.tolist()} and not {found.tolist()}"
+        if sorted(serving) != [row for row in known if rows.started[row]]:
+            yield "those in service are not those that have started"
+        if (rows.granted[known] > rows.part_count[known]).any():
+            yield "more is granted than asked for"
 
     def _check(self, claim: Claim) -> None:
         if claim.name in self._row_by_name:

@@ -8,7 +8,7 @@ never taken back here. Every event returns what it changed, and only that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dispatch.pool.claim_rows import ClaimRows
 from dispatch.pool.claims import Claim, Grant, GrantRule
@@ -145,6 +145,10 @@ class ElasticScheduler:
         pool = self._claims.pool
         left = pool.total - pool.cores - pool.given
         return dict(zip(self.resources, left.tolist(), strict=True))
+
+    def faults(self) -> Iterator[str]:
+        """Yield where sums over claims differ from the claims."""
+        return self._claims.faults()
 
     def can_ever_fit(self, claim: Claim) -> bool:
         """Return whether the cores fit when nothing else is in service."""

@@ -180,9 +180,13 @@ def fifo_leases(allocation: ArrayLike, step_h: float) -> ArrivalSample:
     change = np.diff(held)
     starts = np.repeat(np.flatnonzero(change > 0), change[change > 0])
     ends = np.repeat(np.flatnonzero(change < 0), -change[change < 0])
-    pairs, count = np.unique(np.stack([starts, ends], axis=1), axis=0, return_counts=True)
+    # Both are in order, so equal leases stand side by side.
+    first = np.ones(len(starts), dtype=np.bool_)
+    first[1:] = (starts[1:] != starts[:-1]) | (ends[1:] != ends[:-1])
+    at = np.flatnonzero(first)
+    count = np.diff(np.append(at, len(starts)))
     return ArrivalSample.of(
-        pairs[:, 0] * step_h, np.empty((len(pairs), 0)), (pairs[:, 1] - pairs[:, 0]) * step_h, count
+        starts[at] * step_h, np.empty((len(at), 0)), (ends[at] - starts[at]) * step_h, count
     )
 
 

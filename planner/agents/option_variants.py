@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
-from typing import NamedTuple
 
 import rdl.work_graph as wg
 from planner.placement import PlacementResult
@@ -67,40 +66,6 @@ def option_variants(
     for choices in _all_ways(graph, root) if few else _single_changes(graph, taken):
         if worth_of(graph, choices.items(), reference) >= least:
             yield replace(request, graph=_with_others_closed(graph, choices))
-
-
-class OptionVariant(NamedTuple):
-    """One way to take the options of a request.
-
-    Attributes
-    ----------
-    worth
-        What its options leave of a worth of 1 (`planner.value.worth_of`).
-    choices
-        The option taken of each `any` that is reached.
-    request
-        The request with all other options closed; vertices keep their numbers.
-    """
-
-    worth: float
-    choices: Choices
-    request: Request
-
-
-def all_variants(request: Request, reference: Resources) -> list[OptionVariant]:
-    """Return every way to take the options of a request; none where there are over `MOST_WAYS`."""
-    graph = request.graph
-    root = len(graph.vertices) - 1
-    if _count(graph, root) > MOST_WAYS:
-        return []
-    return [
-        OptionVariant(
-            worth_of(graph, choices.items(), reference),
-            choices,
-            replace(request, graph=_with_others_closed(graph, choices)),
-        )
-        for choices in _all_ways(graph, root)
-    ]
 
 
 def _count(graph: WorkGraph, vertex: int) -> int:

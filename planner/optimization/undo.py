@@ -7,13 +7,14 @@ restored is degraded again. What has begun or was changed since stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from planner.adaptation.adapter import MOVED
+from planner.cluster.cluster import Cluster
 from planner.optimization.codec import machines_digest
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel, Change, Degrade, Relocate, Update
@@ -21,11 +22,13 @@ from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Degraded, Relocated, Updated
 from planner.renegotiation.renegotiation import held_result
 from planner.replanning.commitment import commitment_of
+from planner.request import Request
 from planner.reservations.holding import lost_rows, with_slots, within
 from planner.reservations.reservation import NEVER, Holding, Rows
 from planner.reservations.rows import subtract
 from planner.reservations.slots import Slots
 from planner.reservations.state import LIVE, State
+from rdl.time_grid import TimeGrid
 
 #: Why a reservation stays as it is.
 BEGUN: Final = "begun"
@@ -118,8 +121,40 @@ def _slots_by_machine(holding: Holding) -> _ByPlace:
     return {place: np.array(rows, dtype=np.int64) for place, rows in found.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledRequests:
+    """Requests that an undo needs, compiled before it holds the Plan.
+
+    Attributes
+    ----------
+    cluster, grid
+        What they were compiled for; on others they mean nothing.
+    by_id
+        A request, or why there is none, by the id of its reservation.
+    """
+
+    cluster: Cluster
+    grid: TimeGrid
+    by_id: Mapping[str, Request | None]
+
+    def on(self, plan: Plan) -> Mapping[str, Request | None]:
+        """Return those that hold on a Plan."""
+        same = self.cluster is plan.cluster and self.grid == plan.grid
+        return self.by_id if same else {}
+
+
+def requests_of(plan: Plan, entries: Iterable[Mapping[str, Any]]) -> CompiledRequests:
+    """Compile the requests that undoing these entries needs, of reservations that still live."""
+    found: dict[str, Request | None] = {}
+    for entry in entries:
+        number = plan.table.number_of(entry["id"])
+        if entry["change"] == "update" and number is not None and plan.table.state(number) in LIVE:
+            found[entry["id"]] = commitment_of(plan, number).request
+    return CompiledRequests(plan.cluster, plan.grid, found)
+
+
 def undo_changes(
-    plan: Plan, entries: Sequence[Mapping[str, Any]]
+    plan: Plan, entries: Sequence[Mapping[str, Any]], compiled: CompiledRequests | None = None
 ) -> tuple[list[Change], list[Staying]]:
     """Return the changes that take a commit back on a Plan, and which reservations stay.
 
@@ -127,11 +162,14 @@ def undo_changes(
     ----------
     entries
         What :func:`inverse_of` wrote of the commit.
+    compiled
+        What :func:`requests_of` made of them, so that it is not made here.
     """
     changes: list[Change] = []
     staying: list[Staying] = []
+    known = {} if compiled is None else compiled.on(plan)
     for entry in entries:
-        found = _undo(plan, entry)
+        found = _undo(plan, entry, known)
         if isinstance(found, str):
             staying.append(Staying(entry["id"], found))
         else:
@@ -139,7 +177,9 @@ def undo_changes(
     return changes, staying
 
 
-def _undo(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
+def _undo(
+    plan: Plan, entry: Mapping[str, Any], known: Mapping[str, Request | None]
+) -> Change | str:
     """Return the change that takes one back, or the code of why it stays."""
     id_, revision = entry["id"], entry["revision"]
     number = plan.table.number_of(id_)
@@ -160,7 +200,7 @@ def _undo(plan: Plan, entry: Mapping[str, Any]) -> Change | str:
         return Relocate(id_, revision, tuple(_slots_of(before)), _REASON)
     if entry["change"] == "degrade":
         return Degrade(id_, revision, before, _REASON) if within(before, held) else PARTIAL
-    request = commitment_of(plan, number).request
+    request = known[id_] if id_ in known else commitment_of(plan, number).request
     period = plan.cluster.max_period_ms
     result = None if request is None else held_result(request, before, period)
     if request is None or result is None:

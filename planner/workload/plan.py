@@ -239,7 +239,7 @@ def _bound(
     """
     if report is not None or not asked:
         return None if report is None else report.bound
-    from planner.agents.exact.bound.quick import quick_bound  # compiled loops: only where used
+    from planner.agents.exact.quick_bound import quick_bound  # compiled loops: only where used
 
     view = plan.view()
     value = score_of(asked, placed, view.reference)[0]
@@ -311,9 +311,7 @@ def document_of(plan: Plan, agent: str, order: str, metrics: Metrics) -> PlanDoc
 def work_of(document: PlanDocument) -> WorkFigures:
     """Return what the accepted requests of a plan get: hours, utilisation, waits."""
     cluster = document.read_cluster()
-    return work_figures(
-        document.reservations, cluster.nominal, cluster.horizon_ms / 1000, cluster.origin
-    )
+    return work_figures(document.reservations, cluster.nominal, cluster.grid())
 
 
 def _answers(

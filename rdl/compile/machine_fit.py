@@ -47,7 +47,7 @@ class MachineFit:
         """Return (message, fix) if machines cannot hold the least height, else None.
 
         Without a spread one bundle must fit into one machine: how many there is room for is
-        counted by the Plan.
+        counted by the Plan, whose refusal comes with offers.
         """
         if not self._machines:
             return None
@@ -55,7 +55,9 @@ class MachineFit:
         if key not in self._known:
             self._known[key] = self._look(*key)
         said = self._known[key]
-        return said if said is not None or not atom.spread else self._why_not_spread(atom)
+        if said is not None:
+            return said
+        return self._why_not_spread(atom) if atom.spread else None
 
     def most_bundles(self, atom: Atom) -> int | None:
         """Return how many bundles machines hold at once, spread as the atom asks; None: no limit.
@@ -81,6 +83,27 @@ class MachineFit:
         return (
             f"spread={atom.spread} {where}{_label_words(atom.on)} leaves at most {bundles} at once"
         )
+
+    def why_too_many(self, atom: Atom) -> _Said | None:
+        """Return (message, fix) if all machines, up and empty, hold fewer than the least height."""
+        if not self._machines:
+            return None
+        key = (atom.bundle, atom.on, 0, None)
+        if key not in self._most:
+            alike = (one for one in self._machines if atom.on is None or atom.on in one.labels)
+            self._most[key] = sum(
+                one.count * _bundles_in(one.resources, atom.bundle) for one in alike
+            )
+        most = self._most[key]
+        least = -(-atom.minimum // atom.multiple) * atom.multiple
+        if least <= most:
+            return None
+        reached = most // atom.multiple * atom.multiple
+        machines = f"all machines{_label_words(atom.on)}"
+        message = (
+            f"{least} bundles of <{atom.bundle}> at once are more than {machines} hold, {most}"
+        )
+        return message, f"write min={reached} or less" if reached else None
 
     def _why_not_spread(self, atom: Atom) -> _Said | None:
         known = sorted({name for machine in self._machines for name, _ in machine.domains})

@@ -219,7 +219,7 @@ def read_identifier(value: object) -> str:
     """
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise FieldError(
-            "write 1 to 128 letters, digits or _ . : @ + ~ -, the first a letter, digit or _"
+            "write 1 to 128 ASCII letters, digits or _ . : @ + ~ -, the first a letter, digit or _"
         )
     return value
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from service.api.openapi.description import description_routes
 from service.api.route import Route
-from service.api.views import diagnostics, health, pages, yarn
+from service.api.views import diagnostics, health, pages, status, yarn
 from service.api.views.access import audit, caller, tokens
 from service.api.views.applications import applications, assignments, executors
 from service.api.views.cluster import cluster, dispatch_policy, machines, outages
@@ -47,6 +47,7 @@ _CALLS: Final[tuple[Route, ...]] = (
     *yarn.ROUTES,
     *health.ROUTES,
     *diagnostics.ROUTES,
+    *status.ROUTES,
     *pages.ROUTES,
 )
 

@@ -44,6 +44,80 @@ def _or_null(name: str) -> dict[str, Any]:
     return {"type": [name, "null"]}
 
 
+_CLUSTER_STATUS: Final = _object(
+    {
+        "version": _COUNT,
+        "at": _INSTANT,
+        "machines": _object(
+            {
+                "total": _COUNT,
+                "up": _COUNT,
+                "outages": _list(
+                    _object(
+                        {
+                            "id": _TEXT,
+                            "kind": _TEXT,
+                            "machines": {"type": "string", "description": "Their group."},
+                            "count": _COUNT,
+                            "end_at": {
+                                "type": ["string", "null"],
+                                "description": "Null for a loss: nobody knows.",
+                            },
+                        }
+                    )
+                ),
+            }
+        ),
+        "promised": _list(
+            _object(
+                {
+                    "resource": _TEXT,
+                    "unit": _TEXT,
+                    "now": _NUMBER,
+                    "capacity": {"type": "number", "description": "Of the machines that are up."},
+                    "now_share": _NUMBER,
+                    "peak_share": {
+                        "type": "number",
+                        "description": "The most of the 24 hours to come, of what is up then.",
+                    },
+                    "peak_at": _INSTANT,
+                }
+            )
+        ),
+        "work": _object({"running": _COUNT, "waiting": _COUNT, "components": _COUNT}),
+        "ends": {
+            **_list(_object({"id": _TEXT, "tenant": _TEXT, "state": _TEXT, "end_at": _INSTANT})),
+            "description": "The reservations that end next, five at most.",
+        },
+        "at_risk": {
+            **_list(
+                _object(
+                    {
+                        "id": _TEXT,
+                        "tenant": _TEXT,
+                        "state": {"enum": ["degraded", "failed", "below"]},
+                        "reason": _TEXT,
+                        "since_at": {"type": ["string", "null"], "format": "date-time"},
+                    }
+                )
+            ),
+            "description": "Degraded, failed within a day, or owed machines that their work lacks; "
+            "the newest 20.",
+        },
+        "at_risk_count": _COUNT,
+        "refused": {
+            **_list(_object({"code": _TEXT, "count": _COUNT})),
+            "description": "Requests of the last hour, by cause.",
+        },
+        "problems": {
+            "type": "array",
+            "items": _TEXT,
+            "description": "What is not up to date: clock, database, repair, dispatcher, "
+            "executors. Empty where all is.",
+        },
+    }
+)
+
 _ROWS: Final = {
     "type": "array",
     "description": "[start, end, bundles], seconds, half-open, sorted and merged.",
@@ -469,5 +543,6 @@ SCHEMAS: Final[dict[str, Any]] = {
     "PlanChanges": _CHANGES,
     "PlanSeries": _PLAN,
     "Status": _object({"status": _TEXT}),
+    "ClusterStatus": _CLUSTER_STATUS,
     "Readiness": _object({"status": _TEXT, "adapter": _TEXT}, "status"),
 }

@@ -236,14 +236,6 @@ _RDL_CHECK: Final = {
     ]
 }
 
-_OUTAGE: Final = _of(
-    id=_TEXT,
-    group=_TEXT,
-    kind=_TEXT,
-    start=_said(_TEXT, "RFC 3339."),
-    end=_or_null(_TEXT),
-)
-
 _AUDIT: Final = _list(
     _of(
         number=_COUNT,
@@ -274,6 +266,52 @@ _USAGE: Final[_Schema] = {
     "required": ["by", "from", "to", "capacity", "usage"],
 }
 
+_INSTANT: Final = _or_null(_said(_TEXT, "RFC 3339."))
+
+_SQUEUE: Final = _list(
+    _of(
+        job=_WHOLE,
+        name=_TEXT,
+        user=_TEXT,
+        partition=_TEXT,
+        state=_said(_TEXT, "Of the job, in Slurm's words."),
+        nodes=_said(_TEXT, "Names with commas between them."),
+        reservation=_or_null(_TEXT),
+        promised=_or_null(_said(_TEXT, "State of the reservation.")),
+        begins=_INSTANT,
+        ends=_INSTANT,
+        reason=_said(_TEXT, "Why it waits, in Slurm's words."),
+    )
+)
+
+_SACCT: Final = _list(
+    _of(
+        reservation=_TEXT,
+        user=_TEXT,
+        promise=_said(_TEXT, "What the server says: kept, open, degraded, unused, failed."),
+        work=_said(_TEXT, "What Slurm says: in time, short, late, failed."),
+        deadline=_INSTANT,
+        begun=_INSTANT,
+        ended=_INSTANT,
+        jobs=_COUNT,
+        runs=_COUNT,
+        promised_s=_or_null(_said(_NUMBER, "Node time.")),
+        had_s=_said(_NUMBER, "Node time."),
+    )
+)
+
+_EVENT: Final = _said(
+    _of(
+        id=_TEXT,
+        kind=_TEXT,
+        version_=_WHOLE,
+        at_=_said(_NUMBER, "Seconds since the origin of the Plan."),
+        reservation_=_TEXT,
+        tenant_=_TEXT,
+    ),
+    "One event, with what else is known of it; each is on a line of its own.",
+)
+
 #: Command -> the schema of what it makes.
 DOCUMENTS: Final[Mapping[str, _Schema]] = {
     "plan": _PLAN,
@@ -284,7 +322,10 @@ DOCUMENTS: Final[Mapping[str, _Schema]] = {
     "lotes": _LOTES,
     "estimate": _ESTIMATE,
     "rdl check": _RDL_CHECK,
-    "outages list": _of(outages=_list(_OUTAGE)),
     "audit": _AUDIT,
     "usage": _USAGE,
+    "squeue": _SQUEUE,
+    "sacct": _SACCT,
+    "watch": _EVENT,
+    "reservations watch": _EVENT,
 }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
+from service.cli.forms.question_text import question_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DIFFER, DONE, ERROR
 from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
@@ -103,8 +106,23 @@ def check(
     except RdlError as error:
         _tell_problems(error, file, form)
         return ERROR
+    graph = replace(graph, notes=(*graph.notes, *_larger_than_all(expression, context)))
     _tell_expression(text, expression, graph, form, normal=normal)
     return DONE
+
+
+def _larger_than_all(expression: Expression, context: CompileContext) -> Iterator[str]:
+    """Yield a note for each atom that all machines together could not hold."""
+    from rdl.compile.machine_fit import MachineFit
+    from rdl.expressions import Atom, children_of
+
+    if isinstance(expression, Atom):
+        found = MachineFit.of(context.machines).why_too_many(expression)
+        if found is not None:
+            message, fix = found
+            yield f"no plan holds it: {message}{'' if fix is None else f'; {fix}'}"
+    for child in children_of(expression):
+        yield from _larger_than_all(child, context)
 
 
 @rdl.command(name="format")
@@ -222,7 +240,6 @@ def _tell_expression(
     text: str, expression: Expression, graph: WorkGraph, form: str, *, normal: bool
 ) -> None:
     from rdl.codecs.json_codec import to_json
-    from rdl.errors import render
     from rdl.meaning.normal_form import normal_form
     from rdl.meaning.questions import questions
     from rdl.meaning.request_meaning import meaning_json, meaning_lines, meaning_of
@@ -254,5 +271,5 @@ def _tell_expression(
         click.echo(f"{what:<8}{said}")
     for note in graph.notes:
         click.echo(f"note: {note}")
-    for one in asked:
-        click.echo(f"question: {render((one,), None if is_json else text)}")
+    for line in question_lines(json.loads(text) if is_json else text):
+        click.echo(line)

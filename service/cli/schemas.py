@@ -19,20 +19,43 @@ from service.cli.terminal.output import print_json
 #: Version of all these documents: it rises where a program that reads one could break.
 JSON_VERSION: Final = 1
 
-#: Command -> the schema of the API that it prints; a list of it, where the word is in brackets.
+#: Command -> the schema of the API that it prints, or the call whose answer it is; a list of it,
+#: where the word is in brackets; either of both, where an asterisk follows.
 _API: Final[dict[str, str]] = {
-    "submit": "Reservation",
+    "status": "ClusterStatus",
+    "submit": "Reservation*",
     "offers": "Offers",
+    "reservations submit": "Reservation*",
     "reservations list": "[Reservation]",
     "reservations show": "Reservation",
     "reservations cancel": "Reservation",
     "reservations update": "Reservation",
     "reservations wait": "Reservation",
+    "holds create": "Hold",
     "holds list": "HoldList",
+    "holds show": "Hold",
+    "holds accept": "Reservation",
+    "holds release": "Reservation",
+    "apps submit": "Application",
     "apps list": "[Application]",
     "apps show": "Application",
+    "apps kill": "Application",
+    "assignments": "Assignment",
+    "cluster check": "Cluster",
+    "cluster show": "Cluster",
+    "cluster table": "get /v1/dispatch/table",
+    "cluster what-if": "put /v1/cluster",
+    "dispatch policy": "DispatchPolicy",
+    "optimizations start": "Optimization",
+    "optimizations stop": "Optimization",
     "optimizations list": "OptimizationList",
     "optimizations show": "Optimization",
+    "outages add": "post /v1/cluster/outages",
+    "outages list": "get /v1/cluster/outages",
+    "outages remove": "delete /v1/cluster/outages/{id}",
+    "token create": "NewToken",
+    "token list": "[Token]",
+    "webhook create": "Webhook",
     "webhook list": "WebhookList",
     "webhook show": "Webhook",
 }
@@ -58,18 +81,15 @@ def commands() -> list[str]:
     return sorted([*_API, *DOCUMENTS])
 
 
-def schema_of(command: str, components: Mapping[str, Any]) -> dict[str, Any]:
+def schema_of(command: str, api: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of what a command prints, complete in itself.
 
     Parameters
     ----------
-    components
-        The schemas of the API by their names.
-
-    Raises
-    ------
-    KeyError
-        For a command that has none.
+    command
+        One of `commands`.
+    api
+        The OpenAPI document.
     """
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -78,16 +98,30 @@ def schema_of(command: str, components: Mapping[str, Any]) -> dict[str, Any]:
     }
     if command in DOCUMENTS:
         return head | DOCUMENTS[command]
-    name = _API[command]
-    names = [name.strip("[]"), *_INSTEAD.get(name.strip("[]"), ())]
-    body: dict[str, Any] = {"anyOf": [{"$ref": _OWN_REF + one} for one in names]}
-    if name.startswith("["):
-        body = {"type": "array", "items": body}
+    components = api["components"]["schemas"]
+    body = _printed(_API[command], api["paths"])
     return {
         **head,
         **body,
         "$defs": {one: _own(one, components[one]) for one in sorted(_reachable(body, components))},
     }
+
+
+def _printed(name: str, paths: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a name of `_API`, with references to the document's own definitions."""
+    if "/" in name:
+        method, path = name.split()
+        answers = paths[path][method]["responses"]
+        good = next(answers[code] for code in sorted(answers) if code.startswith("2"))
+        moved: dict[str, Any] = _moved(good["content"]["application/json"]["schema"])
+        return moved
+    single = name.strip("[]*")
+    names = [single, *_INSTEAD.get(single, ())]
+    body: dict[str, Any] = {"anyOf": [{"$ref": _OWN_REF + one} for one in names]}
+    several = {"type": "array", "items": body}
+    if name.endswith("*"):
+        return {"anyOf": [body, several]}
+    return several if name.startswith("[") else body
 
 
 def _reachable(body: Any, components: Mapping[str, Any]) -> set[str]:
@@ -106,7 +140,7 @@ def _references(schema: Any) -> Iterator[str]:
     if isinstance(schema, Mapping):
         target = schema.get("$ref")
         if isinstance(target, str):
-            yield target.removeprefix(_OWN_REF).removeprefix(_API_REF)
+            yield target.removeprefix(_OWN_REF).removeprefix(_API_REF).partition("/")[0]
         for value in schema.values():
             yield from _references(value)
     elif isinstance(schema, list):
@@ -149,8 +183,7 @@ def json_schema(words: tuple[str, ...]) -> int:
     if not command:
         print_json({"version": JSON_VERSION, "commands": commands()})
         return DONE
-    try:
-        print_json(schema_of(command, document(ROUTES)["components"]["schemas"]))
-    except KeyError as error:
-        raise CliError(f"{command!r} has none; write one of {', '.join(commands())}") from error
+    if command not in commands():
+        raise CliError(f"{command!r} has none; write one of {', '.join(commands())}")
+    print_json(schema_of(command, document(ROUTES)))
     return DONE

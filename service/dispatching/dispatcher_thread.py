@@ -94,6 +94,11 @@ class DispatcherThread:
         """Return whether this process dispatches now."""
         return self._leads_until_ms > self._clock.now_ms()
 
+    def check(self) -> list[str] | None:
+        """Return what is wrong with what is kept between ticks; None where nothing is kept here."""
+        with self._ticking:
+            return None if self._tenure is None else self._tenure.check()
+
     def nudge(self) -> None:
         """Tick soon: something has changed that should not wait."""
         self._wake.set()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -18,8 +19,10 @@ from dispatch.accounts.missed_jobs import JobWait, MissedJobs
 from dispatch.accounts.missed_work import MissedWork
 from dispatch.accounts.promises import PromiseBook, Shortfall, shortfall
 from dispatch.applications.application import Kind
+from dispatch.backends.executors import ExecutorBackend, run_document_of
 from dispatch.backends.in_memory import InMemoryBackend
-from dispatch.backends.slurm.backend import SlurmBackend
+from dispatch.backends.interface import Backend
+from dispatch.backends.run_records import RunRow
 from dispatch.backends.slurm.slurm_follower import SlurmFollower
 from dispatch.cycle.cycle import Cycle
 from dispatch.cycle.dispatcher import Dispatcher
@@ -28,7 +31,7 @@ from dispatch.cycle.options import options_of
 from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelays
-from dispatch.executions.assignment import Delta
+from dispatch.executions.assignment import Delta, Key
 from dispatch.executions.execution import Execution
 from dispatch.executions.states import FINAL_EXECUTION_STATES, ExecutionState, TransitionError
 from dispatch.executions.table import ExecutionTable
@@ -37,7 +40,6 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from service.dispatching.documents import assignment_of, read_document, status_of
-from service.dispatching.executor_backend import ExecutorBackend, run_document_of
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.records.delay_record import in_seconds, keep_delays
@@ -51,6 +53,7 @@ from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.database.driver import UNAVAILABLE
+from service.store.rows.runs import settle_news
 from service.store.time_below import TimeBelowBook
 
 logger = logging.getLogger("agenda.service")
@@ -110,9 +113,10 @@ class Tenure:
             self._cluster: Cluster = plan.cluster
             self._follower = self._follower_of(plan)
         table = ExecutionTable(self._pool)
-        self._executors: ExecutorBackend | None = None
+        #: Runs of executors whose news the table has, until that is written down.
+        self._runs_taken: dict[str, RunRow] = {}
         self._slurm: SlurmFollower | None = None
-        self._backend: InMemoryBackend | ExecutorBackend | SlurmBackend
+        self._backend: Backend
         if pace.slurm is not None:
             self._slurm = slurm_follower(
                 pace.slurm, table, number, replica, leads=leads, needs_history=needs_history
@@ -120,8 +124,14 @@ class Tenure:
             self._backend = self._slurm.backend
             self._backend.set_machines(self._pool.names, 0)
         elif pace.lease_s is not None:
-            self._backend = self._executors = ExecutorBackend(
-                replica.store.runs, number, self._pool.names, run_document_of(table), pace.lease_s
+            self._backend = ExecutorBackend(
+                replica.store.runs,
+                number,
+                self._pool.names,
+                run_document_of(table),
+                pace.lease_s,
+                self._runs_taken,
+                UNAVAILABLE,
             )
         else:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
@@ -163,8 +173,7 @@ class Tenure:
             queue=document.queue,
             after=document.after,
         )
-        if not isinstance(self._backend, InMemoryBackend):
-            self._backend.resume(table, execution)
+        self._backend.resume(table, execution)
         if application.reservation is not None:
             with self._replica.newest() as plan:
                 self._credits.watch(execution, plan)
@@ -209,6 +218,31 @@ class Tenure:
         self._releaser.close_left(self.number)
         self._plan_missed(now_ms)
         return cycle
+
+    def check(self) -> list[str]:
+        """Return where what is kept from tick to tick differs from what it follows from, in words.
+
+        Executions that the backend has told something of since are left out.
+        """
+        table = self._loop.table
+        fresh = {execution.id for execution in table.pending.executions}
+        there = {row.key: row.machine for row in self._backend.state().rows}
+        held, ended = dict[Key, str](), set[Key]()
+        for execution in table:
+            for part in execution.parts:
+                for one in part.held:
+                    key = (execution.id, part.component.name, one.index)
+                    held[key] = one.machine
+                    if one.ended:  # some backends remember it until all of its likes have ended
+                        ended.add(key)
+        known = (there.keys() | held.keys()) - ended
+        wrong = {key for key in known if there.get(key) != held.get(key)}
+        found = [
+            f"{'/'.join(map(str, key))}: on {held.get(key)}, and the backend says {there.get(key)}"
+            for key in sorted(wrong)
+            if key[0] not in fresh
+        ]
+        return [*self._loop.dispatcher.check(), *found]
 
     def _keep_table(self, now_ms: int) -> None:
         """Write down a new dispatch table, for every process to show."""
@@ -261,13 +295,12 @@ class Tenure:
 
     def _watch_machines(self, now_ms: int) -> None:
         """Let the Plan know which machines were lost or have come back."""
-        found = self._backend
-        if isinstance(found, InMemoryBackend):
+        found = self._backend.machines()
+        if found is None:
             return
         reserved = None if self._slurm is None else self._slurm.foreign_spans
-        told = self._watch.follow(found.lost_machines, found.live_machines, now_ms, reserved)
-        if told and self._executors is not None:
-            self._executors.welcome_back()
+        if self._watch.follow(found.lost, found.live, now_ms, reserved):
+            self._backend.welcome_back()
 
     def _follower_of(self, plan: Plan) -> PlanFollower:
         """Return a follower, with dispatch tables where the policy has them made."""
@@ -290,7 +323,7 @@ class Tenure:
 
     def _plan_missed(self, now_ms: int) -> None:
         """Let the Plan owe again what passed without its work, where it is known what runs."""
-        if self._slurm is not None and self._slurm.backend.is_silent:
+        if self._backend.is_silent:
             return
         with self._replica.newest() as plan:
             due = self._missed.due(plan, self._loop.table, now_ms)
@@ -320,7 +353,8 @@ class Tenure:
         table = self._loop.table
         changed = table.take_news()
         statuses = self._changed_statuses(changed)
-        settle = None if self._executors is None else self._executors.settle()
+        taken = list(self._runs_taken.values())
+        settle = partial(settle_news, taken=taken) if taken else None
         if not statuses and settle is None and not self._shows_more(cycle):
             return
         try:
@@ -333,8 +367,7 @@ class Tenure:
                 table.note(execution)
             raise
         self._last_cycle = cycle
-        if self._executors is not None:
-            self._executors.note_settled()
+        self._runs_taken.clear()
         self._telemetry.set_used(used_by_group(_held_on(table), self._cluster))
         for execution in filter(_is_forgettable, changed):
             table.forget(execution.id)

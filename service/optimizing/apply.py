@@ -12,9 +12,9 @@ import msgspec
 from planner.plan.plan import Plan
 from rdl.errors import ProblemList
 from service.access.actor import present_actor
-from service.commits.changes.commands import Answer, Key, OptimizationAnswer, UndoCommand
+from service.commits.changes.commands import Answer, Key, OptimizationAnswer
 from service.optimizing.runner import Runner
-from service.planning.optimization import applying_of
+from service.planning.optimization import applying_of, undoing_of
 from service.planning.planner import Planner
 from service.problems import ApiError, ProblemDocument, problem
 from service.response import Response, problem_response
@@ -60,11 +60,18 @@ def apply_found(
     return response
 
 
-def undo_applied(runner: Runner, planner: Planner, row: OptimizationRow) -> Response:
+def undo_applied(
+    runner: Runner,
+    planner: Planner,
+    reading: Callable[[], AbstractContextManager[Plan]],
+    row: OptimizationRow,
+) -> Response:
     """Have the Plan go back to what it held before, once, as far as nothing has begun since.
 
     Parameters
     ----------
+    reading
+        Holds the newest Plan.
     row
         One that is applied, or was undone.
     """
@@ -79,7 +86,7 @@ def undo_applied(runner: Runner, planner: Planner, row: OptimizationRow) -> Resp
         kept = msgspec.json.decode(row.undo)
     entries = kept["changes"]
     ids = [entry["id"] for entry in entries]
-    command = UndoCommand(row.id, entries, kept["version"])
+    command = undoing_of(reading, row.id, entries, kept["version"])
     response = planner.respond(command, lambda answers: _render_undone(answers, ids), key)
     if response.status < 300:
         told = msgspec.json.decode(response.payload())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -17,7 +18,7 @@ from planner.adaptation.draft_slots import without_slots
 from planner.optimization.codec import changes_from_json
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.rebase import rebase
-from planner.optimization.undo import Staying, inverse_of, undo_changes
+from planner.optimization.undo import Staying, inverse_of, requests_of, undo_changes
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Conflict
@@ -90,6 +91,30 @@ def applying_of(
     return OptimizationCommand(id_, written, (changes, strange), grid, based_on, partial=True)
 
 
+def undoing_of(
+    reading: Callable[[], AbstractContextManager[Plan]],
+    id_: str,
+    entries: Sequence[Mapping[str, Any]],
+    version: int,
+) -> UndoCommand:
+    """Return the job that takes an optimisation back, with the requests that it needs compiled.
+
+    Parameters
+    ----------
+    reading
+        Holds the newest Plan; between two holds others get their turn.
+    entries, version
+        What takes its changes back, and the version that they made.
+    """
+    with reading() as plan:
+        compiled = requests_of(plan, ())
+    for first in range(0, len(entries), _READ_AT_ONCE):
+        with reading() as plan:
+            more = requests_of(plan, entries[first : first + _READ_AT_ONCE])
+            compiled = replace(more, by_id={**compiled.on(plan), **more.by_id})
+    return UndoCommand(id_, entries, version, compiled)
+
+
 class _Apply:
     """What applying an optimisation comes to on the Plan of the moment.
 
@@ -142,14 +167,14 @@ class _Undo:
     may_search = True
 
     def __init__(self, command: UndoCommand) -> None:
-        self._entries = command.entries
+        self._entries, self._compiled = command.entries, command.compiled
         self._staying: tuple[Staying, ...] = ()
         self.based_on = command.version
         self.is_empty = not command.entries
 
     def made(self, plan: Plan) -> Made:
         """Return the changes; where there is none, why each reservation stays as it is."""
-        changes, staying = undo_changes(plan, self._entries)
+        changes, staying = undo_changes(plan, self._entries, self._compiled)
         self._staying = tuple(staying)
         why = [
             Conflict(index, one.id, Code.CONFLICT, one.detail)

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from dispatch.backends.executors import ExecutorBackend
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.backends.interface import Backend
+from dispatch.backends.run_records import RunReport, RunState
 from dispatch.backends.slurm.backend import SlurmBackend
 from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.job_names import job_name
 from dispatch.backends.slurm.control.slurm import open_slurm
 from dispatch.executions.assignment import Delta, Key
 from rdl.resources import Resources
-from service.dispatching.executor_backend import ExecutorBackend
 from service.store import Store
-from service.store.rows.run_records import RunReport, RunState
 from tests.own_slurm import own_slurm
 
 MACHINES = ("m-0", "m-1")
@@ -88,7 +88,12 @@ class ExecutorRoom:
 
     def _backend(self) -> ExecutorBackend:
         return ExecutorBackend(
-            self._rows, self._tenure, MACHINES, lambda _: (b"{}", False), 5.0, lambda: self._clock_s
+            self._rows,
+            self._tenure,
+            MACHINES,
+            lambda _: (b"{}", False),
+            5.0,
+            steady_s=lambda: self._clock_s,
         )
 
     def turn(self) -> None:
@@ -135,11 +140,11 @@ class ExecutorRoom:
 class SlurmRoom:
     """Two nodes of a real Slurm; a component waits for a file that says how it ends."""
 
-    def __init__(self, folder: Path, *, rest: bool, start_s: float = 300.0) -> None:
+    def __init__(self, folder: Path, *, start_s: float = 300.0) -> None:
         self.nodes = {"m-0": "n1", "m-1": "n2"}
         self.slurm = own_slurm()
         self._folder = folder
-        settings = self.slurm.settings(self.nodes, rest=rest)
+        settings = self.slurm.settings(self.nodes)
         self.settings = replace(settings, start_s=start_s)
         self._open = open_slurm(self.settings)
         self.backend = self.backend_of(1)
@@ -207,7 +212,7 @@ def backend_room(kind: str, folder: Path) -> Iterator[BackendRoom]:
     elif kind == "executor":
         yield ExecutorRoom(folder)
     else:
-        room = SlurmRoom(folder, rest=kind == "slurm_rest")
+        room = SlurmRoom(folder)
         try:
             yield room
         finally:

@@ -16,7 +16,6 @@ KINDS = (
     "in_memory",
     "executor",
     pytest.param("slurm", marks=pytest.mark.slurm),
-    pytest.param("slurm_rest", marks=pytest.mark.slurm),
 )
 
 

@@ -47,11 +47,14 @@ LEFT_OUT = {
     "agenda upgrade --dry-run": "reads a server's database; docs/operating.md runs it",
     "agenda upgrade --backup": "changes an older database; tests/service/maintenance runs it",
     "agenda serve": "serves until it is stopped; the test serves the example day",
+    "python3 -m venv": "`.ci/run` installs into an environment of its own",
     "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
 }
 
 #: Commands that `.ci/run` runs, for they take a solver's time.
 SLOW = (
+    "agenda compare day/cluster.toml day/workload.jsonl --agents gree,gree-l,portfolio "
+    "--html report.html",
     "agenda compare day/cluster.toml day/workload.jsonl --workers 2",
     "agenda compare cluster.toml workload.jsonl --agents gree,headroom,exact --time-limit 20s "
     "--html report.html",

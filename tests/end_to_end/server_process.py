@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from service.cli.client.server_process import ServerProcess, free_port, run_server
+from tests.end_to_end.checked_ticks import faults_in
 
 _START = (
     "import json, sys; from pathlib import Path; "
+    "from tests.end_to_end.checked_ticks import check_ticks; check_ticks(); "
     "from service.config import ServiceConfig; from service.server import run; "
     "run(ServiceConfig(database=sys.argv[1], cluster=Path(sys.argv[2]), port=int(sys.argv[3]), "
     "workers=int(sys.argv[4]), snapshot_every=int(sys.argv[5]), "
@@ -84,5 +86,7 @@ def serving(
     url = database if isinstance(database, str) else f"sqlite:///{database}"
     arguments = [url, str(cluster), str(port), str(workers), str(snapshot_every)]
     command = [sys.executable, "-c", prepared + _START, *arguments, json.dumps(settings)]
-    with run_server(command, port, cluster.with_suffix(".log")) as server:
+    log = cluster.with_suffix(".log")
+    with run_server(command, port, log) as server:
         yield server
+    assert faults_in(log) == []

@@ -217,7 +217,7 @@ def test_work_figures_do_not_depend_on_the_number_of_machines() -> None:
     reservations = [entry(0, 3600, 2), entry(1800, 3600, 4)]
     for cores in (4, 8):
         nominal = Resources.of({"cpu": 1000 * cores})
-        found = work_figures(reservations, nominal, 7200)
+        found = work_figures(reservations, nominal, TimeGrid(1000, 7200))
         assert found.hours == {"cpu": pytest.approx(4)}
         assert found.utilisation == {"cpu": pytest.approx(4 / (2 * cores))}
         assert (found.wait_mean_s, found.wait_p95_s) == (900, pytest.approx(1710))

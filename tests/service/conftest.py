@@ -17,6 +17,7 @@ from werkzeug.test import TestResponse
 from service.app import create_app
 from service.clock import ManualClock
 from service.config import ServiceConfig
+from service.optimizing import runner
 from service.runtime import Runtime, open_runtime
 from service.store import Store
 from service.store.database import engine
@@ -145,6 +146,12 @@ def service(open_service: Open) -> Service:
 def still(open_service: Open) -> Service:
     """Return a service that ticks only when told to."""
     return open_service(tick_s=0)
+
+
+@pytest.fixture
+def idle_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let optimisations and comparisons be processes that end at once: nobody waits for them."""
+    monkeypatch.setattr(runner, "_MODULES", dict.fromkeys(runner._MODULES, "site"))
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from typing import Final
 
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.errors import SlurmError
-from dispatch.backends.slurm.control.rest import SlurmRest
 
 NAME = "slurm_recovery"
 
@@ -43,7 +42,6 @@ def run(small: bool) -> dict[str, object]:
 def _restart(slurm: Path, away_s: float) -> dict[str, float]:
     """Restart slurmctld once; return how long each phase took."""
     commands = SlurmCommands()
-    rest = SlurmRest((slurm / "rest").read_text().strip(), "v0.0.38", "root", str(slurm / "token"))
     pid_file, found = slurm / "pids" / "slurmctld", dict[str, float]()
     pid, began_s = int(pid_file.read_text()), time.monotonic()
     os.kill(pid, signal.SIGTERM)
@@ -51,7 +49,6 @@ def _restart(slurm: Path, away_s: float) -> dict[str, float]:
         time.sleep(0.05)
     found["told to end until it is gone"] = time.monotonic() - began_s
     found["a command while it is away"] = _seconds_of(commands.nodes)
-    found["a call of slurmrestd while it is away"] = _seconds_of(rest.nodes)
     time.sleep(away_s)
     with (slurm / "log" / "slurmctld").open("ab") as log:
         words = ["slurmctld", "-D", "-f", str(slurm / "slurm.conf")]
@@ -60,8 +57,6 @@ def _restart(slurm: Path, away_s: float) -> dict[str, float]:
     began_s = time.monotonic()
     _until(lambda: bool(commands.nodes()))
     found["start until commands are answered"] = time.monotonic() - began_s
-    _until(lambda: bool(rest.nodes()))
-    found["start until slurmrestd is answered"] = time.monotonic() - began_s
     job = int(commands.run("sbatch", "--parsable", "--output=/dev/null", "--wrap=true").strip())
     began_s = time.monotonic()
     _until(lambda: any(one.id == job and one.state != "PENDING" for one in commands.jobs()))

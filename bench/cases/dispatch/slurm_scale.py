@@ -20,7 +20,6 @@ from bench.workloads.processor_time import measured_cpu
 from bench.workloads.slurm_server import serving_slurm
 from bench.workloads.swim_hour import CPUS
 from dispatch.backends.slurm.control.commands import JobRequest, SlurmCommands
-from dispatch.backends.slurm.control.rest import SlurmRest
 from dispatch.backends.slurm.control.submissions import AT_ONCE, submit_all
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
@@ -51,7 +50,9 @@ def run(small: bool) -> dict[str, object]:
     names = [node.name for node in commands.nodes()]
     daemons = [name for name in names if name.startswith("n")]
     params |= {"nodes": len(names), "daemons": len(daemons)}
-    figures: dict[str, object] = {**_looks(Path(slurm), commands)}
+    figures: dict[str, object] = {
+        "look_ms": _median_ms(lambda: (commands.jobs(), commands.nodes()))
+    }
     figures |= _submissions(commands, daemons, 16 if small else SUBMISSIONS)
     figures |= _reservations(commands, names, 10 if small else RESERVATIONS)
     figures["alone"] = _alone(commands, daemons, 20 if small else COMPONENTS)
@@ -66,16 +67,6 @@ def _median_ms(what: Callable[[], object], times: int = 7) -> float:
         what()
         taken.append(1000 * (time.perf_counter() - began_s))
     return round(statistics.median(taken), 1)
-
-
-def _looks(slurm: Path, commands: SlurmCommands) -> dict[str, object]:
-    """Return what one look at jobs and nodes takes, in both ways."""
-    url, token = (slurm / "rest").read_text().strip(), str(slurm / "token")
-    rest = SlurmRest(url, "v0.0.38", "root", token, timeout_s=60)
-    return {
-        "look_commands_ms": _median_ms(lambda: (commands.jobs(), commands.nodes())),
-        "look_rest_ms": _median_ms(lambda: (rest.jobs(), rest.nodes())),
-    }
 
 
 def _submissions(commands: SlurmCommands, daemons: list[str], count: int) -> dict[str, object]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dispatch.backends.interface import NotDone
+from dispatch.backends.interface import MachineReport, NotDone
 from dispatch.backends.slurm.component_jobs import ComponentJob, ComponentOrder, limited, request_of
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
@@ -126,7 +126,7 @@ class SlurmBackend:
         self._found = former_jobs(slurm, self._history, self._key, needs_history=needs_history)
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
-        """Let an execution go on that ran under a leader before this one."""
+        """See `Backend.resume`."""
         parts = {part.component.name: part for part in execution.parts}
         mine = [key for key in self._found if key[0] == execution.id]
         placed = []
@@ -443,7 +443,7 @@ class SlurmBackend:
     # What the service asks of a backend that outlives it.
 
     def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
-        """Follow a cluster that is described anew; what is on machines that are gone is stopped."""
+        """See `Backend.set_machines`; what is on machines that are gone is stopped."""
         del at_ms
         self._nodes.set_machines(machines)
         gone = [key for key, one in self._there.items() if one.machine not in self._nodes.machines]
@@ -451,15 +451,15 @@ class SlurmBackend:
             self._leaving.add(self._there.pop(key).job)
         self._lookout.hurry()
 
-    @property
-    def lost_machines(self) -> dict[str, int]:
-        """Machines that take no work, and since when, in ms from the origin."""
-        return self._nodes.lost_ms
+    def machines(self) -> MachineReport:
+        """See `Backend.machines`; none is live before the first look, which alone can say it."""
+        lost = self._nodes.lost_ms
+        return MachineReport(
+            lost, frozenset() if self.newest is None else self._nodes.up - lost.keys()
+        )
 
-    @property
-    def live_machines(self) -> frozenset[str]:
-        """Machines that take work; none before the first look, which alone can say it."""
-        return frozenset() if self.newest is None else self._nodes.up - self._nodes.lost_ms.keys()
+    def welcome_back(self) -> None:
+        """See `Backend.welcome_back`."""
 
     def _is_job_of(self, key: Key, job: SlurmJob) -> bool:
         return self._key(job) == key

@@ -5,7 +5,7 @@ Steps 2 and 3 of a cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from dispatch.cycle.cover.cover import Counts, demand_of
 from dispatch.cycle.cover.coverage import CoverReasons, cover_of
@@ -76,6 +76,11 @@ class CoverBook:
             then = _by_reservation(last.soon)
             both = then.keys() | soon.keys()
             self._dirty.update(name for name in both if then.get(name) != soon.get(name))
+        if last is not None and last.standings.step != directive.standings.step:
+            # After a pause of the clock a reservation may be over that was still to come.
+            before_of, now_of = last.standings.of, directive.standings.of
+            named = self._table.reservations()
+            self._dirty.update(name for name in named if before_of(name) is not now_of(name))
         if self._down != self._pool.down | directive.away_soon:
             self._down = self._pool.down | directive.away_soon
             self._dirty.update(name for name, one in (now | soon).items() if one.is_placed)
@@ -163,6 +168,35 @@ class CoverBook:
             demand_of(execution.parts, given, total)
         return total
 
+    def faults(self, pending: Iterable[Execution]) -> Iterator[str]:
+        """Yield where cover differs from what the directive last followed gives anew.
+
+        Parameters
+        ----------
+        pending
+            Executions that have changed since; their reservations are left out.
+        """
+        if self._last is None:
+            return
+        stale = {one.application.reservation for one in pending}
+        entitled = _by_reservation(self._last.entitlements)
+        for name in sorted(self.counts.keys() | entitled.keys()):
+            if name in stale:
+                continue
+            fellows = self._table.of_reservation(name)
+            counts = self.counts.get(name, {})
+            wanted = cover_of(entitled.get(name), fellows, self._pool).counts
+            if wanted != counts:
+                yield f"{name}: {_named(counts)} are covered and not {_named(wanted)}"
+            if counts and self._sums[name] != self._sum_of(counts):
+                yield f"{name}: the sum of what is covered is not what is covered"
+            for execution in fellows:
+                covered = tuple(part.covered for part in execution.parts)
+                if covered != counts.get(execution, (0,) * len(covered)):
+                    yield f"{execution.id}: {covered} is noted as covered"
+        if self._sums.keys() != self.counts.keys():
+            yield "sums are kept of reservations that cover nothing"
+
     def room(self, directive: Directive) -> Vector:
         """Return what the entitlements leave: the least of now and of the end of the grace."""
         now = list(self._pool.total())
@@ -184,6 +218,10 @@ class CoverBook:
                 ]
                 demand_of(execution.parts, ahead, soon)
         return tuple(min(one, other) for one, other in zip(now, soon, strict=True))
+
+
+def _named(counts: Counts) -> dict[str, tuple[int, ...]]:
+    return {execution.id: given for execution, given in counts.items()}
 
 
 def _moves(execution: Execution, places: tuple[dict[str, int], ...] | None) -> bool:

@@ -1,10 +1,9 @@
 """`exact`: the most value that two cores can prove in a minute (docs/exact.md).
 
-A greedy portfolio is the warm start. Then ruin and recreate with annealing looks for plans beside a
-Lagrangian bound (subgradient ascent and column generation), until the gap is as small as asked. On
-rigid requests with few starts CP-SAT and dominance search work beside them, on few requests of any
-kind a proof by subsets or, where it does not take the set, a MILP of the whole: they prove what
-prices cannot. The answer is never worth less than the warm start.
+A greedy portfolio is the warm start. Then ruin and recreate with annealing searches for plans while
+prices (subgradient ascent and column generation) lower a Lagrangian bound, until the gap is as
+small as requested. On blocks CP-SAT works alongside them, on few requests a MILP of the whole set:
+they prove what prices cannot. The answer is never worth less than the warm start.
 """
 
 from __future__ import annotations
@@ -29,13 +28,12 @@ from planner.agent import (
     total_requested_value,
 )
 from planner.agents import agent_named
-from planner.agents.exact.bound.lagrangian import evaluation_s
-from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import Incumbent
+from planner.agents.exact.cp_sat import solve_first, suits_cp_sat
+from planner.agents.exact.incumbent import Budget, Incumbent, SolveInput
+from planner.agents.exact.lagrangian import evaluation_s
 from planner.agents.exact.parallel import solve_in_parallel
-from planner.agents.exact.router import route, suits_cp_sat
-from planner.agents.exact.ruin_recreate import MOST_ROWS
+from planner.agents.exact.search import MOST_ROWS
 from planner.agents.exact.warm_up import load_loops
 from planner.agents.fill import fill
 from planner.agents.polish import polish
@@ -234,7 +232,7 @@ class ExactAgent(SolverAgent):
         if budget.until is not None and spent > _LOADING_S:
             budget.until += spent
         if not budget.is_over(incumbent):
-            route(incumbent, problem, positions, budget, limits.seed)
+            solve_first(incumbent, problem, positions, budget, limits.seed)
         if budget.is_over(incumbent):
             return ""
         few = self.most_fine is None or len(incumbent.requests) <= self.most_fine

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.agents.exact.budget import CHECKS, Budget, SolveInput, fill_slice
-from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
-from planner.agents.exact.move_mixes import mix_of
-from planner.agents.exact.overload.search import OverloadSearch, suits_overload
-from planner.agents.exact.ruin_recreate import RuinRecreate
+from planner.agents.exact.incumbent import (
+    CHECKS,
+    LEFT_OUT,
+    Budget,
+    Incumbent,
+    SolveInput,
+    fill_slice,
+)
+from planner.agents.exact.overload import OverloadSearch, suits_overload
+from planner.agents.exact.search import RuinRecreate, mix_of
 
 #: Temperatures at the start of the first cycle, and of all others in turn, and at the end of each,
 #: in mean values of a request. The hot start is for sets in which few large requests fit: without

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-
-from planner.agents.exact.bound.column_generation import ColumnGeneration
-from planner.agents.exact.bound.subgradient import starts
-from planner.agents.exact.decomposition.bound import DecompositionBound, suits_decomposition
 from planner.agents.exact.kernels.bound import evaluate
-from planner.agents.exact.move_mixes import SINGLE
-from planner.agents.exact.overload.search import OverloadSearch
+from planner.agents.exact.overload import OverloadSearch
+from planner.agents.exact.prices import ColumnGeneration, starts
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.proof.dominance import DominanceSearch, suits_dominance
-from planner.agents.exact.ruin_recreate import RuinRecreate
+from planner.agents.exact.search import SINGLE, RuinRecreate
 
 _ready: list[bool] = []
 
@@ -34,15 +28,5 @@ def load_loops(problem: PlanningProblem) -> bool:
     flat.run(1, 0.0)
     evaluate(problem.forest, problem.room, flat.space, flat.prices)
     ColumnGeneration(problem, flat.prices, problem.room.free.shape[1]).price()
-    load_block_loops(problem)
     _ready.append(True)  # last: after a fault or ^C on the way the next call loads what is missing
     return True
-
-
-def load_block_loops(problem: PlanningProblem) -> None:
-    """Load the loops of dominance search and decomposition where they may be called."""
-    prices = np.zeros(problem.room.free.shape)
-    if suits_decomposition(problem):
-        DecompositionBound(problem, prices).advance(1, 0.0)
-    if suits_dominance(problem):
-        DominanceSearch(problem, prices, most=8).run(lambda: 0.0, lambda: False)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from planner.capacity.overlay import takings_of
 from planner.placement import PlacementResult
+from planner.plan.batch.making_way import MakingWay, lease_of_number
 from planner.plan.batch.pool import BatchPool
 from planner.plan.batch.release import keep_released
 from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
 from planner.plan.records.reservation_records import Relocated
 from planner.plan.slots.machine_search import Found, MachineSearch, is_lone
-from planner.plan.slots.making_way import MakingWay, lease_of_number
 from planner.plan.slots.plain_moves import PlainMoves
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.slots.slot_faults import (

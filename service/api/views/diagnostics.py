@@ -25,15 +25,29 @@ _SCHEMA: Final[dict[str, Any]] = {
         "settings": {**_OBJECT, "description": "Without secrets."},
         "plan": _OBJECT,
         "database": _OBJECT,
+        "dispatch": {
+            "type": "object",
+            "properties": {
+                "leads": {"type": "boolean", "description": "Whether this process dispatches."},
+                "faults": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Where what the dispatcher keeps from tick to tick is not what "
+                    "follows from executions, Plan and backend. Empty unless Agenda has a fault.",
+                },
+            },
+            "required": ["leads", "faults"],
+        },
         "metrics": {"type": "string", "description": "What /metrics answers."},
     },
-    "required": ["at", "versions", "settings", "plan", "database", "metrics"],
+    "required": ["at", "versions", "settings", "plan", "database", "dispatch", "metrics"],
 }
 
 
 def _diagnostics(runtime: Runtime, _call: Call) -> Response:
     with runtime.reading() as plan:
         facts = plan_facts(plan)
+    faults = runtime.dispatcher.check()
     metrics = runtime.telemetry.exposition() + runtime.exposition.text()
     body = {
         "at": rfc3339_text(instant_of(runtime.clock_ms())),
@@ -41,6 +55,7 @@ def _diagnostics(runtime: Runtime, _call: Call) -> Response:
         "settings": settings_of(runtime.config),
         "plan": facts,
         "database": runtime.database_facts(),
+        "dispatch": {"leads": faults is not None, "faults": faults or []},
         "metrics": metrics.decode(),
     }
     return Response(200, body)

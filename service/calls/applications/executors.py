@@ -8,11 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
-from rdl.errors import ProblemList, did_you_mean
-from service.access.actor import present_actor
-from service.problems import ApiError, malformed_problem, problem
-from service.store import AuditRow
-from service.store.rows.run_records import (
+from dispatch.backends.run_records import (
     ExecutorRow,
     ExecutorTakenError,
     RunReport,
@@ -20,6 +16,10 @@ from service.store.rows.run_records import (
     RunState,
     UnknownExecutorError,
 )
+from rdl.errors import ProblemList, did_you_mean
+from service.access.actor import present_actor
+from service.problems import ApiError, malformed_problem, problem
+from service.store import AuditRow
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

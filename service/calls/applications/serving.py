@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from service.store.rows.run_records import ExecutorState
+from dispatch.backends.run_records import ExecutorState
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

@@ -148,7 +148,7 @@ def undo(runtime: Runtime, id_: str) -> Response:
     if row.state not in (APPLIED, UNDONE):
         detail = f"the optimisation {id_!r} is {row.state}; only one that is applied can be undone"
         raise problem("wrong_state", detail)
-    return undo_applied(runtime.optimizations, runtime.planner, row)
+    return undo_applied(runtime.optimizations, runtime.planner, runtime.reading, row)
 
 
 def _end(runtime: Runtime, id_: str) -> OptimizationRow:

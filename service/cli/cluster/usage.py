@@ -23,6 +23,7 @@ from service.cli.client.server import Server, client_options
 from service.cli.forms.layout import ListColumn
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import from_now
 from service.cli.terminal.output import listing_options, print_listing
 
 #: The unit that people use for a resource, and how many of an amount's are one.
@@ -46,8 +47,13 @@ class HeldWork:
     show_default=True,
     help="What is added up.",
 )
-@click.option("--from", "start", help="From this time: +2h or RFC 3339.  [default: now]")
-@click.option("--to", "end", help="Until this time.  [default: the horizon]")
+@click.option(
+    "--from",
+    "start",
+    callback=from_now,
+    help="From this time: 2h or +2h from now, or RFC 3339.  [default: now]",
+)
+@click.option("--to", "end", callback=from_now, help="Until this time.  [default: the horizon]")
 @click.option("--last", metavar="TIME", help="From so long ago, such as 24h, until now.")
 @client_options
 @listing_options()

@@ -7,7 +7,10 @@ both against each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+#: What a bound may be above a value by rounding alone, as a part of it.
+ROUNDING: Final = 1e-9
 
 
 def better_text(value: float, bound: float) -> str:
@@ -17,7 +20,7 @@ def better_text(value: float, bound: float) -> str:
 
 def better_clause(value: float, bound: float) -> str:
     """Return how much better a plan could be at most."""
-    if bound <= value:
+    if bound <= value * (1 + ROUNDING):
         return "nothing better exists"
     if value <= 0:
         return f"at most {bound:,.6g} could be held"

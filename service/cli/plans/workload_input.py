@@ -20,6 +20,7 @@ from rdl.compile.source import read_source
 from rdl.errors import RdlError
 from rdl.meaning.request_meaning import names_calendar
 from rdl.text_file import TextError, text_of, utf8_of
+from service.cli.forms.question_text import question_lines
 from service.cli.plans.request_defaults import RequestDefaults
 
 _STDIN = "-"
@@ -57,6 +58,8 @@ def lines_in(
         yield from lines_of(utf8_of(raw).splitlines(), origin, report)
         return
     read_source(source)
+    for asked in question_lines(source):
+        click.echo(asked, err=True)
     given = defaults or RequestDefaults()
     yield WorkloadLine(
         "request" if name == _STDIN else Path(name).stem,

@@ -35,11 +35,12 @@ class InterruptedEarlyError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """One command: its name, ``module:attribute``, and its line in the help."""
+    """One command: its name, ``module:attribute``, its line in the help, and where that stands."""
 
     name: str
     target: str
     help: str
+    section: str = "Commands"
 
     def load(self) -> click.Command:
         """Import the module and return the command.
@@ -89,9 +90,14 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {found!r}?", ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from their one-line helps."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(part.name, part.help) for part in self._parts.values()])
+        """Write the list of commands, by section, from their one-line helps."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for part in self._parts.values():
+            sections.setdefault(part.section, []).append((part.name, part.help))
+        width = max(len(name) for name in self._parts)
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", line) for name, line in rows])
 
 
 class AgendaGroup(LazyGroup):

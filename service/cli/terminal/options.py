@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 import click
@@ -47,6 +48,15 @@ class FiniteRange(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
+
+
+#: A duration with its units, such as 2h or 1h30m; a bare number is seconds from the origin.
+_DURATION: Final = re.compile(r"(\d+(\.\d+)?[wdhms])+", re.ASCII)
+
+
+def from_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a duration as one from now: nobody at a shell counts from the server's origin."""
+    return f"+{value}" if value is not None and _DURATION.fullmatch(value) else value
 
 
 def seed_option(of: str) -> Option:

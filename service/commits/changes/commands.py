@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from planner.adaptation.result import Affected
 from planner.agents import QUICK_AGENTS
 from planner.cluster.cluster import Cluster
-from planner.optimization.undo import Staying
+from planner.optimization.undo import CompiledRequests, Staying
 from planner.placement import Code
 from planner.plan.records.changes import Change, Conflict, Degrade, Note, Release
 from planner.plan.records.holds import Hold
@@ -242,11 +242,14 @@ class UndoCommand:
         What takes them back, as `planner.optimization.undo` wrote it.
     version
         Of the Plan that they made.
+    compiled
+        The requests that it needs, read before it is this job's turn.
     """
 
     id: str
     entries: Sequence[Mapping[str, Any]]
     version: int
+    compiled: CompiledRequests
 
 
 Command: TypeAlias = (

@@ -210,6 +210,20 @@ class ApplicationRows:
         order = (applications.c.submitted_ms, applications.c.id)
         return self._select(query.order_by(*order))
 
+    def counts(self) -> dict[str, int]:
+        """Return how many applications that are not over are in each state."""
+        table = applications.c
+        query = sa.select(table.state, sa.func.count()).where(~table.over).group_by(table.state)
+        with self._read_only() as connection:
+            return {str(state): int(count) for state, count in connection.execute(query)}
+
+    def led_until_ms(self) -> int:
+        """Return until when a process leads the dispatch, Unix ms; -1 where none ever has."""
+        query = sa.select(dispatching.c.until_ms).where(dispatching.c.name == _DISPATCHER)
+        with self._read_only() as connection:
+            found = connection.execute(query).scalar_one_or_none()
+        return -1 if found is None else int(found)
+
     def open_ids_of(self, tenants: frozenset[str]) -> frozenset[str]:
         """Return the ids of the applications of some tenants that are not over."""
         table = applications.c

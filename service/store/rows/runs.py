@@ -14,10 +14,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from service.store.database.tables import applications, executors, runs
-from service.store.log.audit import AuditRow, write_audit
-from service.store.rows.applications import require_leader
-from service.store.rows.run_records import (
+from dispatch.backends.run_records import (
     OPEN_RUNS,
     ExecutorRow,
     ExecutorState,
@@ -29,6 +26,9 @@ from service.store.rows.run_records import (
     SyncAnswer,
     UnknownExecutorError,
 )
+from service.store.database.tables import applications, executors, runs
+from service.store.log.audit import AuditRow, write_audit
+from service.store.rows.applications import require_leader
 
 
 class RunRows:

@@ -102,6 +102,21 @@ def test_who_loses_a_core_with_its_machine_waits_again() -> None:
     assert (world.held("two"), world.held("more")) == ([2], [1])
 
 
+def test_what_a_cleared_machine_has_left_is_given_away_in_the_same_tick() -> None:
+    """A core clears two cores of another's elastic component and takes one: the rest is used."""
+    small = a_cluster().machines("big", 1, cpu=1).machines("gpu", 1, ("gpu",), cpu=1)
+    world = a_world(small.build())
+    world.submit(an_application("e0", 1, 2, elastic_cpu=2, labels=("gpu",)), 0)
+    world.submit(an_application("e1", 1, 1, labels=("gpu",)), 1)
+    world.submit(an_application("e2", 1, labels=("gpu",)), 2)
+    world.tick(6)
+    large = a_cluster().machines("big", 1, cpu=2).machines("gpu", 2, ("gpu",), cpu=3)
+    world.change(large.build(), 9)
+    world.tick(9)
+    assert [world.held(name) for name in ("e0", "e1", "e2")] == [[1, 1], [1, 1], [1]]
+    assert world.tick(9).deltas == ()
+
+
 def test_what_was_killed_follows_the_machines_too_until_it_is_off() -> None:
     """Killed, with a machine gone and a kind of resource more before the next tick: off, forgotten,
     and nobody else is disturbed."""

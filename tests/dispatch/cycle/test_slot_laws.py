@@ -129,3 +129,16 @@ def test_promises_of_totals_and_slots_share_the_machines() -> None:
     world.slots.end()
     assert world.slots.counts.kept > 0
     assert world.slots.counts.broken == 0
+
+
+def test_work_that_began_ahead_of_its_slot_elsewhere_keeps_no_room_there() -> None:
+    """Four of five cores run, the slot of `r` is on the other machine: the last starts at once."""
+    cluster = promised_machines(a_cluster().machines("m", 2, cpu=3).build())
+    plan = Plan(cluster, cluster.grid())
+    assert reserve(plan, "r", "window(atom(<2 cpu>, 1, 1, 10, 20), 38, 60)")
+    world = SlotWorld(cluster, plan)
+    for number, (cpu, more) in enumerate([(1, {}), (2, {"reservation": "r"}), (1, {}), (1, {})]):
+        world.submit(an_application(f"e{number}", cpu=cpu, **more), number)
+    world.tick(35)
+    assert [world.held(f"e{number}") for number in range(4)] == [[1]] * 4
+    assert world.tick(35).deltas == ()

@@ -11,6 +11,7 @@ from dispatch.pool.claims import Claim, ClaimPart
 from dispatch.pool.ordering import ORDERINGS, Ordering, Rule, ordering_named
 from dispatch.pool.scheduler import ElasticScheduler
 from tests.dispatch.pool.reference_elastic import Reference, amounts
+from tests.examples import many_examples
 
 TOTAL = (12, 10)
 KINDS = ("a", "b")
@@ -59,7 +60,7 @@ def events(draw: st.DrawFn, *, rigid: bool = False) -> list[tuple[int, Claim | N
     return found
 
 
-@settings(max_examples=250)
+@many_examples(250)
 @given(st.sampled_from(SCHEDULERS), st.sampled_from(_ALL), events())
 def test_every_event_gives_what_the_reference_gives(
     name: str, order: str, happenings: list[tuple[int, Claim | None, int]]

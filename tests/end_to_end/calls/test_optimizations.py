@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from service.cli.client.plan.optimizations import optimizations
+from tests.databases import KINDS, empty_database
 from tests.end_to_end.server_process import Client, serving
 from tests.patience import eventually
 
@@ -54,11 +57,19 @@ def _until_gained(client: Client, id_: str) -> None:
     eventually(gained, lambda more: more > 0.0)
 
 
-def test_killed_in_the_middle_it_goes_on_and_what_was_found_can_be_applied(tmp_path: Path) -> None:
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Yield the URL of an empty database."""
+    with empty_database(request.param, tmp_path) as url:
+        yield url
+
+
+def test_killed_in_the_middle_it_goes_on_and_what_was_found_can_be_applied(
+    database: str, tmp_path: Path
+) -> None:
     """`kill -9` of every server process: the next goes on from the best so far, which counts."""
     file = tmp_path / "cluster.toml"
     file.write_text(CLUSTER)
-    database = tmp_path / "agenda.db"
     with serving(database, file, workers=2) as server:
         to = ["--server", f"http://127.0.0.1:{server.port}"]
         _two_in_the_way(Client(server.port))

@@ -58,7 +58,7 @@ def test_a_slurm_in_use_is_imported_as_it_stands(lab: SlurmLab) -> None:
             ("loss", (2,)),
             ("reserved", (1,)),
         ]
-        lab.settings = _with_rest_of(lab, lab.folder / "imported.toml")
+        lab.settings = _with_quick_looks_of(lab, lab.folder / "imported.toml")
         lab.serve()
         lab.reserve("all", "window(atom(<4 cpu>, 3, 3, 60, 180), +90, +180)")
         assert lab.slots("all") == {"n-3", "n-4", "n-5"}
@@ -68,10 +68,10 @@ def test_a_slurm_in_use_is_imported_as_it_stands(lab: SlurmLab) -> None:
         run("scontrol", "update", "nodename=n3", "state=resume")
 
 
-def _with_rest_of(lab: SlurmLab, imported: Path) -> Path:
-    """Return imported settings with slurmrestd and quick looks, as the lab's own have."""
+def _with_quick_looks_of(lab: SlurmLab, imported: Path) -> Path:
+    """Return imported settings with quick looks, as the lab's own have."""
     lines = lab.settings.read_text().splitlines()
-    extra = [line for line in lines if line.startswith(("rest", "token_file", "poll_s"))]
+    extra = [line for line in lines if line.startswith("poll_s")]
     path = imported.with_name("settings.toml")
     path.write_text("\n".join([*extra, imported.read_text()]))
     return path
@@ -89,7 +89,7 @@ def test_a_node_is_added_under_a_running_gang(lab: SlurmLab) -> None:
     first = [f'"n-{n - 1}" = "n{n + 1}"' for n in range(1, NODES)]
     text = imported.read_text().partition("[machines]")[0]
     imported.write_text(text + "[machines]\n" + "\n".join(first) + "\n")
-    lab.settings = _with_rest_of(lab, imported)
+    lab.settings = _with_quick_looks_of(lab, imported)
     lab.serve()
     lab.submit("wide", part("c", 1, "sleep 300"), part("e", 5, "sleep 300", core=False))
     until(lambda: len(lab.running("wide")) == 5)
@@ -99,7 +99,7 @@ def test_a_node_is_added_under_a_running_gang(lab: SlurmLab) -> None:
     lab.server.kill()
     assert _import(lab, imported).machines[0].count == NODES
     assert '"n-5" = "n1"' in imported.read_text()
-    lab.settings = _with_rest_of(lab, imported)
+    lab.settings = _with_quick_looks_of(lab, imported)
     lab.serve()
     until(lambda: len(lab.running("wide")) == NODES)
     assert before <= {job.id for job in lab.running("wide")}

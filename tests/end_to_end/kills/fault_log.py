@@ -2,8 +2,8 @@
 
 The rule: a promise may be broken only where its window had no *calm stretch* as long as its lease
 and `REACTION_S` together. Calm is the time in which the server and slurmctld were there, and no run
-for the promise was under way that a fault of its node ended; that slurmdbd or slurmrestd was away
-is no excuse. A run that was asked of a node that was away is under way from then on: Slurm does not
+for the promise was under way that a fault of its node ended; that slurmdbd was away is no
+excuse. A run that was asked of a node that was away is under way from then on: Slurm does not
 know it yet. And its owner must have been told. Nothing that the server says of itself counts as
 time that was taken away.
 """

@@ -28,10 +28,10 @@ from tests.end_to_end.server_process import Client
 from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
 
 #: Each kind once, in the run that is always done.
-FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel", "slurmdbd", "slurmrestd")
+FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel", "slurmdbd")
 
 #: How long at least and at most a daemon that is not a node's stays away, s.
-AWAY_S = {"slurmctld": (0, 3), "slurmdbd": (0, 12), "slurmrestd": (0, 3)}
+AWAY_S = {"slurmctld": (0, 3), "slurmdbd": (0, 12)}
 
 SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "3600"))
 
@@ -103,7 +103,7 @@ def cause(lab: SlurmLab, kind: str, rng: random.Random) -> Absence:
             lab.slurm.kill(node)
             time.sleep(rng.uniform(8, 12) if kind == "node" else 0.5)
             lab.slurm.start(node)
-        case "slurmctld" | "slurmdbd" | "slurmrestd":
+        case "slurmctld" | "slurmdbd":
             lab.slurm.kill(kind)
             time.sleep(rng.uniform(*AWAY_S[kind]))
             lab.slurm.start(kind)
@@ -134,10 +134,10 @@ def resume(lab: SlurmLab, node: str) -> None:
 
 
 def can_answer(lab: SlurmLab) -> bool:
-    """Return whether slurmctld answers, slurmdbd and slurmrestd."""
+    """Return whether slurmctld answers, and slurmdbd."""
     try:
         lab.slurm.commands.accounted_runs("now")
-        return bool(lab.slurm.commands.nodes()) and bool(lab.slurm.rest.nodes())
+        return bool(lab.slurm.commands.nodes())
     except SlurmError:
         return False
 

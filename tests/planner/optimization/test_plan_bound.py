@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.agent import BoundError, Limits
-from planner.agents.exact.bound import quick
-from planner.agents.exact.bound.quick import QuickBound
+from planner.agents.exact import quick_bound as quick
+from planner.agents.exact.quick_bound import QuickBound
 from planner.optimization import plan_bound
 from planner.optimization.optimizer import optimize
 from planner.optimization.plan_bound import PlanBound, RequestBook, bound_of, read_plan
@@ -16,13 +16,14 @@ from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure
 from tests.builders import a_request, ask, commit
+from tests.examples import many_examples, some_of
 from tests.planner.adaptation.events import plans, with_outages
 from tests.planner.brute_force_plan import best_value
 from tests.planner.optimization.small_plans import two_in_the_way
 from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 
 _ROUNDING = 1e-6
-_SLOW = settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = many_examples(12)
 _EFFORT = OptimizeOptions(Limits(work=25, seed=1), solver="")
 
 
@@ -42,7 +43,7 @@ def _asked(seed: int) -> Plan:
     return plan
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_of(range(40), 10))
 def test_no_plan_of_full_enumeration_is_worth_more(seed: int) -> None:
     """Nor is the Plan itself worth more than all that was asked."""
     found = _bound(_asked(seed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from planner.agent import Limits
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
-from planner.optimization.undo import inverse_of, undo_changes
+from planner.optimization.undo import inverse_of, requests_of, undo_changes
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Advance, Cancel, Change, Degrade, Relocate
+from planner.plan.records.changes import Advance, Cancel, Change, Degrade, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import Holding
 from planner.reservations.state import State
@@ -111,6 +112,20 @@ def test_a_reservation_that_was_restored_is_degraded_again() -> None:
     held = plan.reservation("a")
     assert held is not None
     assert (held.state, held.atoms) == (State.DEGRADED, ())
+
+
+def test_what_was_compiled_before_is_not_compiled_again() -> None:
+    """The changes are the same, and on other machines the requests are compiled for those."""
+    plan, _ = two_in_the_way()
+    entries = _applied(plan)
+    compiled = requests_of(plan, entries)
+    request = compiled.by_id["a"]
+    assert list(compiled.by_id) == ["a"]
+    (update,) = (one for one in undo_changes(plan, entries, compiled)[0] if isinstance(one, Update))
+    assert update.request is request
+    others = replace(compiled, cluster=replace(plan.cluster))
+    (update,) = (one for one in undo_changes(plan, entries, others)[0] if isinstance(one, Update))
+    assert update.request is not request
 
 
 def _codes(plan: Plan, entries: list[dict[str, Any]]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from planner.files.workload_file import WorkloadLine, read_line
@@ -10,6 +12,7 @@ from planner.workload.compare import RECORDED, compare
 from planner.workload.compile import compile_workload
 from planner.workload.plan import work_of
 from planner.workload.recorded import NOT_RECORDED
+from rdl.time_grid import TimeGrid
 from tests.builders import a_cluster
 
 CLUSTER = a_cluster().horizon(400).machines("m", 4, cpu=1).build()
@@ -62,7 +65,23 @@ def test_a_line_is_read_and_written_with_its_run() -> None:
     ],
 )  # fmt: skip
 def test_lateness_counts_from_the_window_around_it_all(expression: str, late: float | None) -> None:
-    """Submitted at 5 s, done at 60 s; a window by the clock or none has no end to count from."""
+    """Submitted at 5 s, done at 60 s; none has no end to count from, nor a clock without a day."""
     atom = {"bundle": {"cpu": 1}, "allocation": [[50, 60, 1]]}
     held = {"expression": expression, "submitted": 5, "atoms": [atom]}
-    assert work_figures([held], CLUSTER.nominal, 400).late_mean_s == late
+    assert work_figures([held], CLUSTER.nominal, CLUSTER.grid()).late_mean_s == late
+
+
+@pytest.mark.parametrize(
+    ("expression", "late"),
+    [
+        ('window(atom(<1 cpu>, 1, 1, 10, 10), 06:00, 08:30, zone="UTC")', 1800.0),
+        ('deadline(atom(<1 cpu>, 1, 1, 10, 10), 10:00, zone="Europe/Berlin")', 0.0),
+        ("deadline(atom(<1 cpu>, 1, 1, 10, 10), 2026-01-05T09:30:00Z)", -1800.0),
+    ],
+)
+def test_lateness_counts_from_a_time_of_the_clock(expression: str, late: float) -> None:
+    """Submitted at 04:00 UTC, done at 09:00 UTC."""
+    atom = {"bundle": {"cpu": 1}, "allocation": [[8 * 3600, 9 * 3600, 1]]}
+    held = {"expression": expression, "submitted": 4 * 3600, "atoms": [atom]}
+    day = TimeGrid(60_000, 1440, datetime(2026, 1, 5, tzinfo=UTC))
+    assert work_figures([held], CLUSTER.nominal, day).late_mean_s == late

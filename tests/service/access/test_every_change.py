@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from service.api.routes import ROUTES
 from service.store import OptimizationRow
 from service.store.log.audit import AUDIT_KINDS
@@ -108,6 +110,7 @@ def _change_jobs(caller: Caller, service: Service) -> None:
     call("startComparison", {"agents": ["gree"], "time_limit": 1})
 
 
+@pytest.mark.usefixtures("idle_jobs")
 def test_each_call_that_changes_something_has_its_row(open_service: Open) -> None:
     """Every route but those that change nothing; what is not listed here fails."""
     service = open_service(executors=True, tick_s=0)

@@ -31,6 +31,7 @@ def server(open_service: Open) -> Guarded:
     return guarded(open_service, tick_s=0)
 
 
+@pytest.mark.usefixtures("idle_jobs")
 def test_each_call_by_each_walker(server: Guarded) -> None:
     """Nobody is told 401, too low a role 403, and who may is told neither, or is of no tenant."""
     for route in ROUTES:
@@ -51,6 +52,7 @@ def test_each_call_by_each_walker(server: Guarded) -> None:
             answer.close()
 
 
+@pytest.mark.usefixtures("idle_jobs")
 def test_whoever_reaches_a_server_without_tokens_may_do_everything(open_service: Open) -> None:
     """On loopback without tokens no call is 401 or 403."""
     service = open_service(tick_s=0)

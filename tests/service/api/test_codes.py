@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.placement import Code, PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.cli.main import main
 from service.problems import CODES
+from tests.service.cli.command_line import agenda
 from tests.service.conftest import CLUSTER, Open, Service
 
 POLICIES = """
@@ -147,20 +146,20 @@ def test_the_request_that_gets_a_code(open_service: Open, cluster_file: Path, co
 
 
 def test_what_time_did_not_allow(tmp_path: Path) -> None:
-    """A plan stopped by its time limit refuses the rest with time_limit, and is a plan."""
-    cluster, workload = tmp_path / "cluster.toml", tmp_path / "day.jsonl"
+    """A plan stopped by its time limit refuses the rest with time_limit, and is valid."""
+    cluster, workload, out = (tmp_path / name for name in ("c.toml", "day.jsonl", "plan.json"))
     cluster.write_text(CLUSTER)
-    lines = [{"id": f"r{i}", "rdl": "atom(<1 cpu>,1,1,60,60)"} for i in range(3000)]
+    lines = [{"id": f"r{i}", "rdl": "atom(<1 cpu>,1,1,60,60)"} for i in range(1000)]
     workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    arguments = ["plan", str(cluster), str(workload), "--time-limit", "0.001s", "-o", "json"]
 
-    done = CliRunner().invoke(main, arguments)
+    done = agenda("plan", cluster, workload, "--time-limit", "0.001s", "--out", out)
 
-    plan = json.loads(done.stdout)
+    plan = json.loads(out.read_text())
     codes = {refusal["code"] for refusal in plan["refusals"]}
     assert done.exit_code == 0
     assert Code.TIME_LIMIT in codes
-    assert len(plan["refusals"]) + len(plan["reservations"]) == 3000
+    assert len(plan["refusals"]) + len(plan["reservations"]) == 1000
+    assert agenda("validate", out, "--workload", workload).exit_code == 0
 
 
 def test_no_code_is_without_its_request() -> None:

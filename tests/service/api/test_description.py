@@ -63,38 +63,44 @@ def test_links_lead_to_calls() -> None:
     assert linked >= {name for name, path in linkable.items() if "{" in path}
 
 
-@pytest.mark.parametrize("value", ['"1"', "*", 'W/"1"', '"a b"', "1", '""', '"1', "", '"1","2"'])
-def test_a_tag_is_taken_where_it_fits_its_schema(service: Service, value: str) -> None:
+def test_a_tag_is_taken_where_it_fits_its_schema(service: Service) -> None:
     """If-Match: what its schema forbids is 400, and nothing else is."""
-    service.reserve("a")
-    fits = jsonschema.Draft202012Validator(HEADERS["If-Match"]).is_valid(value)
+    schema = jsonschema.Draft202012Validator(HEADERS["If-Match"])
+    values = ['"1"', "*", 'W/"1"', '"a b"', "1", '""', '"1', "", '"1","2"']
+    for number, value in enumerate(values):
+        service.reserve(f"r{number}", "atom(<1 cpu>, 1, 1, 60, 60)")
+        answer = service.client.delete(f"/v1/reservations/r{number}", headers={"If-Match": value})
+        assert (answer.status_code != 400) == schema.is_valid(value), value
 
-    status = service.client.delete("/v1/reservations/a", headers={"If-Match": value}).status_code
 
-    assert (status != 400) == fits
-
-
-@pytest.mark.parametrize("value", ["k", "a b", "", "x" * 255, "x" * 256, "é"])
-def test_a_key_is_taken_where_it_fits_its_schema(service: Service, value: str) -> None:
+def test_a_key_is_taken_where_it_fits_its_schema(service: Service) -> None:
     """Idempotency-Key: what its schema forbids is 400, and nothing else is."""
-    fits = jsonschema.Draft202012Validator(HEADERS["Idempotency-Key"]).is_valid(value)
+    schema = jsonschema.Draft202012Validator(HEADERS["Idempotency-Key"])
+    for number, value in enumerate(("k", "a b", "", "x" * 255, "x" * 256, "é")):
+        status = service.ask(f"r{number}", RDL, {"Idempotency-Key": value}).status_code
+        assert (status != 400) == schema.is_valid(value), value
 
-    status = service.ask("a", RDL, {"Idempotency-Key": value}).status_code
 
-    assert (status != 400) == fits
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["ads", "Käse ☃", "a b", "", "x" * 128, "x" * 129, "a\nb", "a\u202eb", "\u200b", "\x7f"],
-)
-def test_a_name_is_taken_where_it_fits_its_schema(service: Service, value: str) -> None:
+def test_a_name_is_taken_where_it_fits_its_schema(service: Service) -> None:
     """Tenants: what the schema forbids is 400, and nothing else is."""
     _, _, operation = OPERATIONS["createReservation"]
     body = operation["requestBody"]["content"]["application/json"]["schema"]
-    fits = jsonschema.Draft202012Validator(body["properties"]["tenant"]).is_valid(value)
-
-    assert (service.ask("a", RDL, tenant=value).status_code == 201) == fits
+    schema = jsonschema.Draft202012Validator(body["properties"]["tenant"])
+    values = [
+        "ads",
+        "Käse ☃",
+        "a b",
+        "",
+        "x" * 128,
+        "x" * 129,
+        "a\nb",
+        "a\u202eb",
+        "\u200b",
+        "\x7f",
+    ]
+    for number, value in enumerate(values):
+        taken = service.ask(f"r{number}", RDL, tenant=value).status_code == 201
+        assert taken == schema.is_valid(value), value
 
 
 def test_an_unknown_reservation_is_404_whatever_revision_is_named(service: Service) -> None:

@@ -19,6 +19,7 @@ from service.calls.plan.series import PlanSpan
 from service.calls.plan.skyline import skyline
 from service.calls.plan.tenants import tenants
 from service.pictures.skyline_data import skyline_data
+from tests.patience import eventually
 from tests.service.conftest import Service
 
 _ADS = User("ann", Role.USER, frozenset({"ads"}))
@@ -204,6 +205,21 @@ def test_counts_are_by_state_and_of_own_tenants(filled: Service) -> None:
         own = counts(plan, BarSpan(0, None), _ADS)["states"]
     assert own["accepted"] + own["active"] == 1
     assert own["refused"] == 0
+
+
+def test_what_lost_all_it_held_counts_where_it_was_held(service: Service) -> None:
+    """Cancelled and failed ones hold nothing any more, and are counted all the same (D1)."""
+    gang = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 30m)"
+    service.reserve("gone", "window(atom(<1 cpu>, 1, 1, 10m, 10m), 3h, 4h)")
+    service.reserve("lost", gang)
+    service.client.delete("/v1/reservations/gone")
+    lost = {"machines": "plain", "count": 5, "end": "+2h"}
+    assert service.client.post("/v1/cluster/outages", json=lost).status_code == 201
+    service.clock.advance(3600)
+    assert eventually(lambda: service.client.get("/v1/reservations/lost").get_json()["state"],
+                      "failed".__eq__)  # fmt: skip
+    counted = _get(service, "/v1/plan/counts?from=0&to=5h")["states"]
+    assert {word: n for word, n in counted.items() if n} == {"cancelled": 1, "failed": 1}
 
 
 def test_a_tenant_has_one_colour_everywhere(filled: Service) -> None:

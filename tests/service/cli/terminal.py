@@ -22,7 +22,7 @@ _COMMAND: Final = (sys.executable, "-m", "service.cli.main")
 _INHERITED: Final = {
     name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
 }
-_CONTROLS: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+CONTROLS: Final = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def on_terminal(
@@ -77,4 +77,4 @@ def _read(descriptor: int) -> str:
     raw = os.read(descriptor, 65536)
     if not raw:
         raise OSError("the terminal was closed")
-    return _CONTROLS.sub("", raw.decode("utf-8", errors="replace"))
+    return CONTROLS.sub("", raw.decode("utf-8", errors="replace"))

@@ -15,6 +15,7 @@ from service.cli.forms.better_text import better_text, plan_bound_text
         (68_984.3, 114_572.4, "value 68,984.3; at most 66.1 % better exists"),
         (1000.0, 1000.1, "value 1,000; at most 0.1 % better exists"),
         (1000.0, 1000.0, "value 1,000; nothing better exists"),
+        (1000.0, 1000.0000002, "value 1,000; nothing better exists"),  # rounding of a solver
         (0.0, 50.0, "value 0; at most 50 could be held"),
         (0.0, 0.0, "value 0; nothing better exists"),
     ],

@@ -423,14 +423,3 @@ def test_the_first_interrupt_asks_and_the_second_ends() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_time_limit_still_gives_a_valid_plan(tmp_path: Path) -> None:
-    """What was not reached in time is refused with its code, and the Plan is valid."""
-    cluster, workload, out = (tmp_path / name for name in ("c.toml", "w.jsonl", "p.json"))
-    cluster.write_text(SECONDS)
-    lines = [{"id": f"r{i}", "rdl": "atom(<1 cpu>,1,1,10,10)"} for i in range(3000)]
-    workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = agenda("plan", cluster, workload, "--time-limit", "0.001s", "--out", out)
-    assert done.exit_code == DONE
-    assert agenda("validate", out, "--workload", workload).exit_code == DONE

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dispatch.backends.executors import ExecutorBackend
+from dispatch.backends.run_records import RunReport, RunState
 from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.events import EventKind
-from service.dispatching.executor_backend import ExecutorBackend
 from service.store import Store
-from service.store.rows.run_records import RunReport, RunState
 
 MACHINES = ("m-0", "m-1")
 
@@ -18,7 +18,9 @@ def test_a_core_that_ended_before_its_stop_counts_as_run_at_its_next_start(tmp_p
     rows = (store := Store(f"sqlite:///{tmp_path / 'agenda.db'}")).runs
     tenure = store.applications.lead("me", 0, 10**12)
     rows.register("one", "i", list(MACHINES), 0)
-    backend = ExecutorBackend(rows, tenure, MACHINES, lambda _: (b"{}", True), 5.0, lambda: 0.0)
+    backend = ExecutorBackend(
+        rows, tenure, MACHINES, lambda _: (b"{}", True), 5.0, steady_s=lambda: 0.0
+    )
     backend.events(0)
     assert backend.apply([Delta(Op.START, "x", "w", 0, "m-0")], 0) == ()
     (run,) = rows.sync("one", "i", [], 10).wanted
@@ -40,7 +42,9 @@ def test_a_start_whose_executor_was_removed_meanwhile_is_lost(tmp_path: Path) ->
     rows = (store := Store(f"sqlite:///{tmp_path / 'agenda.db'}")).runs
     tenure = store.applications.lead("me", 0, 10**12)
     rows.register("one", "i", ["m-0"], 0)
-    backend = ExecutorBackend(rows, tenure, MACHINES, lambda _: (b"{}", True), 5.0, lambda: 0.0)
+    backend = ExecutorBackend(
+        rows, tenure, MACHINES, lambda _: (b"{}", True), 5.0, steady_s=lambda: 0.0
+    )
     backend.events(0)
     rows.remove("one")
     assert backend.apply([Delta(Op.START, "x", "w", 0, "m-0")], 10) == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.dispatching.executor_backend import REGISTER_S, ExecutorBackend
+from dispatch.backends.executors import REGISTER_S, ExecutorBackend
 from service.store import Store
 
 LEASE_S = 40.0
@@ -22,7 +22,12 @@ class Leader:
         number = self.store.applications.lead("me", 0, 10**12)
         names = ["m-0", "m-1", "m-2"]
         self.backend = ExecutorBackend(
-            self.store.runs, number, names, lambda _: (b"{}", False), lease_s, lambda: self.now_s
+            self.store.runs,
+            number,
+            names,
+            lambda _: (b"{}", False),
+            lease_s,
+            steady_s=lambda: self.now_s,
         )
 
     def register(self, machine: str) -> None:
@@ -33,7 +38,7 @@ class Leader:
         """Return which machines are lost at an instant, and since when."""
         self.now_s = now_s
         self.backend.events(round(1000 * now_s))
-        return self.backend.lost_machines
+        return dict(self.backend.machines().lost)
 
 
 @pytest.fixture
@@ -70,7 +75,7 @@ def test_it_is_back_once_one_registers(leader: Leader) -> None:
     assert set(leader.lost_at(LEASE_S + 1)) == {"m-0", "m-1", "m-2"}
     leader.register("m-2")
     assert set(leader.lost_at(LEASE_S + 2)) == {"m-0", "m-1"}
-    assert leader.backend.live_machines == {"m-2"}
+    assert leader.backend.machines().live == {"m-2"}
 
 
 def test_a_machine_that_is_described_later_has_a_lease_of_its_own(leader: Leader) -> None:

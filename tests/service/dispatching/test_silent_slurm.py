@@ -21,7 +21,7 @@ def test_nothing_is_missed_while_slurm_does_not_answer(silent: bool) -> None:
             asked.append(1)
             raise InterruptedError
 
-    tenure = cast("Any", SimpleNamespace(_slurm=slurm, _replica=_Replica()))
+    tenure = cast("Any", SimpleNamespace(_backend=slurm.backend, _replica=_Replica()))
     if silent:
         Tenure._plan_missed(tenure, 0)
     else:

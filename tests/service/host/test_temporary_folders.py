@@ -117,13 +117,13 @@ def test_a_server_removes_what_a_killed_one_left(place: Path) -> None:
         return list(place.glob("agenda-metrics-*"))
 
     with empty_database("sqlite", place) as database:
-        with serving(database, cluster, workers=2) as server:
+        with serving(database, cluster) as server:
             (first,) = left()
             server.kill()
         assert left() == [first]
         # The workers end with their master, a moment later; until then they hold its folder.
         eventually(lambda: _is_left(first, 0.0), bool)
-        with serving(database, cluster, workers=2) as server:
+        with serving(database, cluster) as server:
             (second,) = left()
             assert second != first
             assert server.stop()

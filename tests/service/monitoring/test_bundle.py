@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
+from dispatch.backends.in_memory import InMemoryBackend
 from service.access.token import new_secret
 from service.cli.main import main
 from service.config import ServiceConfig
@@ -170,3 +171,25 @@ def test_last_lines_of_a_log(tmp_path: Path) -> None:
 
     assert last_lines(path, 2).splitlines() == ["\ufffd2", "3"]
     assert len(last_lines(path, 9).splitlines()) == 3
+
+
+def test_diagnostics_name_what_the_dispatcher_keeps_wrongly(still: Service) -> None:
+    """Nothing at a sound server; a component that the backend has lost silently is named."""
+    component = {"name": "m", "count": 1, "core": True, "resources": {"cpu": 1}}
+    body = {"id": "a", "application": {"name": "a", "components": [component]}}
+    assert still.client.post("/v1/applications", json=body).status_code == 201
+    told = still.client.get("/v1/diagnostics").get_json()["dispatch"]
+    assert told == {"leads": False, "faults": []}
+    for _ in range(2):
+        still.runtime.dispatcher.tick()
+    told = still.client.get("/v1/diagnostics").get_json()["dispatch"]
+    assert told == {"leads": True, "faults": []}
+    tenure = still.runtime.dispatcher._tenure
+    assert tenure is not None
+    (execution,) = tenure._loop.table
+    machine = execution.parts[0].held[0].machine
+    backend = tenure._backend
+    assert isinstance(backend, InMemoryBackend)
+    del backend._rows[execution.id, "m", 0]
+    told = still.client.get("/v1/diagnostics").get_json()["dispatch"]
+    assert told["faults"] == [f"a/m/0: on {machine}, and the backend says None"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from dispatch.backends.run_records import RunReport, RunRow, RunState
 from service.store import (
     ApplicationRow,
     LeadershipLostError,
@@ -23,7 +24,6 @@ from service.store import (
 from service.store.database.driver import OutdatedError, UnavailableError
 from service.store.database.engine import open_engine
 from service.store.rows import runs
-from service.store.rows.run_records import RunReport, RunRow, RunState
 from service.store.rows.runs import RunRows
 from tests.databases import KINDS, empty_database
 from tests.patience import eventually

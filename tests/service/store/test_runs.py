@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.store import ApplicationRow, LeadershipLostError, Store
-from service.store.rows.run_records import (
+from dispatch.backends.run_records import (
     ExecutorState,
     ExecutorTakenError,
     RunReport,
@@ -16,6 +15,7 @@ from service.store.rows.run_records import (
     RunState,
     UnknownExecutorError,
 )
+from service.store import ApplicationRow, LeadershipLostError, Store
 from service.store.rows.runs import RunRows
 
 A = RunState.ASSIGNED

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,24 @@ from tests.service.tasks import work
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskCluster]:
-    """Run a scheduler and two workers."""
-    with dask_cluster(tmp_path_factory.mktemp("dask")) as running:
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], DaskCluster]]:
+    """Return what gives the cluster that runs, a new one where its scheduler was killed."""
+    with ExitStack() as stack:
+        found: list[DaskCluster] = []
+
+        def running() -> DaskCluster:
+            if not found or found[-1].scheduler.poll() is not None:
+                made = dask_cluster(tmp_path_factory.mktemp("dask"))
+                found.append(stack.enter_context(made))
+            return found[-1]
+
         yield running
+
+
+@pytest.fixture
+def cluster(clusters: Callable[[], DaskCluster]) -> DaskCluster:
+    """Return a scheduler and two workers that run."""
+    return clusters()
 
 
 @pytest.fixture
@@ -135,21 +150,22 @@ def test_a_worker_with_more_threads_is_refused_by_name(cluster: DaskCluster) -> 
 def test_a_task_whose_worker_is_killed_goes_on_from_what_it_kept(
     cluster: DaskCluster, pool: DaskPool, tmp_path: Path
 ) -> None:
-    """The last test here: of two workers one is left, which is given what the other has kept."""
+    """Of two workers one is left, which is given what the other has kept."""
+    left = sum(one.poll() is None for one in cluster.workers)
     task = PoolTask("dies once", partial(work.dies_once, tmp_path / "mark"))
     assert list(pool.run([task])) == [(0, {"found": 0.1 + 0.2})]
-    assert sum(one.poll() is None for one in cluster.workers) == 1
+    assert sum(one.poll() is None for one in cluster.workers) == left - 1
 
 
-def test_a_scheduler_that_dies_is_told_and_its_tasks_end(tmp_path: Path) -> None:
+def test_a_scheduler_that_dies_is_told_and_its_tasks_end(cluster: DaskCluster) -> None:
     """Nobody waits for the command, and no worker goes on for nobody."""
-    with dask_cluster(tmp_path) as own:
-        pool = DaskPool(own.address)
-        watch = PoolWatch(told=lambda index, news: own.scheduler.kill())
-        with pytest.raises(TaskPoolError, match="does not answer any more"):
-            list(pool.run([PoolTask("long", work.until_stopped)], watch))
-        pool.close()
-        eventually(lambda: [one.poll() for one in own.workers], lambda codes: None not in codes)
+    pool = DaskPool(cluster.address)
+    watch = PoolWatch(told=lambda index, news: cluster.scheduler.kill())
+    with pytest.raises(TaskPoolError, match="does not answer any more"):
+        list(pool.run([PoolTask("long", work.until_stopped)], watch))
+    pool.close()
+    cluster.scheduler.wait()
+    eventually(lambda: [one.poll() for one in cluster.workers], lambda codes: None not in codes)
 
 
 def _shown(service: Service, path: str) -> dict[str, Any]:

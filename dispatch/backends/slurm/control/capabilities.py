@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dispatch.backends.slurm.control.commands import SlurmCommands
-from dispatch.backends.slurm.control.errors import RestAwayError, SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.rest import SlurmRest
+from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.settings import SlurmSettings
 
 logger = logging.getLogger("agenda.slurm")
@@ -32,10 +31,6 @@ class Capabilities:
     ----------
     version
         Of slurmctld.
-    rest
-        Reads jobs and nodes; None: commands do.
-    rest_answers
-        Whether it has just answered.
     accounting
         Whether ends of jobs are remembered when slurmctld has forgotten them.
     warnings
@@ -43,8 +38,6 @@ class Capabilities:
     """
 
     version: str
-    rest: SlurmRest | None
-    rest_answers: bool
     accounting: bool
     warnings: tuple[str, ...] = ()
 
@@ -68,48 +61,18 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
     configuration = commands.configuration()
     problems = [*_partition_problems(settings, commands), *_node_problems(settings, commands)]
     problems += _permission_problems(settings, commands)
-    rest, silence = _find_rest(settings, problems)
     if problems:
-        raise SlurmError("\n".join((*problems, *silence)))
+        raise SlurmError("\n".join(problems))
     store = configuration.get("AccountingStorageType", "")
     accounting = "slurmdbd" in store and shutil.which("sacct") is not None
     return Capabilities(
         configuration.get("SLURM_VERSION", "unknown"),
-        rest,
-        rest is not None and not silence,
         accounting,
         (
-            *silence,
             *_warnings(configuration, accounting),
             *_limit_warnings(settings, commands.partitions()),
         ),
     )
-
-
-def _find_rest(
-    settings: SlurmSettings, problems: list[str]
-) -> tuple[SlurmRest | None, tuple[str, ...]]:
-    """Return slurmrestd where one is named, and a warning where it is silent.
-
-    What it refuses is a problem. That it does not answer is none: the commands answer meanwhile.
-
-    Raises
-    ------
-    SlurmAwayError
-        If it says that slurmctld does not answer.
-    """
-    if settings.rest is None or settings.token_file is None:
-        return None, ()
-    rest = SlurmRest(settings.rest, settings.api, settings.user, settings.token_file)
-    try:
-        rest.ping()
-    except RestAwayError as error:
-        return rest, (f"slurmrestd does not answer yet, commands are asked in its place: {error}",)
-    except SlurmAwayError:  # slurmctld is away, as slurmrestd says
-        raise
-    except SlurmError as error:
-        problems.append(f"slurmrestd: {error}")
-    return rest, ()
 
 
 def _partition_problems(settings: SlurmSettings, commands: SlurmCommands) -> Iterator[str]:

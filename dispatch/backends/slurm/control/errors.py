@@ -9,7 +9,3 @@ class SlurmError(Exception):
 
 class SlurmAwayError(SlurmError):
     """Slurm does not answer now; what it runs goes on."""
-
-
-class RestAwayError(SlurmAwayError):
-    """slurmrestd does not answer now; Slurm's commands may."""

@@ -103,7 +103,7 @@ class SlurmJob:
     def is_stranded(self) -> bool:
         """Whether its reservation ended before it began, and nobody has given it another.
 
-        Then it waits for ever. slurmrestd and ``squeue`` say so in words of their own.
+        Then it waits for ever. ``squeue`` says so in words of its own.
         """
         return self.state == "RESV_DEL_HOLD" and "delete" in self.reason.lower()
 
@@ -187,7 +187,7 @@ class NodeRights:
 
 
 def job_of(entry: Mapping[str, Any]) -> SlurmJob:
-    """Return a job of ``squeue --json`` or of slurmrestd, whose forms differ by version."""
+    """Return a job of ``squeue --json``, whose forms differ by version."""
     return SlurmJob(
         id=number(entry["job_id"]),
         name=entry.get("name") or "",
@@ -209,7 +209,7 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
 
 
 def node_of(entry: Mapping[str, Any]) -> SlurmNode:
-    """Return a node of ``sinfo --json`` or of slurmrestd."""
+    """Return a node of ``sinfo --json``."""
     state = entry["state"]
     words = [state] if isinstance(state, str) else list(state)
     words += list(entry.get("state_flags") or ())

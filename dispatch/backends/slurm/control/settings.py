@@ -39,8 +39,6 @@ class SlurmSettings:
         As who commands are run.
     directory
         Where components run and write what they say; on every node.
-    rest, api, token_file
-        URL and version of slurmrestd, and the file of its token (JWT); None: commands only.
     poll_s
         Least pause between two looks at Slurm.
     ahead_s
@@ -55,9 +53,6 @@ class SlurmSettings:
     prefix: str = "agenda"
     user: str = field(default_factory=_own_name)
     directory: str = "/tmp"
-    rest: str | None = None
-    api: str = "v0.0.38"
-    token_file: str | None = None
     poll_s: float = 1.0
     ahead_s: float = 3600.0
     start_s: float = 300.0
@@ -90,8 +85,6 @@ def _problems(found: Mapping[str, Any]) -> list[str]:
     for name, value in found.items():
         if name in _CHECKS and (why := _CHECKS[name](value)):
             problems.append(f"{name} {why}")
-    if found.get("rest") is not None and found.get("token_file") is None:
-        problems.append("rest needs token_file: a file with the token of `scontrol token`")
     return problems
 
 
@@ -143,9 +136,6 @@ _CHECKS: Final[dict[str, Callable[[Any], str]]] = {
     "prefix": _word,
     "user": _word,
     "directory": _text,
-    "rest": _text,
-    "api": _word,
-    "token_file": _text,
     "poll_s": _seconds(0.05),
     "ahead_s": _seconds(1),
     "start_s": _seconds(1),

@@ -1,4 +1,4 @@
-"""Slurm as the backend sees it: settings, commands, and who is asked for jobs and nodes."""
+"""Slurm as the backend sees it: settings, commands, and looks at jobs and nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Final
 from dispatch.backends.slurm.control.capabilities import Capabilities, find_capabilities
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.errors import SlurmError
-from dispatch.backends.slurm.control.reader import SlurmReader
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 
@@ -43,7 +42,6 @@ class Slurm:
     settings: SlurmSettings
     commands: SlurmCommands
     capabilities: Capabilities
-    reader: SlurmReader
 
     def look(self) -> Look:
         """Return its jobs and nodes.
@@ -53,7 +51,7 @@ class Slurm:
         SlurmAwayError
             If it does not answer.
         """
-        jobs, nodes = self.reader.read()
+        jobs, nodes = self.commands.jobs(), self.commands.nodes()
         return Look({job.id: job for job in jobs}, {node.name: node for node in nodes})
 
 
@@ -136,5 +134,4 @@ def open_slurm(settings: SlurmSettings) -> Slurm:
     found = find_capabilities(settings, commands)
     for warning in found.warnings:
         logger.warning("%s", warning)
-    reader = SlurmReader(commands, found.rest, answers=found.rest_answers)
-    return Slurm(settings, commands, found, reader)
+    return Slurm(settings, commands, found)

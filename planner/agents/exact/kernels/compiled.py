@@ -1,22 +1,28 @@
-"""How the exact planner's loops are compiled: what holds for all files of this package."""
+"""How the loops of `exact` are compiled, and the types of their arrays and numbers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 import planner.agents.exact.problem
 import rdl.work_graph
 from planner.kernel_cache import KernelFamily
 
+F64: TypeAlias = NDArray[np.float64]
+I64: TypeAlias = NDArray[np.int64]
+U64: TypeAlias = NDArray[np.uint64]
+Int: TypeAlias = Any
+"""A whole number: int64 where compiled, which Python's types do not tell from its own."""
 
-def exact_family(*folders: Path) -> KernelFamily:
-    """Return the family of kernels in some folders, which read the problem's arrays."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    return KernelFamily(*folders, planner.agents.exact.problem, rdl.work_graph, **options)
 
-
-_FAMILY = exact_family(Path(__file__).parent)
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_FAMILY = KernelFamily(
+    Path(__file__).parent, planner.agents.exact.problem, rdl.work_graph, **_OPTIONS
+)
 
 #: Compile a loop, keep it in numba's cache, and let other threads run meanwhile.
 compiled = _FAMILY.kernel

@@ -1,16 +1,212 @@
-"""G: the least that a vertex, and what is spent before it, costs by each column."""
+"""G: the least that a vertex, and all before it, costs when it is done by each column."""
 
 from __future__ import annotations
+
+from typing import Final, NamedTuple
 
 import numpy as np
 
 import planner.agents.exact.problem as pb
-from planner.agents.exact.kernels.arrays import F64, Int
-from planner.agents.exact.kernels.compiled import compiled, inlined
-from planner.agents.exact.kernels.flows import bends, bound_by_flow, most_at
-from planner.agents.exact.kernels.pricing_space import IN, Q, Space
+from planner.agents.exact.kernels.compiled import F64, I64, Int, compiled, inlined
 from planner.agents.exact.problem import Forest
 from rdl.work_graph import ALL, ANY, ATOM, EVERY
+
+#: Parts of a window in which the flow of a malleable atom may begin and end.
+CELLS: Final = 6
+
+# Rows of `Space.line`.
+IN: Final = 0  # what has been spent before, by start
+Q: Final = 1  # prefix sums of the atom's price
+HP: Final = 2  # heap of the dearest steps taken: price, amount, column
+HA: Final = 3
+HC: Final = 4
+LINES: Final = 5
+
+
+class Space(NamedTuple):
+    """Scratch of one thread.
+
+    Attributes
+    ----------
+    cell
+        int64[vertex]: first cell of the vertex in the arrays below; requests share them.
+    cost
+        float64[cell]: G.
+    lease
+        float64[cell]: what G of a malleable atom would be by leases alone.
+    asked
+        float64[cell]: weight with which G of a column is part of the optimum.
+    line
+        float64[LINES, columns + 1].
+    prefix
+        float64[demand, columns + 1]: prefix sums of a bundle's price.
+    use
+        float64[row, columns + 1]: changes of use, as shares of a row.
+    gains
+        float64[request]: what each request adds to the bound; below 0 only where it must be kept.
+    """
+
+    cell: I64
+    cost: F64
+    lease: F64
+    asked: F64
+    line: F64
+    prefix: F64
+    use: F64
+    gains: F64
+
+
+@inlined
+def most_at(f: Forest, row: I64, i: int) -> Int:
+    """Return the multiples that an atom may hold in column `i` of its window, idle cluster."""
+    if row[pb.V_BLOCKED] < 0:
+        return row[pb.V_MOST]
+    return f.caps[row[pb.V_BLOCKED] + i]
+
+
+class Flow(NamedTuple):
+    """The steps in the heap: how many, the amount that they hold, and what it costs."""
+
+    size: int
+    held: float
+    cost: float
+
+
+@inlined
+def _heap_push(s: Space, size: int, price: float, amount: float, column: int) -> None:
+    hp, ha, hc = s.line[HP], s.line[HA], s.line[HC]
+    i = size
+    while i > 0 and hp[(i - 1) // 2] < price:
+        up = (i - 1) // 2
+        hp[i], ha[i], hc[i] = hp[up], ha[up], hc[up]
+        i = up
+    hp[i], ha[i], hc[i] = price, amount, column
+
+
+@inlined
+def _heap_pop(s: Space, size: int) -> None:
+    """Drop the dearest of `size` entries."""
+    hp, ha, hc = s.line[HP], s.line[HA], s.line[HC]
+    last = size - 1
+    price, amount, column = hp[last], ha[last], hc[last]
+    i = 0
+    while 2 * i + 1 < last:
+        child = 2 * i + 1
+        if child + 1 < last and hp[child + 1] > hp[child]:
+            child += 1
+        if hp[child] <= price:
+            break
+        hp[i], ha[i], hc[i] = hp[child], ha[child], hc[child]
+        i = child
+    hp[i], ha[i], hc[i] = price, amount, column
+
+
+@inlined
+def flow_step(f: Forest, s: Space, row: I64, i: int, flow: Flow) -> Flow:
+    """Offer column `i` to the cheapest flow so far; return what it is then."""
+    amount = float(most_at(f, row, i))
+    if amount <= 0.0:
+        return flow
+    q = s.line[Q]
+    price = max(0.0, q[i + 1] - q[i])
+    work = float(row[pb.V_WORK])
+    if flow.held >= work and price >= s.line[HP, 0]:
+        return flow
+    _heap_push(s, flow.size, price, amount, i)
+    size = flow.size + 1
+    held = flow.held + amount
+    cost = flow.cost + price * amount
+    while size > 0 and held - s.line[HA, 0] >= work:
+        held -= s.line[HA, 0]
+        cost -= s.line[HP, 0] * s.line[HA, 0]
+        _heap_pop(s, size)
+        size -= 1
+    return Flow(size, held, cost)
+
+
+@inlined
+def _flow_cost(s: Space, row: I64, flow: Flow) -> float:
+    """Return what the steps cost, the dearest only as far as the work needs it."""
+    work = float(row[pb.V_WORK])
+    if flow.held < work:
+        return np.inf
+    return float(flow.cost - (flow.held - work) * s.line[HP, 0])
+
+
+@inlined
+def bound_by_flow(f: Forest, s: Space, v: int) -> None:
+    """Raise G of a malleable atom to what its height limit asks: the cheapest steps, each to h.
+
+    Starts and ends are rounded outward to a grid of cells: what is spent is read at the far end
+    of the cell of the start, the steps reach to the far end of the cell of the end.
+    """
+    row = f.vertices[v]
+    n, base, spent = row[pb.V_END] - row[pb.V_START], s.cell[v], s.line[IN]
+    cell = (n + CELLS - 1) // CELLS
+    count = (n + cell - 1) // cell
+    least = np.full(count, np.inf)
+    for c in range(count):
+        last_start = min((c + 1) * cell, n) - 1
+        if c > 0 and not spent[0] > spent[n]:
+            break  # nothing is gained by a later start
+        if spent[last_start] == np.inf:
+            continue
+        before = spent[last_start] if spent[0] > spent[n] else spent[0]
+        flow = Flow(0, 0.0, 0.0)
+        for d in range(c, count):
+            end = min((d + 1) * cell, n)
+            for i in range(d * cell, end):
+                flow = flow_step(f, s, row, i, flow)
+            if end - c * cell >= row[pb.V_SHORTEST]:
+                least[d] = min(least[d], before + _flow_cost(s, row, flow))
+    best = np.inf
+    for d in range(count):
+        best = min(best, least[d])
+        for i in range(d * cell + 1, min((d + 1) * cell, n) + 1):
+            s.cost[base + i] = max(s.cost[base + i], best)
+
+
+@inlined
+def bends(row: I64) -> bool:
+    """Return whether the height limit may cost a malleable atom more than leases do."""
+    return bool(row[pb.V_WORK] > row[pb.V_LEASE] * row[pb.V_MOST] or row[pb.V_BLOCKED] >= 0)
+
+
+@inlined
+def refill(f: Forest, s: Space, v: int, c: int, end: int) -> Flow:
+    """Fill the heap with the cheapest flow from cell `c` to column `end`."""
+    row = f.vertices[v]
+    cell = (row[pb.V_END] - row[pb.V_START] + CELLS - 1) // CELLS
+    flow = Flow(0, 0.0, 0.0)
+    for i in range(c * cell, end):
+        flow = flow_step(f, s, row, i, flow)
+    return flow
+
+
+@inlined
+def best_cells(f: Forest, s: Space, v: int, upto: int) -> tuple[Int, Int]:
+    """Return (cell of the start, last column) of the flow that is least up to column `upto`."""
+    row = f.vertices[v]
+    n, spent = row[pb.V_END] - row[pb.V_START], s.line[IN]
+    cell = (n + CELLS - 1) // CELLS
+    last = (max(upto, 1) - 1) // cell
+    best, best_c, best_end = np.inf, 0, n
+    for c in range(last + 1):
+        start = min((c + 1) * cell, n) - 1
+        if c > 0 and not spent[0] > spent[n]:
+            break
+        if spent[start] == np.inf:
+            continue
+        before = spent[start] if spent[0] > spent[n] else spent[0]
+        flow = Flow(0, 0.0, 0.0)
+        for d in range(c, last + 1):
+            end = min((d + 1) * cell, n)
+            for i in range(d * cell, end):
+                flow = flow_step(f, s, row, i, flow)
+            total = before + _flow_cost(s, row, flow)
+            if end - c * cell >= row[pb.V_SHORTEST] and total < best:
+                best, best_c, best_end = total, c, end
+    return best_c, best_end
 
 
 @inlined

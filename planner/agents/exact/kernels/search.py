@@ -10,23 +10,25 @@ averages are left to the check outside.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.agents.exact.kernels.arrays import Int
-from planner.agents.exact.kernels.compiled import compiled, inlined
-from planner.agents.exact.kernels.one_atom import take
-from planner.agents.exact.kernels.one_request import Insertion, clear, insert
+import planner.agents.exact.problem as pb
+from planner.agents.exact.kernels.compiled import Int, compiled, inlined
+from planner.agents.exact.kernels.place import AtomForm, BlockWindow, place, stays, take
 from planner.agents.exact.kernels.search_state import (
+    ACTIVE,
     BEFORE,
     BEST,
+    BOUND,
     FAR,
-    FREE,
+    FROM,
     KEPT,
     NEAR,
     NOW,
     PLAN,
+    TO,
     TOUCHED,
     TRIED,
     ColumnSpan,
@@ -35,16 +37,215 @@ from planner.agents.exact.kernels.search_state import (
     draw,
     draw_below,
 )
-from planner.agents.exact.problem import (
-    V_END,
-    V_SHIFT,
-    V_SHIFTS,
-    V_SOUND,
-    V_START,
-    Forest,
-    FreeRoom,
-)
+from planner.agents.exact.problem import Forest, FreeRoom
 from planner.kernel_cache import borrowed
+from rdl.work_graph import ANY, ATOM, EVERY
+
+_LEAPS: Final = 24  # times a request is begun again for a largest gap
+
+
+class Insertion(NamedTuple):
+    """How a request is put in.
+
+    Attributes
+    ----------
+    late
+        Against time, each atom as late as it can go.
+    low
+        Malleable atoms as low as their windows allow, before anything else is tried.
+    jitter
+        Part of its slack that each atom leaves free at the near end, where that goes.
+    stay
+        Atoms keep the places that they had before the move, where those are still free.
+    fill
+        Malleable atoms fill all that is free from the near end on.
+    """
+
+    late: bool
+    low: bool
+    jitter: float
+    stay: bool = False
+    fill: bool = False
+
+
+@inlined
+def _choose(f: Forest, s: SearchState, r: int, first_choice: bool, stay: bool) -> float:
+    """Take an option of each `any` and mark what is active; return what the choice is worth."""
+    worth = f.value[r]
+    root = f.first[r + 1] - 1
+    for v in range(root, f.first[r] - 1, -1):
+        row = f.vertices[v]
+        up = row[pb.V_PARENT]
+        active = up < 0 or s.vertex[ACTIVE, up] == 1
+        if active and up >= 0 and f.vertices[up, pb.V_KIND] == ANY:
+            active = f.children[f.vertices[up, pb.V_CHILD] + s.option[PLAN, up]] == v
+        s.vertex[ACTIVE, v] = 1 if active else 0
+        s.option[PLAN, v] = -1
+        if not active or row[pb.V_KIND] != ANY:
+            continue
+        begin = 0 if first_choice else draw_below(s, row[pb.V_CHILDREN])
+        if stay and s.option[BEFORE, v] >= 0:
+            begin = s.option[BEFORE, v]
+        for i in range(row[pb.V_CHILDREN]):
+            option = (begin + i) % row[pb.V_CHILDREN]
+            child = f.children[row[pb.V_CHILD] + option]
+            if f.vertices[child, pb.V_SOUND] == 1:
+                s.option[PLAN, v] = option
+                worth -= f.value[r] * f.loss[child]
+                break
+        if s.option[PLAN, v] < 0:
+            return -1.0
+    return float(worth)
+
+
+@inlined
+def _earliest(f: Forest, s: SearchState, v: int) -> Int:
+    """Return the column before which `v` cannot start, given what is placed before it."""
+    lo = max(f.vertices[v, pb.V_START], s.vertex[BOUND, v])
+    u = v
+    while u >= 0:
+        first = f.vertices[u, pb.V_PRED]
+        for e in range(first, first + f.vertices[u, pb.V_PREDS]):
+            lo = max(lo, s.vertex[TO, f.preds[e, 0]] + f.preds[e, 1])
+        u = f.vertices[u, pb.V_PARENT]
+    return lo
+
+
+@inlined
+def _latest(f: Forest, s: SearchState, v: int) -> Int:
+    """Return the column by which `v` must end, given what is placed after it."""
+    hi = min(f.vertices[v, pb.V_END], s.vertex[BOUND, v])
+    moved = np.int64(0)
+    u = v
+    while u >= 0:
+        first = f.vertices[u, pb.V_SUCC]
+        for i in range(first, first + f.vertices[u, pb.V_SUCCS]):
+            e = f.succs[i]
+            hi = min(hi, s.vertex[FROM, f.preds[e, 3]] - f.preds[e, 1] - moved)
+        u = f.vertices[u, pb.V_PARENT]
+        if u >= 0 and f.vertices[u, pb.V_KIND] == EVERY:
+            moved += f.vertices[u, pb.V_LAST]
+    return hi
+
+
+@inlined
+def _note(f: Forest, s: SearchState, v: int) -> None:
+    """Tell every group around an atom what columns it holds."""
+    first = s.first[v]
+    s.vertex[FROM, v] = s.rows[PLAN, first, 0]
+    s.vertex[TO, v] = s.rows[PLAN, first + s.pieces[PLAN, v] - 1, 1]
+    u = f.vertices[v, pb.V_PARENT]
+    below = v
+    while u >= 0:
+        last = f.vertices[u, pb.V_LAST] if f.vertices[u, pb.V_KIND] == EVERY else 0
+        s.vertex[FROM, u] = min(s.vertex[FROM, u], s.vertex[FROM, below])
+        s.vertex[TO, u] = max(s.vertex[TO, u], s.vertex[TO, below] + last)
+        below = u
+        u = f.vertices[u, pb.V_PARENT]
+
+
+@inlined
+def clear(f: Forest, room: FreeRoom, s: SearchState, r: int) -> None:
+    """Give back whatever request `r` holds."""
+    for v in range(f.first[r], f.first[r + 1]):
+        if s.pieces[PLAN, v] > 0:
+            take(f, room, s, v, -1)
+            s.pieces[PLAN, v] = 0
+        s.vertex[FROM, v] = FAR
+        s.vertex[TO, v] = -FAR
+
+
+@inlined
+def _traverse(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
+    """Place every active atom of a request, in time or against it."""
+    late = way.late
+    begin, end = f.first[r], f.first[r + 1]
+    for k in range(begin, end):
+        v = f.program[end - 1 - (k - begin)] if late else f.program[k]
+        if f.vertices[v, pb.V_KIND] != ATOM or s.vertex[ACTIVE, v] == 0:
+            continue
+        if late:
+            lo, hi = f.vertices[v, pb.V_START], _latest(f, s, v)
+        else:
+            lo, hi = _earliest(f, s, v), f.vertices[v, pb.V_END]
+        if way.stay and stays(f, room, s, v, lo, hi):
+            take(f, room, s, v, 1)
+            _note(f, s, v)
+            continue
+        slack = hi - lo - f.vertices[v, pb.V_SHORTEST]
+        if slack < 0:
+            return False
+        move = np.int64(way.jitter * slack)
+        near = BlockWindow(lo, hi - move, late) if late else BlockWindow(lo + move, hi, late)
+        form = AtomForm(way.low, way.fill)
+        ok = place(f, room, s, v, near, form)
+        if not ok and (move == 0 or not place(f, room, s, v, BlockWindow(lo, hi, late), form)):
+            s.pieces[PLAN, v] = 0
+            return False
+        take(f, room, s, v, 1)
+        _note(f, s, v)
+    return True
+
+
+@compiled
+def _widen(f: Forest, s: SearchState, r: int, late: bool) -> Int:
+    """Find a largest gap that is broken and move the bound that must give; 1 if so, 0 if none."""
+    for v in range(f.first[r], f.first[r + 1]):
+        first = f.vertices[v, pb.V_PRED]
+        for e in range(first, first + f.vertices[v, pb.V_PREDS]):
+            u, most = f.preds[e, 0], f.preds[e, 2]
+            if most < 0 or s.vertex[FROM, v] >= FAR or s.vertex[TO, u] <= -FAR:
+                continue
+            over = s.vertex[FROM, v] - s.vertex[TO, u] - most
+            if over <= 0:
+                continue
+            side = v if late else u
+            found = -1
+            for a in range(f.first[r], f.first[r + 1]):
+                if s.pieces[PLAN, a] == 0:
+                    continue
+                up = a
+                while up >= 0 and up != side:
+                    up = f.vertices[up, pb.V_PARENT]
+                if up != side:
+                    continue
+                if found < 0 or (late and s.vertex[FROM, a] < s.vertex[FROM, found]):
+                    found = a
+                elif not late and s.vertex[TO, a] > s.vertex[TO, found]:
+                    found = a
+            if late:
+                s.vertex[BOUND, found] = s.vertex[TO, found] - over
+            else:
+                s.vertex[BOUND, found] = s.vertex[FROM, found] + over
+            return 1
+    return 0
+
+
+@inlined
+def insert(f: Forest, room: FreeRoom, s: SearchState, r: int, way: Insertion) -> bool:
+    """Place a request that holds nothing, or leave everything as it was."""
+    root = f.first[r + 1] - 1
+    if f.vertices[root, pb.V_SOUND] == 0:
+        return False
+    worth = _choose(f, s, r, draw(s) < 0.7, way.stay)
+    if worth < 0.0:
+        return False
+    for v in range(f.first[r], root + 1):
+        s.vertex[BOUND, v] = FAR if way.late else -FAR
+        s.vertex[FROM, v] = FAR
+        s.vertex[TO, v] = -FAR
+    for _ in range(_LEAPS):
+        if not _traverse(f, room, s, r, way):
+            break
+        if _widen(f, s, r, way.late) == 0:
+            s.worth[PLAN, r] = worth + f.keep[r]
+            s.held[PLAN, r] = 1
+            s.span[r, 0], s.span[r, 1] = s.vertex[FROM, root], s.vertex[TO, root]
+            return True
+        clear(f, room, s, r)
+    clear(f, room, s, r)
+    return False
+
 
 # Where a move puts what it puts back.
 _ANYWHERE: Final = 0
@@ -77,7 +278,7 @@ def _adopt(f: Forest, room: FreeRoom, s: SearchState, r: int, source: int) -> No
         if s.pieces[PLAN, v] > 0:
             take(f, room, s, v, 1)
             first = s.first[v]
-            last = f.shifts[f.vertices[v, V_SHIFT] + f.vertices[v, V_SHIFTS] - 1]
+            last = f.shifts[f.vertices[v, pb.V_SHIFT] + f.vertices[v, pb.V_SHIFTS] - 1]
             low = min(low, s.rows[PLAN, first, 0])
             high = max(high, s.rows[PLAN, first + s.pieces[PLAN, v] - 1, 1] + last)
     s.span[r, 0], s.span[r, 1] = low, high
@@ -131,7 +332,7 @@ def _gather(f: Forest, s: SearchState, near: ColumnSpan, taken: int, most: int, 
         if s.held[PLAN, r] == 1 or r == chosen:
             continue
         root = f.vertices[f.first[r + 1] - 1]
-        if root[V_SOUND] == 0 or root[V_START] >= near.end or root[V_END] <= near.begin:
+        if root[pb.V_SOUND] == 0 or root[pb.V_START] >= near.end or root[pb.V_END] <= near.begin:
             continue
         out = False
         for i in range(taken):
@@ -171,7 +372,7 @@ def _arrange(f: Forest, s: SearchState, count: int, chosen: int) -> None:
         elif kind == 2:
             key[i] = -s.density[r] * noise
         elif kind == 3:
-            key[i] = (root[V_END] - root[V_START]) * noise
+            key[i] = (root[pb.V_END] - root[pb.V_START]) * noise
         if f.keep[r] > 0.0 and first:
             key[i] = -FAR * noise
         if r == chosen:
@@ -258,17 +459,6 @@ def _keep_best(f: Forest, s: SearchState) -> None:
 
 
 @inlined
-def _free_worth(s: SearchState) -> float:
-    """Return what is free in the present plan counts."""
-    total = 0.0
-    for row in range(s.free.shape[0]):
-        free, wish = s.free[row], s.wish[row]
-        for t in range(free.shape[0]):
-            total += free[t] * wish[t]
-    return total
-
-
-@inlined
 def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: float) -> None:
     """Make one move and keep it or take it back."""
     columns, n = s.free.shape[1], f.value.shape[0]
@@ -279,9 +469,9 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: 
         for k in range(n):
             r = (begin + k) % n
             root = f.vertices[f.first[r + 1] - 1]
-            if s.held[PLAN, r] == 0 and root[V_SOUND] == 1:
+            if s.held[PLAN, r] == 0 and root[pb.V_SOUND] == 1:
                 chosen = r
-                center = root[V_START] + draw_below(s, max(1, root[V_END] - root[V_START]))
+                center = root[pb.V_START] + draw_below(s, max(1, root[pb.V_END] - root[pb.V_START]))
                 break
     width = np.int64(draw(s) * draw(s) * mix.width * columns)
     if mix.moment > 0.0 and draw(s) < mix.moment:
@@ -300,10 +490,6 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: 
         _arrange(f, s, count, chosen if draw(s) < 0.7 else -1)
     touched = _recreate(f, room, s, mix, count, taken, push)
     change = s.total[NOW] - before
-    free_before = s.total[FREE]
-    if mix.wished > 0.0:
-        s.total[FREE] = mix.wished * _free_worth(s)
-        change += s.total[FREE] - free_before
     taken_worse = temperature > 0.0 and draw(s) < np.exp(min(0.0, change) / temperature)
     if change >= 0.0 or (taken_worse and not _lost(f, s, taken)):
         for i in range(touched):
@@ -317,7 +503,6 @@ def _move(f: Forest, room: FreeRoom, s: SearchState, mix: MoveMix, temperature: 
     for i in range(touched):
         _adopt(f, room, s, s.list[TOUCHED, i], BEFORE)
     s.total[NOW] = before
-    s.total[FREE] = free_before
 
 
 @compiled
@@ -336,8 +521,6 @@ def improve(
     for r in range(f.value.shape[0]):
         total += s.worth[PLAN, r]
     s.total[NOW] = total  # sums of many changes drift
-    if mix.wished > 0.0:
-        s.total[FREE] = mix.wished * _free_worth(s)
     for _ in range(moves):
         _move(f, room, s, mix, temperature)
 

@@ -6,8 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from planner.agents.exact.kernels.arrays import F64, I64, U64, Int
-from planner.agents.exact.kernels.compiled import inlined
+from planner.agents.exact.kernels.compiled import F64, I64, U64, Int, inlined
 
 # Rows of `SearchState.vertex`.
 ACTIVE: Final = 0  # in the options taken
@@ -30,8 +29,7 @@ LISTS: Final = 3
 # Cells of `SearchState.total`.
 NOW: Final = 0
 BEST: Final = 1
-FREE: Final = 2  # what is free in the present plan counts so much beside its value
-TOTALS: Final = 3
+TOTALS: Final = 2
 
 # Copies of a plan: the first index of `rows`, `pieces`, `option` and `worth`.
 PLAN: Final = 0
@@ -71,8 +69,6 @@ class MoveMix(NamedTuple):
     filled
         Share of insertions whose malleable atoms fill all that is free from the near end on, in
         place of whole leases.
-    wished
-        Weight of what is free where it is wished for (`SearchState.wish`), beside the value.
     """
 
     most: int
@@ -83,7 +79,6 @@ class MoveMix(NamedTuple):
     pushed: float
     stay: float = 0.0
     filled: float = 0.0
-    wished: float = 0.0
 
 
 class SearchState(NamedTuple):
@@ -109,8 +104,6 @@ class SearchState(NamedTuple):
         int64[request]: changed since the best plan was kept.
     density
         float64[request]: value over the least work that it asks, as shares.
-    wish
-        float64[row, column]: what a unit that is free there counts beside the value.
     vertex, line, list, key, random, total
         Scratch, state of the random numbers, and the values of the plans.
     """
@@ -125,7 +118,6 @@ class SearchState(NamedTuple):
     span: I64
     stale: I64
     density: F64
-    wish: F64
     vertex: I64
     line: I64
     list: I64

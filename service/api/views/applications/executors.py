@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from dispatch.backends.run_records import ExecutorState, RunState
 from planner.placement import Code
 from service.access.user import Role
 from service.api.call import Call
@@ -21,7 +22,6 @@ from service.api.route import Body, Documented, Route, links_from
 from service.calls.applications import applications, executors
 from service.problems import ApiError, FieldError, malformed_problem
 from service.response import Response
-from service.store.rows.run_records import ExecutorState, RunState
 
 if TYPE_CHECKING:
     from service.runtime import Runtime

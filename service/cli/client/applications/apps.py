@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from service.cli.client.completion import complete_execution_state, completing
 from service.cli.client.reservations.tables import instant_text
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.forms.layout import ListColumn
@@ -47,8 +48,12 @@ def apps() -> None:
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
 @click.option("--id", "id_", help="Id of the application.  [default: chosen by the server]")
-@click.option("--tenant", help="Tenant of the application.")
-@click.option("--queue", help="Queue in which policies count the application.")
+@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the application.")
+@click.option(
+    "--queue",
+    shell_complete=completing("queue"),
+    help="Queue in which policies count the application.",
+)
 @click.option("--reservation", help="Reservation under which the application runs.")
 @click.option("--atom", help="Path of the atom of that reservation.")
 @click.option(
@@ -90,8 +95,12 @@ def submit(
 
 @apps.command("list")
 @client_options
-@click.option("--tenant", help="Only applications of this tenant.")
-@click.option("--state", help="Only applications in this state.")
+@click.option(
+    "--tenant", shell_complete=completing("tenant"), help="Only applications of this tenant."
+)
+@click.option(
+    "--state", shell_complete=complete_execution_state, help="Only applications in this state."
+)
 @limit_option
 @listing_options()
 @reports_errors
@@ -107,7 +116,7 @@ def list_(server: Server, tenant: str | None, state: str | None, limit: int, for
 
 
 @apps.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("application"))
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
@@ -117,7 +126,7 @@ def show(id_: str, server: Server, form: str) -> int:
 
 
 @apps.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("application"))
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors

@@ -10,6 +10,7 @@ from agenda.client import Client, Until
 from agenda.errors import UnauthenticatedError, WaitTimeoutError
 from agenda.records import Reservation
 from agenda.retries import Retries
+from service.cli.client.completion import completing
 from service.cli.client.events.watch import print_events, seconds_in
 from service.cli.client.reservations.reservations import PATH
 from service.cli.client.reservations.tables import print_reservations
@@ -23,7 +24,7 @@ _LOST = frozenset({"cancelled", "failed"})
 
 
 @click.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
 @client_options
 @click.option(
     "--until",
@@ -65,9 +66,11 @@ def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> 
 
 
 @click.command()
-@click.argument("id_", metavar="ID", required=False)
+@click.argument("id_", metavar="ID", required=False, shell_complete=completing("reservation"))
 @client_options
-@click.option("--tenant", help="Only reservations of this tenant.")
+@click.option(
+    "--tenant", shell_complete=completing("tenant"), help="Only reservations of this tenant."
+)
 @click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
 @click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")
 @click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")

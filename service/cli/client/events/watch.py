@@ -13,6 +13,7 @@ from agenda.event_stream import EventStream
 from agenda.records import Event
 from rdl.durations import TimeTextError, parse_duration
 from rdl.local_time import UTC_ZONE
+from service.cli.client.completion import completing
 from service.cli.client.server import Server, as_messages, client_options
 from service.cli.forms.local_times import local_text
 from service.cli.terminal.errors import CliError, reports_errors
@@ -25,7 +26,11 @@ _COLUMNS: Final = ("id", "version", "kind", "at", "reservation", "tenant")
 
 
 @click.command()
-@click.option("--tenant", help="Of reservations: only those of this tenant.")
+@click.option(
+    "--tenant",
+    shell_complete=completing("tenant"),
+    help="Of reservations: only those of this tenant.",
+)
 @click.option("--reservation", help="Of reservations: only this one.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
 @click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from service.cli.client.completion import completing
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import local_rows, zone_line
@@ -38,7 +39,9 @@ def webhook() -> None:
 @click.argument("url")
 @click.option("--kind", "kinds", multiple=True,
               help="Tell of this; may be repeated.  [default: what owners must know]")  # fmt: skip
-@click.option("--tenant", help="Only of this tenant's reservations.")
+@click.option(
+    "--tenant", shell_complete=completing("tenant"), help="Only of this tenant's reservations."
+)
 @click.option("--reservation", help="Only of this reservation.")
 @click.option("--lead", type=float, metavar="SECONDS",
               help="How long before its begin one is announced.  [default: 300]")  # fmt: skip
@@ -83,7 +86,7 @@ def list_(server: Server, form: str) -> int:
 
 
 @webhook.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("webhook"))
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
@@ -105,7 +108,7 @@ def show(id_: str, server: Server, form: str) -> int:
 
 
 @webhook.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("webhook"))
 @client_options
 @reports_errors
 def delete(id_: str, server: Server) -> int:
@@ -115,7 +118,7 @@ def delete(id_: str, server: Server) -> int:
 
 
 @webhook.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("webhook"))
 @client_options
 @reports_errors
 def test(id_: str, server: Server) -> int:

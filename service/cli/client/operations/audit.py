@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from service.cli.client.completion import completing
 from service.cli.client.server import Server, client_options
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import local_rows, zone_line
@@ -29,7 +30,11 @@ _LISTED: Final = tuple(ListColumn(name, is_wide=name in _WIDE) for name in COLUM
 @click.command()
 @client_options
 @click.option("--user", help="Only changes by this user.")
-@click.option("--tenant", help="Only changes of what belongs to this tenant.")
+@click.option(
+    "--tenant",
+    shell_complete=completing("tenant"),
+    help="Only changes of what belongs to this tenant.",
+)
 @click.option("--kind", help="Only changes of this kind, such as admit, end or cluster.")
 @click.option("--about", help="Only changes of this reservation, application or token.")
 @click.option("--from", "start", help="Only changes at or after this time: 2h, +2h or RFC 3339.")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 
+from service.cli.client.completion import completing
 from service.cli.client.operations.affected import AFFECTED, affected_rows, affected_title
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import local_text, zone_line
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE
+from service.cli.terminal.options import from_now
 from service.cli.terminal.output import (
     CSV,
     JSON,
@@ -38,15 +39,6 @@ def outages() -> None:
     """Take machines of a server away, list outages and give machines back."""
 
 
-def _from_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return a duration as one from now: nobody at a shell counts from the server's origin."""
-    return f"+{value}" if value is not None and _DURATION.fullmatch(value) else value
-
-
-#: A duration with its units, such as 2h or 1h30m; a bare number is seconds from the origin.
-_DURATION: Final = re.compile(r"(\d+(\.\d+)?[wdhms])+", re.ASCII)
-
-
 @outages.command()
 @click.argument("machines")
 @click.option(
@@ -60,10 +52,10 @@ _DURATION: Final = re.compile(r"(\d+(\.\d+)?[wdhms])+", re.ASCII)
 @click.option(
     "--end",
     required=True,
-    callback=_from_now,
+    callback=from_now,
     help="When the machines are back: 2h or +2h from now, or RFC 3339.",
 )
-@click.option("--start", callback=_from_now, help="When the machines go, alike.  [default: now]")
+@click.option("--start", callback=from_now, help="When the machines go, alike.  [default: now]")
 @click.option(
     "--kind",
     type=click.Choice(("loss", "drain", "maintenance")),
@@ -117,7 +109,7 @@ def list_(server: Server, form: str) -> int:
 
 
 @outages.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("outage"))
 @client_options
 @format_option()
 @reports_errors

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from service.cli.client.completion import completing
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import local_rows, zone_line
@@ -19,6 +20,7 @@ from service.cli.plans.optimization_output import (
 )
 from service.cli.terminal.errors import reports_errors
 from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.options import from_now
 from service.cli.terminal.output import (
     CSV,
     JSON,
@@ -50,7 +52,7 @@ _PARTIAL: Final = click.option(
     is_flag=True,
     help="If not all of the result fits any more, apply the part that does.",
 )
-_ID: Final = click.argument("id_", metavar="ID")
+_ID: Final = click.argument("id_", metavar="ID", shell_complete=completing("optimization"))
 
 
 @click.group()
@@ -67,6 +69,7 @@ def optimizations() -> None:
 )
 @click.option(
     "--frozen-until",
+    callback=from_now,
     metavar="TIME",
     help="Nothing before this time moves.  [default: 5m after the time limit]",
 )

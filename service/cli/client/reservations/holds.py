@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from agenda.errors import REFUSAL_CODES
+from service.cli.client.completion import completing
 from service.cli.client.reservations.reservations import bodies_in
 from service.cli.client.reservations.tables import print_reservations, why_not
 from service.cli.client.server import Server, client_options, entry_path
@@ -30,7 +31,7 @@ from service.cli.terminal.output import (
 
 PATH: Final = "/v1/holds"
 _LISTED: Final = (ListColumn("id"), ListColumn("holder"), ListColumn("until"))
-_ID: Final = click.argument("id_", metavar="ID")
+_ID: Final = click.argument("id_", metavar="ID", shell_complete=completing("hold"))
 _HERE: Final = "service.cli.client.reservations.holds"
 
 _VERBS: Final = (
@@ -57,8 +58,8 @@ def holds() -> None:
     "--time", "time_", default="60s", show_default=True, help="Keep the room so long, at most 60s."
 )
 @click.option("--id", "id_", help="Id of the hold.  [default: chosen by the server]")
-@click.option("--tenant", help="Tenant of the request.")
-@click.option("--queue", help="Queue of the request.")
+@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the request.")
+@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
 @click.option(
     "--agent",
     shell_complete=complete_agent,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from service.cli.client.completion import completing
 from service.cli.client.reservations.reservations import (
     PATH,
     bodies_in,
@@ -38,8 +39,8 @@ _MOST = 10
 @click.option(
     "--workload", type=READABLE, help="With --cluster: a workload to plan before the request."
 )
-@click.option("--tenant", help="Tenant of the request.")
-@click.option("--queue", help="Queue of the request.")
+@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the request.")
+@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
 @click.option("--agent", type=agent_name, metavar="AGENT", help="Agent that places the request.")
 @click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
               metavar="N", help="Look for at most N offers.")  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from agenda.errors import REFUSAL_CODES
+from service.cli.client.completion import complete_state, completing
 from service.cli.client.reservations.tables import (
     ALLOCATION_COLUMNS,
     LISTED,
@@ -27,11 +28,12 @@ from service.cli.forms.agents import complete_agent
 from service.cli.forms.better_text import plan_bound_text
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import common_zone, zone_line
+from service.cli.forms.question_text import question_lines
 from service.cli.forms.table_text import printable
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DONE, code_of_several
-from service.cli.terminal.options import READABLE_OR_STDIN, finite, read_text
+from service.cli.terminal.options import READABLE_OR_STDIN, finite, from_now, read_text
 from service.cli.terminal.output import (
     JSON,
     TABLE,
@@ -61,8 +63,8 @@ _ASKED: Final = ("tenant", "queue", "weight", "priority", "promise")
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
 @click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
-@click.option("--tenant", help="Tenant of the request.")
-@click.option("--queue", help="Queue of the request.")
+@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the request.")
+@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
 @click.option(
     "--weight",
     type=finite,
@@ -245,7 +247,10 @@ def bodies_in(file: str) -> Iterator[dict[str, Any]]:
         return
     parsed = [_object(line) for _, line in numbered] if text.lstrip().startswith("{") else []
     if not any(line is not None and "rdl" in line for line in parsed):
-        yield {"rdl": text if _object(text) is None else _object(text)}
+        source = _object(text) or text
+        for asked in question_lines(source):
+            click.echo(asked, err=True)
+        yield {"rdl": source}
         return
     for (number, _), line in zip(numbered, parsed, strict=True):
         if line is None or "rdl" not in line:
@@ -291,15 +296,30 @@ def _print_replies(
 
 @click.command("list")
 @client_options
-@click.option("--tenant", help="Only reservations of this tenant.")
-@click.option("--queue", help="Only reservations of this queue.")
-@click.option("--state", help="Only reservations in this state, such as accepted or refused.")
+@click.option(
+    "--tenant", shell_complete=completing("tenant"), help="Only reservations of this tenant."
+)
+@click.option(
+    "--queue", shell_complete=completing("queue"), help="Only reservations of this queue."
+)
+@click.option(
+    "--state",
+    shell_complete=complete_state,
+    help="Only reservations in this state, such as accepted or refused.",
+)
 @click.option(
     "--from",
     "start",
-    help="Only reservations that hold something at or after this time: 2h, +2h or RFC 3339.",
+    callback=from_now,
+    help="Only reservations that hold something at or after this time: 2h or +2h from now, or "
+    "RFC 3339.",
 )
-@click.option("--to", "end", help="Only reservations that hold something before this time.")
+@click.option(
+    "--to",
+    "end",
+    callback=from_now,
+    help="Only reservations that hold something before this time.",
+)
 @limit_option
 @listing_options()
 @reports_errors
@@ -332,7 +352,7 @@ def list_reservations(
 
 
 @click.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
 @client_options
 @format_option(TABLE, JSON)
 @reports_errors
@@ -404,7 +424,7 @@ def _with_present_offers(server: Server, kept: dict[str, Any]) -> dict[str, Any]
 
 
 @click.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
 @client_options
 @click.option(
     "--revision",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from agenda.errors import REFUSAL_CODES
+from service.cli.client.completion import completing
 from service.cli.client.reservations.reservations import PATH, bodies_in
 from service.cli.client.reservations.tables import (
     displaced_lines,
@@ -23,7 +24,7 @@ from service.cli.terminal.output import JSON, TABLE, format_option, print_json
 
 
 @click.command()
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
 @click.argument("file", type=READABLE_OR_STDIN)
 @client_options
 @click.option(

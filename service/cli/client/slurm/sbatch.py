@@ -15,6 +15,7 @@ import click
 
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_names import is_job_for, promise_comment
+from service.cli.client.completion import completing
 from service.cli.client.server import Server, client_options, entry_path
 from service.cli.client.slurm.batch_script import marked_words, options_of, shape_of
 from service.cli.client.slurm.sbatch_options import check_environment, read_options
@@ -39,7 +40,7 @@ _LINES: Final = ("deadline", "work", "id", "queue")
 @click.option("--work", metavar="DURATION",
               help="Nodes times how long the job runs.  [default: by its --time]")  # fmt: skip
 @click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
-@click.option("--queue", help="Queue of the request.")
+@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
 @click.option("--allow-start/--no-allow-start", default=True, show_default=True,
               help="Reserve longer by what your promised jobs waited for their start, as Slurm's "
                    "accounting has it.")  # fmt: skip

@@ -36,7 +36,8 @@ class _Slurm:
         """Return which machines are lost and which are live, ten seconds later."""
         self.now_s += 10.0
         backend.events(round(1000 * self.now_s))
-        return set(backend.lost_machines), set(backend.live_machines)
+        lost, live = backend.machines()
+        return set(lost), set(live)
 
 
 def _backend(slurm: _Slurm) -> SlurmBackend:

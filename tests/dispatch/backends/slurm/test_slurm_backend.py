@@ -33,7 +33,7 @@ START = Delta(Op.START, *KEY, "m-0")
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[SlurmRoom]:
     """Return a backend on two nodes."""
-    found = SlurmRoom(tmp_path, rest=True)
+    found = SlurmRoom(tmp_path)
     try:
         yield found
     finally:
@@ -119,7 +119,7 @@ def test_a_node_of_other_people_is_not_waited_for(room: SlurmRoom) -> None:
     eventually(lambda: room.slurm.jobs(room.settings.prefix)[0].is_up)
     assert room.backend.apply([START], 0) == ()
     assert "other people's jobs run on m-0" in told(room.backend, EventKind.LOST).detail
-    assert room.backend.lost_machines == {}  # no outage of the Plan: promised work may have it
+    assert room.backend.machines().lost == {}  # no outage of the Plan: promised work may have it
     assert "other people's jobs" in room.backend.apply([START], 0)[0].reason
     room.slurm.commands.cancel([room.slurm.jobs(room.settings.prefix)[0].id])
     assert told(room.backend, EventKind.MACHINE_BACK).machine == "m-0"
@@ -164,7 +164,7 @@ def test_a_suspended_job_goes_on_when_it_is_resumed(room: SlurmRoom) -> None:
 
 def test_a_job_that_is_held_while_it_waits_is_lost(tmp_path: Path) -> None:
     """After `start_s`, with Slurm's reason: it is placed anew."""
-    room = SlurmRoom(tmp_path, rest=True, start_s=2.0)
+    room = SlurmRoom(tmp_path, start_s=2.0)
     try:
         room.slurm.commands.run("scontrol", "update", "partitionname=scavenge", "state=down")
         assert room.backend.apply([START], 0) == ()
@@ -271,15 +271,12 @@ def test_two_leaders_do_not_run_a_component_twice_at_a_time(room: SlurmRoom) -> 
 
 
 def test_what_a_slurm_lacks_is_said_at_once(room: SlurmRoom) -> None:
-    """A partition, a node, a tier and slurmrestd: four problems in one message."""
-    bad = replace(
-        room.settings, promised="scavenge", best_effort="gone", machines={"m-0": "n99"},
-        rest="http://127.0.0.1:9",
-    )  # fmt: skip
+    """A partition and a node: both in one message; a tier where the partitions are there."""
+    bad = replace(room.settings, promised="scavenge", best_effort="gone", machines={"m-0": "n99"})
     with pytest.raises(SlurmError) as caught:
         find_capabilities(bad, room.slurm.commands)
     text = str(caught.value)
-    for part in ("no such partition; it has agenda, main, scavenge", "no such node", "slurmrestd"):
+    for part in ("no such partition; it has agenda, main, scavenge", "no such node"):
         assert part in text
     swapped = replace(room.settings, promised="scavenge", best_effort="agenda")
     with pytest.raises(SlurmError, match="must be above"):

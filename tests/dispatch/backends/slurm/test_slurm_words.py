@@ -123,12 +123,12 @@ def test_an_end_that_slurm_caused_is_no_failure(state: str, kind: EventKind) -> 
 def test_settings_tell_every_problem(tmp_path: Path) -> None:
     """Unknown and missing keys, bad values, each with what would be right."""
     path = tmp_path / "slurm.toml"
-    path.write_text('promised = "a b"\nbest_efort = "x"\nrest = "http://x"\npoll_s = 0\n')
+    path.write_text('promised = "a b"\nbest_efort = "x"\npoll_s = 0\n')
     with pytest.raises(SlurmError) as caught:
         read_settings(path)
     text = str(caught.value)
     assert "unknown key 'best_efort'; did you mean 'best_effort'?" in text
-    for part in ("no key 'machines'", "promised is a name", "poll_s is a number", "token_file"):
+    for part in ("no key 'machines'", "promised is a name", "poll_s is a number"):
         assert part in text
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bench.workloads.generator import Mix, cluster_of, requests_of
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.move_mixes import plain_mix
 from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.ruin_recreate import RuinRecreate
+from planner.agents.exact.search import RuinRecreate, plain_mix
 from planner.placement import Code, PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request

@@ -12,9 +12,8 @@ from planner.agents.check import check_plan
 from planner.agents.exact import agent as agent_module
 from planner.agents.exact import warm_up as ready
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
+from planner.agents.exact.incumbent import LEFT_OUT, Budget, Incumbent, SolveInput
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.value import score_of
 from tests.planner.agents.exact.sets import crowded
@@ -30,7 +29,7 @@ def test_the_greedy_plan_outlives_a_fault(
     """The status is `failed`, the detail names the fault, the log has it with its traceback."""
     requests, view = crowded("malleable")
     start = agent_named(EXACT.start).plan(requests, view, Limits())
-    monkeypatch.setattr(agent_module, "route", _broken)
+    monkeypatch.setattr(agent_module, "solve_first", _broken)
     with caplog.at_level(logging.ERROR):
         results, report = EXACT.solve(requests, view, Limits(work=50))
     value = score_of(requests, start, view.reference)[0]
@@ -69,7 +68,7 @@ def test_a_wrong_bound_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(incumbent: Incumbent, *_: object) -> None:
         incumbent.lower(incumbent.value / 2, "a fault")
 
-    monkeypatch.setattr(agent_module, "route", wrong)
+    monkeypatch.setattr(agent_module, "solve_first", wrong)
     with pytest.raises(BoundError):
         EXACT.solve(requests, view, Limits(work=50))
 
@@ -84,7 +83,7 @@ def test_a_bound_below_what_filling_adds_is_not_hidden_either(
         incumbent.results, incumbent.score = [LEFT_OUT] * len(requests), (0.0, 0)
         incumbent.lower(0.0, "a fault")
 
-    monkeypatch.setattr(agent_module, "route", nothing_fits)
+    monkeypatch.setattr(agent_module, "solve_first", nothing_fits)
     with pytest.raises(BoundError, match="a fault"):
         EXACT.solve(requests, view, Limits(work=50))
 
@@ -95,7 +94,7 @@ def test_loops_count_as_loaded_only_once_they_are(monkeypatch: pytest.MonkeyPatc
     problem = build_problem(requests[:1], view)
     monkeypatch.setattr(ready, "_ready", [])
     with monkeypatch.context() as broken:
-        broken.setattr(ready, "load_block_loops", _broken)
+        broken.setattr(ready, "evaluate", _broken)
         with pytest.raises(ZeroDivisionError):
             ready.load_loops(problem)
     assert ready.load_loops(problem)

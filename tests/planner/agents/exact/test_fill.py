@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import search_state as state
-from planner.agents.exact.kernels.one_atom import AtomForm, _fill, place
-from planner.agents.exact.kernels.one_block import BlockWindow
+from planner.agents.exact.kernels.place import AtomForm, BlockWindow, _fill, place
 from planner.agents.exact.problem import V_LEASE, V_MOST, V_RUN, V_WORK
-from planner.agents.exact.ruin_recreate import RuinRecreate
+from planner.agents.exact.search import RuinRecreate
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request
 

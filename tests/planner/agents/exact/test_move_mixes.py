@@ -8,16 +8,16 @@ from bench.workloads.exact_shapes import wide
 from bench.workloads.large_pieces import LargePieces, large_pieces
 from planner.agents.check import check_plan
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.move_mixes import (
+from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.search import (
     LARGE_PIECES,
     LARGE_SINGLE,
     SINGLE,
     SMALL_PIECES,
+    RuinRecreate,
     mean_height,
     mix_of,
 )
-from planner.agents.exact.problem import PlanningProblem
-from planner.agents.exact.ruin_recreate import RuinRecreate
 from planner.plan.plan import Plan
 from planner.request import Request
 from planner.value import score_of

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.kernels import search_state as state
-from planner.agents.exact.kernels.one_atom import AtomForm, place
-from planner.agents.exact.kernels.one_block import BlockWindow
+from planner.agents.exact.kernels.place import AtomForm, BlockWindow, place
 from planner.agents.exact.problem import (
     V_BLOCKED,
     V_DEMAND,
@@ -22,7 +21,7 @@ from planner.agents.exact.problem import (
     V_START,
     PlanningProblem,
 )
-from planner.agents.exact.ruin_recreate import RuinRecreate
+from planner.agents.exact.search import RuinRecreate
 from planner.plan.plan import Plan
 from tests.builders import a_cluster, a_request
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
 import pytest
 
-from bench.workloads.exact_shapes import narrow
 from planner.agents.exact import parallel as pursuit
 from planner.agents.exact.annealing import Annealer
-from planner.agents.exact.bound.lagrangian import LagrangianBound
-from planner.agents.exact.budget import Budget, SolveInput
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.decomposition import bound as decomposition
-from planner.agents.exact.incumbent import LEFT_OUT, Incumbent
+from planner.agents.exact.incumbent import LEFT_OUT, Budget, Incumbent, SolveInput
+from planner.agents.exact.lagrangian import LagrangianBound
 from planner.agents.exact.parallel import solve_in_parallel
 from planner.agents.exact.warm_up import load_loops
-from planner.plan.plan import Plan
 from tests.planner.agents.exact.sets import crowded
 
 #: Seed, first cycle, and whether prices had ended, of each search that began.
@@ -60,31 +55,6 @@ def test_a_second_search_takes_the_core_that_prices_leave(began: Began) -> None:
     assert sorted(began)[0][:2] == (7, 0)
     assert sorted(began)[1:] == [(8, 1, True)]
     assert incumbent.value > 0
-
-
-def _lowered(prove: bool) -> Incumbent:
-    """Return what the thread of the prices makes of gangs, CP-SAT having ended without parts."""
-    cluster, requests = narrow(1, 1.2)
-    view = Plan(cluster, cluster.grid()).view()
-    problem = build_problem(requests, view)
-    incumbent = Incumbent(requests, view, [LEFT_OUT] * len(requests), problem.total, "nobody")
-    budget = Budget(None, None, 0.0, lambda: False, time.monotonic, lambda: None)
-    solve_input = SolveInput(problem, range(len(requests)), 7, prove)
-    workers = pursuit._Workers(incumbent, solve_input, budget)
-    workers._cp_sat_ended.set()
-    workers.lower_bound(threading.Event())
-    return incumbent
-
-
-def test_decomposition_goes_on_from_prices_where_cp_sat_does_not_prove(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """On gangs its bound is lower; where CP-SAT comes to an end by itself it does not begin."""
-    monkeypatch.setattr(decomposition, "PARTS", (30,))
-    alone, beside = _lowered(prove=False), _lowered(prove=True)
-    assert alone.proof == "decomposition"
-    assert beside.proof in ("prices", "columns")
-    assert alone.bound < beside.bound
 
 
 def test_where_cp_sat_proves_there_is_one_search(

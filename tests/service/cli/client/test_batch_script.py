@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
 from service.cli.client.slurm.batch_script import (
@@ -16,7 +17,7 @@ from service.cli.client.slurm.batch_script import (
     shape_of,
     time_limit_s,
 )
-from service.cli.client.slurm.sbatch import script_name
+from service.cli.client.slurm.sbatch import _end, script_name
 from service.cli.client.slurm.sbatch_options import check_environment, read_options
 from service.cli.terminal.errors import CliError
 from service.cli.terminal.exit_codes import ERROR
@@ -190,3 +191,13 @@ def test_work_without_a_unit_is_asked_about(
     done = agenda("sbatch", "--deadline", "6h", *given, script)
     assert done.exit_code == ERROR
     assert "480m or 480s" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("6h", "+6h"), ("+6h", "+6h"), ("06:00", "06:00"), ("2026-11-30T06:00:00Z",) * 2],
+)
+def test_a_deadline_is_a_time_of_requests(given: str, read: str) -> None:
+    """A duration counts from now; a time of day is by the zone of the cluster (F11)."""
+    assert _end(given) == read
+    assert read_source(f"deadline(atom(<1 cpu>, 1, 1, 60, 60), {_end(given)})")

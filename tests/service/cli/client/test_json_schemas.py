@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema
 import pytest
 
-from service.cli.client.server import Server
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.job_names import promise_comment
+from dispatch.backends.slurm.control.records import SlurmJob
+from service.cli.client.server import Server, ServerReply
+from service.cli.main import main
 from service.cli.schemas import JSON_VERSION, commands
-from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.events.plan_event import EventPosition, PlanEvent
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service
@@ -24,6 +31,8 @@ _HISTORY = "JobID|JobName|User|Start|End|AllocCPUS|ReqMem|State\n" + "".join(
 )
 #: What documents may have beyond what their schemas know.
 _MORE = {"goal", "held_work", "machine_loss"}
+_WORK = {"name": "w", "size": 60, "components": [
+    {"name": "c", "count": 1, "core": True, "resources": {"cpu": 1}}]}  # fmt: skip
 _IMPOSSIBLE = "window(atom(<1 cpu>, 1, 1, 2h, 2h), +0, +1h)"
 
 
@@ -42,28 +51,57 @@ def test_the_documents_of_a_life(
         Server, "once", lambda _, path, body, query=None, key=None: ask("POST", path, body, query)
     )
     fits, impossible = tmp_path / "fits.rdl", tmp_path / "impossible.rdl"
+    several, work = tmp_path / "several.jsonl", tmp_path / "work.json"
+    cluster = tmp_path / "cluster.json"
+    one = tmp_path / "one.rdl"
+    one.write_text(_ONE)
     fits.write_text(_FITS)
     impossible.write_text(_IMPOSSIBLE)
+    several.write_text(f"{json.dumps({'rdl': _ONE})}\n" * 2)
+    work.write_text(json.dumps(_WORK))
     for command, more in (
+        ("cluster show", ()),
         ("submit", (fits, "--id", "first")),
         ("submit", (fits, "--id", "second")),
+        ("reservations submit", (several,)),
         ("submit", (impossible,)),
         ("offers", (fits,)),
         ("reservations list", ()),
         ("reservations show", ("first",)),
         ("reservations show", ("second",)),
+        ("reservations update", ("first", one)),
+        ("reservations cancel", ("first",)),
+        ("holds create", (fits, "--id", "held")),
+        ("holds show", ("held",)),
         ("holds list", ()),
+        ("holds accept", ("held",)),
+        ("holds create", (one, "--id", "again")),
+        ("holds release", ("again",)),
+        ("apps submit", (work, "--id", "work")),
         ("apps list", ()),
+        ("apps show", ("work",)),
+        ("apps kill", ("work",)),
+        ("assignments", ()),
+        ("dispatch policy", ()),
+        ("cluster table", ()),
+        ("cluster check", (cluster,)),
+        ("cluster what-if", (cluster,)),
+        ("optimizations start", ("--detach", "--time-limit", "1s", "--solver", "none")),
         ("optimizations list", ()),
+        ("webhook create", ("https://8.8.8.8/", "--tenant", "default")),
         ("webhook list", ()),
         ("usage", ()),
+        ("status", ()),
+        ("outages add", ("plain", "--count", 2, "--end", "+2h")),
         ("outages list", ()),
         ("audit", ()),
-        ("reservations cancel", ("first",)),
     ):
         words = command.split()
         done = agenda(*words, *more, "-o", "json")
+        assert done.exit_code in (DONE, REFUSED), (command, done.output)
         jsonschema.validate(json.loads(done.stdout), _schema(*words))
+        if command == "cluster show":
+            cluster.write_text(done.stdout)
 
 
 def test_documents_of_files(tmp_path: Path) -> None:
@@ -101,6 +139,70 @@ def test_a_request_that_is_wrong_fits_too(tmp_path: Path) -> None:
     done = agenda("rdl", "check", request, "-o", "json")
     assert done.exit_code == ERROR
     jsonschema.validate(json.loads(done.stdout), _schema("rdl", "check"))
+
+
+def test_what_slurm_runs_and_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of reservations and without one, and what became of a promise, fit their schemas."""
+    comment = promise_comment("r", 1000, 40)
+    job = SlurmJob(
+        7, "job", "ann", comment, "RUNNING", "", ("n1",), submitted_s=900, started_s=990,
+        ends_s=1010,
+    )  # fmt: skip
+    waiting = SlurmJob(
+        8,
+        "next",
+        "ann",
+        promise_comment("gone", 1000, 40),
+        "PENDING",
+        "Resources",
+        (),
+        submitted_s=900,
+    )
+    promise = {"id": "r", "tenant": "t", "promise": "kept", "is_over": True}
+    held = {"state": "accepted", "begin_at": "2026-01-05T00:00:00Z", "finish_at": None}
+    replies = {"/v1/promises": {"reservations": [promise]}, "/v1/reservations/r": held}
+    monkeypatch.setattr(SlurmCommands, "accounted_runs", lambda *_: [job])
+    monkeypatch.setattr(SlurmCommands, "jobs", lambda *_: [job, waiting])
+
+    def call(_: Server, __: str, path: str, *___: object, **____: object) -> ServerReply:
+        return ServerReply(200 if path in replies else 404, replies.get(path))
+
+    monkeypatch.setattr(Server, "call", call)
+    for command, count in (("squeue", 2), ("sacct", 1)):
+        found = json.loads(agenda(command, "-o", "json").stdout)
+        assert len(found) == count
+        jsonschema.validate(found, _schema(command))
+
+
+def test_an_event() -> None:
+    """What `watch` prints of a change of the Plan."""
+    event = PlanEvent(EventPosition(3, 1), "accepted", 5000, "r", "ads", {"reason": "why"})
+    jsonschema.validate(event.to_json(), _schema("watch"))
+
+
+def test_tokens(tmp_path: Path) -> None:
+    """A token that was made, and those that there are."""
+    where = ("--database", f"sqlite:///{tmp_path / 'tokens.db'}", "-o", "json")
+    for words in (("token", "create", "ann", "--tenant", "ads"), ("token", "list")):
+        jsonschema.validate(json.loads(agenda(*words, *where).stdout), _schema(*words[:2]))
+
+
+def test_no_command_that_prints_json_is_without_a_schema() -> None:
+    """Whatever takes `-o json` is known to `agenda json-schema`."""
+    assert {name for name, offered in _offering(main) if "json" in offered} == set(commands())
+
+
+def _offering(group: click.Group, *before: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the commands below a group that have `-o`, with the forms it takes."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _offering(command, *before, name)
+        elif command is not None:
+            for one in command.params:
+                if "-o" in one.opts and isinstance(one.type, click.Choice):
+                    yield " ".join((*before, name)), one.type.choices
 
 
 @pytest.mark.parametrize("command", commands())

@@ -1,0 +1,363 @@
+"""ExecutorBackend: components run where executors are, over the database that all servers share.
+
+Any server process takes the reports of executors; the leader reads from the database what has
+changed. Nothing is kept here that a new leader could not read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Final, Protocol
+from uuid import uuid4
+
+import msgspec
+
+from dispatch.backends.interface import MachineReport, NotDone
+from dispatch.backends.run_records import ExecutorRow, ExecutorState, RunRow, RunState
+from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
+from dispatch.executions.events import BackendEvent, EventKind
+from dispatch.executions.execution import Execution, HeldComponent
+from dispatch.executions.table import ExecutionTable
+
+logger = logging.getLogger("agenda.executors")
+
+#: What a run that has ended is to the execution table.
+_ENDS: Final = {
+    RunState.EXITED: EventKind.EXITED,
+    RunState.FAILED: EventKind.FAILED,
+    RunState.LOST: EventKind.LOST,
+    RunState.STOPPED: EventKind.LOST,
+}
+
+#: Least time that a machine has for its executor to come, s.
+REGISTER_S: Final = 30.0
+
+#: Most machines that a line of the log names.
+_MOST_NAMED: Final = 8
+
+#: What a component is to run, and whether its execution needs it.
+Document = Callable[[Delta], tuple[bytes, bool]]
+
+
+class RunLog(Protocol):
+    """What all servers know of executors and their runs; a change in an old tenure is refused."""
+
+    def executors(self) -> Sequence[ExecutorRow]:
+        """Return the executors that have registered."""
+        ...
+
+    def of_open_applications(self) -> Sequence[RunRow]:
+        """Return the runs of applications that are not over."""
+        ...
+
+    def news(self) -> Sequence[RunRow]:
+        """Return the runs whose state the leader has not taken in yet."""
+        ...
+
+    def change(self, tenure: int, starts: Sequence[RunRow], stops: Sequence[str]) -> None:
+        """Write down what is to start, and the ids of what is to stop; all of it, or nothing."""
+        ...
+
+    def stop_all_but(self, tenure: int, kept: Iterable[str]) -> None:
+        """Let everything stop but the runs of these ids."""
+        ...
+
+    def lose(self, tenure: int, executor: ExecutorRow, now_ms: int) -> bool:
+        """Note an executor as lost, with what it ran; return whether it had not reported since."""
+        ...
+
+    def lose_unserved(self, tenure: int, machines: Iterable[str], now_ms: int) -> None:
+        """End what was started on machines that have no executor."""
+        ...
+
+    def welcome(self, tenure: int, id_: str) -> None:
+        """Take an executor in again that was lost."""
+        ...
+
+
+class ExecutorBackend:
+    """Starts and stops components by what executors are told to run.
+
+    Parameters
+    ----------
+    rows, tenure
+        What all servers know, and the number of the tenure in which this process leads.
+    machines
+        Names of the machines of the cluster; all of them count as up at first.
+    document
+        What a delta starts.
+    lease_s
+        After how long without a report an executor is lost; a machine that has none is lost after
+        as long, and not before executors had time to start (`REGISTER_S`).
+    taken
+        Receives each run whose state was taken in, by id, until whoever dispatches has written
+        that down and removes it.
+    away
+        What `rows` raises where it cannot be used now.
+    steady_s
+        A clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        rows: RunLog,
+        tenure: int,
+        machines: Iterable[str],
+        document: Document,
+        lease_s: float,
+        taken: MutableMapping[str, RunRow] | None = None,
+        away: tuple[type[Exception], ...] = (),
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rows = rows
+        self._away = away
+        self._tenure = tenure
+        self._machines = frozenset(machines)
+        self._document = document
+        self._lease_s = lease_s
+        self._steady_s = steady_s
+        self._up = self._machines
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._executors: tuple[ExecutorRow, ...] = ()
+        #: Machines that an executor had, or on which a leader before this one had something.
+        self._served: set[str] = set()
+        #: Machines without an executor: since when by the steady clock, and lost since when.
+        self._unserved_s: dict[str, float] = {}
+        self._lost_ms: dict[str, int] = {}
+        #: What this backend has on machines: the newest run of each component.
+        self._there: dict[Key, RunRow] = {}
+        self._ended: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        self._taken: MutableMapping[str, RunRow] = {} if taken is None else taken
+        self._doubted = False
+        self._read()
+
+    def _read(self) -> None:
+        """Take in what a leader before this one has left."""
+        for run in self._rows.of_open_applications():
+            if run.is_open:
+                self._served.add(run.machine)
+            if run.wanted and (run.is_open or run.news or (run.core and _has_exited(run))):
+                self._there[_key(run)] = run
+            elif _has_exited(run) and not run.core and not run.news:
+                self._ended[run.execution][run.component] += 1
+
+    def resume(self, table: ExecutionTable, execution: Execution) -> None:
+        """See `Backend.resume`."""
+        mine = [run for run in self._there.values() if run.execution == execution.id]
+        ended = self._ended.pop(execution.id, {})
+        parts = {part.component.name: part for part in execution.parts}
+        for name, count in ended.items():
+            for _ in range(count if name in parts else 0):
+                parts[name].count_exit()
+        if mine:
+            known = [run for run in mine if run.component in parts]
+            table.resume(
+                execution, [(parts[run.component], _component_before(run)) for run in known]
+            )
+
+    def state(self) -> VirtualAssignment:
+        """See `Backend.state`."""
+        return VirtualAssignment.of(
+            AssignmentRow(*key, run.machine, run.since_ms, covered=False)
+            for key, run in self._there.items()
+        )
+
+    def apply(self, deltas: Sequence[Delta], at_ms: int) -> tuple[NotDone, ...]:
+        """See `Backend.apply`; all of it is durable, or none."""
+        found: list[NotDone] = []
+        starts: dict[Key, RunRow] = {}
+        stops: dict[Key, RunRow] = {}
+        for delta in deltas:
+            key = (delta.execution, delta.component, delta.index)
+            run = self._there.get(key)
+            if delta.op in (Op.STOP, Op.SHRINK):
+                if run is None or run.machine != delta.machine:
+                    found.append(NotDone(delta, f"it is not on {delta.machine}"))
+                else:
+                    stops[key] = run
+            elif delta.machine not in self._up:
+                found.append(NotDone(delta, f"no executor runs on {delta.machine} now"))
+            else:
+                document, core = self._document(delta)
+                starts[key] = RunRow(uuid4().hex, *key, delta.machine, core, document, at_ms)
+        if not starts and not stops:
+            return tuple(found)
+        try:
+            leaving = [run.id for run in stops.values()]
+            self._rows.change(self._tenure, list(starts.values()), leaving)
+        except self._away:
+            logger.exception("nothing of a cycle could be written; it is decided again")
+            self._doubted = True
+            known = {one.delta for one in found}
+            missed = [delta for delta in deltas if delta not in known]
+            return (*found, *(NotDone(one, "the database cannot be used now") for one in missed))
+        for key in stops:
+            del self._there[key]
+        self._there.update(starts)
+        return tuple(found)
+
+    def events(self, until_ms: int) -> tuple[BackendEvent, ...]:
+        """See `Backend.events`; what is new in the database counts as of now."""
+        if self._doubted:
+            self._rows.stop_all_but(self._tenure, [run.id for run in self._there.values()])
+            self._doubted = False
+        found = self._machine_events(until_ms)
+        for run in self._rows.news():
+            found += self._events_of(run, until_ms)
+        return tuple(found)
+
+    def _machine_events(self, at_ms: int) -> list[BackendEvent]:
+        """Notice executors that are silent, and those that have come."""
+        executors = self._rows.executors()
+        now_s = self._steady_s()
+        for one in executors:
+            if one.id not in self._seen or self._seen[one.id][0] != one.renewals:
+                self._seen[one.id] = (one.renewals, now_s)
+            silent = now_s - self._seen[one.id][1] > self._lease_s
+            if (
+                silent
+                and one.state is not ExecutorState.LOST
+                and self._rows.lose(self._tenure, one, at_ms)
+            ):
+                logger.warning("executor %s has been silent for too long; it is lost", one.id)
+        self._executors = tuple(self._rows.executors())
+        known = {name for one in self._executors for name in one.machines}
+        self._lose_unserved(known, at_ms)
+        self._note_lost(known, now_s, at_ms)
+        live = [one for one in self._executors if one.state is ExecutorState.LIVE]
+        up = self._machines.intersection(name for one in live for name in one.machines)
+        lost, back = sorted(self._up - up), sorted(up - self._up)
+        self._up = up
+        return [
+            *(BackendEvent(EventKind.MACHINE_LOST, at_ms, name) for name in lost),
+            *(BackendEvent(EventKind.MACHINE_BACK, at_ms, name) for name in back),
+        ]
+
+    def _lose_unserved(self, known: set[str], at_ms: int) -> None:
+        """End what was started on machines whose executor went between two looks.
+
+        Nobody else would: it is told to no executor, so none ever reports that it has ended.
+        """
+        gone = self._served - known
+        if gone:
+            self._rows.lose_unserved(self._tenure, gone, at_ms)
+        self._served = known
+
+    def _note_lost(self, known: set[str], now_s: float, at_ms: int) -> None:
+        """Note the machines that have had no executor for too long as lost."""
+        missing = self._machines - known
+        self._unserved_s = {name: self._unserved_s.get(name, now_s) for name in missing}
+        patience_s = max(self._lease_s, REGISTER_S)
+        over = [name for name, since_s in self._unserved_s.items() if now_s - since_s > patience_s]
+        before, self._lost_ms = (
+            self._lost_ms,
+            {name: self._lost_ms.get(name, at_ms) for name in sorted(over)},
+        )
+        if self._lost_ms.keys() - before.keys():
+            told = f"{len(over):,} of {len(self._machines):,} machines have no executor"
+            logger.warning("%s: %s; they are outages until one registers", told, _named(over))
+
+    def _events_of(self, run: RunRow, at_ms: int) -> list[BackendEvent]:
+        """Return what a run that has changed means, once."""
+        before = self._taken.get(run.id)
+        self._taken[run.id] = run
+        key = _key(run)
+        mine = self._there.get(key)
+        if mine is None or mine.id != run.id or (before is not None and before.state is run.state):
+            return []
+        found: list[BackendEvent] = []
+
+        def tell(kind: EventKind) -> None:
+            found.append(BackendEvent(kind, at_ms, run.machine, *key, run.detail))
+
+        if run.started_ms is not None and (before is None or before.started_ms is None):
+            tell(EventKind.STARTED)
+        if run.is_open:
+            self._there[key] = run
+            return found
+        tell(_ENDS[run.state])
+        if run.core and _has_exited(run):
+            self._there[key] = run  # it keeps its machine until all cores have ended
+        else:
+            del self._there[key]
+        return found
+
+    def set_machines(self, machines: Iterable[str], at_ms: int) -> None:
+        """See `Backend.set_machines`; what is on machines that are gone is stopped."""
+        del at_ms
+        self._machines = self._up = frozenset(machines)
+        gone = [key for key, run in self._there.items() if run.machine not in self._machines]
+        if gone:
+            self._rows.change(self._tenure, (), [self._there[key].id for key in gone])
+            for key in gone:
+                del self._there[key]
+
+    def machines(self) -> MachineReport:
+        """See `Backend.machines`: by whose executors report, are silent, or are not there."""
+        silent = {
+            name: one.lost_ms or 0
+            for one in self._executors
+            if one.state is ExecutorState.LOST
+            for name in one.machines
+            if name in self._machines
+        }
+        reports = (one for one in self._executors if one.state is not ExecutorState.LOST)
+        live = self._machines.intersection(name for one in reports for name in one.machines)
+        return MachineReport(silent | self._lost_ms, live)
+
+    @property
+    def is_silent(self) -> bool:
+        """See `Backend.is_silent`: never, for a silent executor loses its machines."""
+        return False
+
+    def welcome_back(self) -> None:
+        """See `Backend.welcome_back`."""
+        for one in self._executors:
+            if one.state is ExecutorState.BACK:
+                self._rows.welcome(self._tenure, one.id)
+
+
+def run_document_of(table: ExecutionTable) -> Document:
+    """Return what a component is to run, as its executor is told."""
+
+    def document(delta: Delta) -> tuple[bytes, bool]:
+        execution = table.get(delta.execution)
+        assert execution is not None
+        component = next(
+            part.component for part in execution.parts if part.component.name == delta.component
+        )
+        entry = {
+            "application": execution.application.name,
+            "tenant": execution.tenant,
+            "command": component.command,
+            "image": component.image,
+            "environment": dict(component.environment),
+            "resources": dict(component.resources.items_),
+        }
+        return msgspec.json.encode(entry), component.core
+
+    return document
+
+
+def _named(machines: Iterable[str]) -> str:
+    """Return the first names of machines."""
+    names = sorted(machines)
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _key(run: RunRow) -> Key:
+    return run.execution, run.component, run.number
+
+
+def _has_exited(run: RunRow) -> bool:
+    return run.state is RunState.EXITED
+
+
+def _component_before(run: RunRow) -> HeldComponent:
+    """Return a component as the table has it before the news of it is told."""
+    up, ended = run.started_ms is not None and not run.news, _has_exited(run) and not run.news
+    return HeldComponent(run.number, run.machine, run.since_ms, up, ended)

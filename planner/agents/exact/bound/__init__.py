@@ -1,1 +1,0 @@
-"""The Lagrangian bound: subgradient ascent and column generation lower it."""

@@ -1,1 +1,0 @@
-"""Lagrangian decomposition: who runs at each step is chosen whole, and so is each placement."""

@@ -1,0 +1,270 @@
+"""Better plans by way of plans that take more than there is.
+
+A search in which there is a little more of everything accepts more. Then runs of single bundles
+move inside windows of their atoms' own until nothing is over, which is quick, as a move changes a
+few columns; requests that still are in the way go. What the search alone loses is room that is
+left in pieces shorter than a lease: it places one request after the other and never moves a
+bundle of those that stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+import planner.agents.exact.problem as pb
+from planner.agents.exact.build import count_alone
+from planner.agents.exact.incumbent import fill_slice
+from planner.agents.exact.kernels import runs as loops
+from planner.agents.exact.kernels import search_state as state
+from planner.agents.exact.kernels.compiled import U64
+from planner.agents.exact.kernels.runs import A_COLUMNS, R_COLUMNS, RunSet
+from planner.agents.exact.kernels.search_state import MoveMix
+from planner.agents.exact.problem import F64, PlanningProblem
+from planner.agents.exact.search import LARGE, RuinRecreate, mean_height
+from rdl.work_graph import ATOM
+
+#: Temperatures of the search with more room at the beginning of rounds, in turn, and at their end,
+#: in mean values of a request.
+WARM: Final = (0.1, 0.04)
+COLD: Final = 0.012
+
+#: Runs that all requests may be together: of more, windows are drawn too seldom.
+_MOST_RUNS: Final = 40_000
+
+#: What seeds of the search with more room, and of the moves of runs, differ by from that given.
+_WIDE_SEED: Final = 1_000
+_RUN_SEED: Final = 2_000
+
+#: Moves of the first slice with more room, before it is known how long they take.
+_FIRST_MOVES: Final = 5
+
+#: Share of atoms whose height may change, from which rounds are made.
+_BENDS: Final = 0.2
+
+#: How much more there is at first, and at least and at most; and by what factor that changes when
+#: nothing had to go, or when something had.
+FIRST_SURPLUS: Final = 0.015
+_SURPLUS: Final = (0.003, 0.05)
+_STEP: Final = 1.25
+
+#: Temperatures of the moves of runs: at the first, after the last, and by how much less the next
+#: ones begin, down to a least beginning.
+_HOT: Final = 8.0
+_COLD: Final = 0.12
+_COOLER: Final = 0.5
+_LEAST_HOT: Final = 0.25
+
+#: Moves between two draws of the windows, a run; draws before something must go, and after.
+_MOVES_A_RUN: Final = 40
+_DRAWS: Final = 16
+_DRAWS_AFTER: Final = 6
+
+#: More draws are in vain above a cost, or where it still is so much of what it was so many draws
+#: before.
+_HOPELESS: Final = 300.0
+_PATIENCE: Final = 3
+_STILL: Final = 0.8
+
+
+def lay_out(problem: PlanningProblem, search: RuinRecreate, random: U64) -> RunSet:
+    """Return the kept plan of a search as runs, over what is free in a problem."""
+    forest, room = problem.forest, problem.room
+    counts = loops.count_runs(forest, search.arrays)
+    atoms, runs, cells = (int(count) for count in counts)
+    found = RunSet(
+        atom=np.zeros((atoms, A_COLUMNS), dtype=np.int64),
+        run=np.zeros((runs, R_COLUMNS), dtype=np.int64),
+        first=np.zeros(atoms + 1, dtype=np.int64),
+        cell=np.zeros(atoms + 1, dtype=np.int64),
+        held=np.zeros(cells, dtype=np.int64),
+        most=np.zeros(cells, dtype=np.int64),
+        free=room.free.copy(),
+        scale=_scales(problem),
+        over=np.zeros(1, dtype=np.int64),
+        random=random,
+    )
+    loops.lay_runs(forest, room, search.arrays, found)
+    return found
+
+
+def _scales(problem: PlanningProblem) -> F64:
+    """Return float64[row]: 1 / the mean amount of a demand."""
+    room = problem.room
+    rows = len(room.scale)
+    counts = np.bincount(room.demand_rows, minlength=rows)
+    sums = np.bincount(room.demand_rows, room.demand_amounts, minlength=rows)
+    return np.asarray(np.maximum(counts, 1) / np.maximum(sums, 1.0))
+
+
+def suits_overload(problem: PlanningProblem) -> bool:
+    """Return whether pieces are large, enough of them may bend, and runs are not too many."""
+    vertices = problem.forest.vertices
+    atoms = vertices[vertices[:, pb.V_KIND] == ATOM]
+    units = np.maximum(
+        1, np.where(atoms[:, pb.V_LEAST] == atoms[:, pb.V_MOST], atoms[:, pb.V_MOST], 1)
+    )
+    runs = atoms[:, pb.V_WORK] // (np.maximum(1, atoms[:, pb.V_LEASE]) * units) + 1
+    if runs.sum() > _MOST_RUNS:
+        return False
+    bends = (atoms[:, pb.V_RUN] == 0) & (atoms[:, pb.V_LEAST] < atoms[:, pb.V_MOST])
+    return bool(bends.mean() >= _BENDS) and mean_height(problem) >= LARGE
+
+
+def stands_still(costs: Sequence[float]) -> bool:
+    """Return whether more draws are in vain.
+
+    Parameters
+    ----------
+    costs
+        At the beginning, and after each draw.
+    """
+    if len(costs) < _PATIENCE + 2:
+        return len(costs) > 1 and costs[-1] > _HOPELESS
+    return costs[-1] > _STILL * costs[-1 - _PATIENCE]
+
+
+@dataclass(slots=True)
+class OverloadSearch:
+    """Rounds in which a search with more room than there is finds what then is made to fit.
+
+    Attributes
+    ----------
+    problem
+        The requests and what is free; where more bundles fit machines than fit alone, as many as
+        fit alone.
+    mix
+        Moves of the search.
+    seed
+        Of the random numbers.
+    clock
+        Seconds.
+    is_over
+        Whether to end; asked every slice.
+    surplus
+        Part of what is free that the next round has besides.
+    rounds
+        Rounds so far.
+    wide
+        The search with more room.
+    """
+
+    problem: PlanningProblem
+    mix: MoveMix
+    seed: int
+    clock: Callable[[], float]
+    is_over: Callable[[], bool]
+    surplus: float = FIRST_SURPLUS
+    rounds: int = 0
+    _slice: int = field(default=2000, init=False)
+    wide: RuinRecreate = field(init=False)
+    _random: U64 = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Let no atom hold more than fits alone, however much there is besides."""
+        room = self.problem.room
+        self.problem = replace(self.problem, room=room._replace(fit=count_alone(room)))
+        self.wide = RuinRecreate(self.problem, self.seed + _WIDE_SEED)
+        self._random = state.random_state(self.seed + _RUN_SEED)
+
+    def improve(self, search: RuinRecreate, seconds: float) -> bool:
+        """Make one round; return whether `search` has a better plan by it.
+
+        Parameters
+        ----------
+        seconds
+            Of the search with more room.
+        """
+        self.rounds += 1
+        wide = self._widen(search, seconds)
+        if wide.value <= search.value:
+            self._adapt(_STEP)
+            return False
+        refused, runs = 0, lay_out(self.problem, wide, self._random)
+        self._reduce(wide, runs, _DRAWS, _HOT)
+        while runs.over[0] > 0:
+            request = -1 if self.is_over() else self.next_refusal(runs)
+            worth = wide.arrays.worth[state.KEPT, request]
+            if request < 0 or wide.value - worth <= search.value:
+                self._adapt(1 / _STEP)
+                return False
+            loops.write_plan(self.problem.forest, wide.arrays, runs)
+            loops.remove(self.problem.forest, wide.arrays, request)
+            runs = lay_out(self.problem, wide, self._random)
+            self._reduce(wide, runs, _DRAWS_AFTER, _LEAST_HOT)
+            refused += 1
+        loops.write_plan(self.problem.forest, wide.arrays, runs)
+        self._adapt(1 / _STEP if refused else _STEP)
+        if wide.value <= search.value:
+            return False
+        search.adopt(wide)
+        return True
+
+    def load_loops(self, search: RuinRecreate) -> None:
+        """Call every loop once on whatever plan a search has; it is of no use after that."""
+        runs = lay_out(self.problem, search, self._random)
+        loops.draw_windows(self.problem.forest, search.arrays, runs)
+        loops.reduce_overload(self.problem.forest, self.problem.room, runs, 0, _HOT, _COLD)
+        loops.overload_shares(self.problem.forest, self.problem.room, runs)
+        loops.overload_cost(runs)
+        loops.write_plan(self.problem.forest, search.arrays, runs)
+        loops.remove(self.problem.forest, search.arrays, 0)
+
+    def _adapt(self, factor: float) -> None:
+        least, most = _SURPLUS
+        self.surplus = min(most, max(least, self.surplus * factor))
+
+    def _widen(self, search: RuinRecreate, seconds: float) -> RuinRecreate:
+        """Return a search with more room that has gone on from the best plan for some seconds."""
+        room = self.problem.room
+        more = (room.free * (1 + self.surplus)).astype(np.int64)
+        wide = self.wide
+        wide.problem = replace(self.problem, room=room._replace(free=more))
+        wide.adopt(search)
+        hot = WARM[self.rounds % len(WARM)]
+        mean = self.problem.total / len(self.problem.requests)
+        began, before, count, progress = self.clock(), wide.moves, _FIRST_MOVES, 0.0
+        while progress < 1.0 and not self.is_over():
+            wide.run(count, self.mix, mean * hot * (COLD / hot) ** progress)
+            spent = self.clock() - began
+            progress = spent / seconds
+            count = fill_slice(count, spent * count / (wide.moves - before))
+        wide.restore_best()
+        return wide
+
+    def _reduce(self, wide: RuinRecreate, runs: RunSet, draws: int, hot: float) -> None:
+        """Move runs until nothing is over or `draws` sets of windows have been tried."""
+        forest, costs = self.problem.forest, [loops.overload_cost(runs)]
+        for _ in range(draws):
+            if runs.over[0] == 0 or stands_still(costs) or self.is_over():
+                return
+            loops.draw_windows(forest, wide.arrays, runs)
+            self._move_runs(runs, hot)
+            hot = max(_LEAST_HOT, hot * _COOLER)
+            costs.append(loops.overload_cost(runs))
+
+    def _move_runs(self, runs: RunSet, hot: float) -> None:
+        """Move runs in slices, until nothing is over or each has been moved often enough."""
+        total = _MOVES_A_RUN * max(1000, len(runs.run))
+        done = 0
+        while done < total and runs.over[0] > 0 and not self.is_over():
+            count = min(self._slice, total - done)
+            begin, end = (hot * (_COLD / hot) ** (q / total) for q in (done, done + count))
+            before = self.clock()
+            made = loops.reduce_overload(
+                self.problem.forest, self.problem.room, runs, count, begin, end
+            )
+            if made == self._slice:  # a short one says little of how long a slice takes
+                self._slice = fill_slice(count, self.clock() - before)
+            done += count
+
+    def next_refusal(self, runs: RunSet) -> int:
+        """Return the request whose refusal takes most overload away for what it is worth, or -1."""
+        shares = loops.overload_shares(self.problem.forest, self.problem.room, runs)
+        shares[self.problem.forest.keep > 0] = 0.0
+        worth = np.maximum(self.wide.arrays.worth[state.KEPT], 1e-9 * self.problem.total)
+        found = int(np.argmax(shares / worth))
+        return found if shares[found] > 0 else -1

@@ -1,1 +1,0 @@
-"""Solvers that prove what prices cannot: CP-SAT, dominance search, a MILP of the whole set."""

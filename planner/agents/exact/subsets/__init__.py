@@ -1,1 +1,0 @@
-"""Which requests can be there together: the proof of small sets, by subsets of the requests."""

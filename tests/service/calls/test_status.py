@@ -1,0 +1,101 @@
+"""GET /v1/status: each part says what an operator asks first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from service.access.user import Role, User
+from service.api.views import status
+from service.cli.client.server import Server
+from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.command_line import agenda
+from tests.service.conftest import Service
+
+GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 7200)"
+
+
+def _status(service: Service) -> Any:
+    answer = service.client.get("/v1/status")
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    return answer.get_json()
+
+
+def test_an_empty_cluster_is_all_up_and_nothing_is_at_risk(service: Service) -> None:
+    """Ten machines of one core and 4 GiB, nothing promised, and nothing to say."""
+    told = _status(service)
+    assert told["machines"] == {"total": 10, "up": 10, "outages": []}
+    assert [(one["resource"], one["now_share"]) for one in told["promised"]] == [
+        ("cpu", 0), ("memory", 0),
+    ]  # fmt: skip
+    assert told["work"] == {"running": 0, "waiting": 0, "components": 0}
+    assert (told["ends"], told["at_risk"], told["refused"], told["problems"]) == ([], [], [], [])
+
+
+def test_promises_machines_and_refusals_of_a_day(service: Service) -> None:
+    """Eight cores for ten minutes at some time, five machines lost, one request refused."""
+    service.reserve("a", GANG, tenant="ads")
+    assert service.ask("b", GANG.replace("8, 8", "11, 11")).status_code == 409
+    before = _status(service)
+    cpu = before["promised"][0]
+    assert (cpu["unit"], cpu["capacity"], cpu["peak_share"]) == ("cores", 10, 0.8)
+    assert before["ends"] == [
+        {"id": "a", "tenant": "ads", "state": "accepted", "end_at": before["ends"][0]["end_at"]}
+    ]
+    lost = {"machines": "plain", "count": 5, "end": "+2h"}
+    outage = service.client.post("/v1/cluster/outages", json=lost).get_json()["outage"]
+
+    told = _status(service)
+
+    assert (told["machines"]["total"], told["machines"]["up"]) == (10, 5)
+    assert told["machines"]["outages"] == [
+        {"id": outage["id"], "kind": "loss", "machines": "plain", "count": 5, "end_at": None}
+    ]
+    (risk,) = told["at_risk"]
+    assert (risk["id"], risk["tenant"], risk["state"]) == ("a", "ads", "degraded")
+    assert risk["reason"]
+    assert told["at_risk_count"] == 1
+    assert told["refused"] == [{"code": "capacity", "count": 1}]
+
+
+def test_work_that_waits_while_nobody_dispatches_is_a_problem(service: Service) -> None:
+    """An application that waits; then one that runs; then a dispatcher that has gone."""
+    component = {"name": "m", "count": 2, "core": True, "resources": {"cpu": 1}}
+    body = {"id": "x", "application": {"name": "x", "components": [component]}}
+    service.client.post("/v1/applications", json=body)
+    service.runtime.dispatcher.tick()
+    assert _status(service)["work"] == {"running": 1, "waiting": 0, "components": 2}
+    many = {**component, "count": 9}
+    more = {"id": "y", "application": {"name": "y", "components": [many]}}
+    service.client.post("/v1/applications", json=more)
+    assert (_status(service)["work"]["waiting"], _status(service)["problems"]) == (1, [])
+    service.clock.advance(600)
+    (problem,) = _status(service)["problems"]
+    assert "no process has dispatched for" in problem
+
+
+def test_the_command_shows_each_part(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines and their outage, the peak, who is at risk, what ends next, and refusals."""
+    ask = InProcessServer(service).call
+    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
+    service.reserve("a", GANG, tenant="ads")
+    service.reserve("c", "window(atom(<1 cpu>, 1, 1, 600, 600), 0, 7200)", tenant="ml")
+    service.client.post("/v1/cluster/outages", json={"machines": "plain", "count": 5, "end": "+2h"})
+    lines = [" ".join(line.split()) for line in agenda("status").stdout.splitlines()]
+    assert "machines 5 of 10 are up" in lines
+    assert any(line.startswith("5 of plain: loss o-") for line in lines)
+    assert "work 0 applications run, 0 wait; 0 components on machines" in lines
+    assert "at risk 1 degraded" in lines
+    assert "refused 0 in the last hour" in lines
+    assert any(line.startswith("a ads degraded 2026-01-05 00:00") for line in lines)
+    assert any(line.startswith("c ml accepted 2026-01-05") for line in lines)
+
+
+def test_others_are_not_named(service: Service) -> None:
+    """A user sees ids of its own tenants alone; amounts are everybody's."""
+    service.reserve("a", GANG, tenant="ads")
+    with service.runtime.reading() as plan:
+        user = User("bob", Role.USER, frozenset({"ml"}))
+        assert status._ends(service.runtime, plan, user) == []
+        assert status._at_risk(service.runtime, plan, user, {"a"})["at_risk_count"] == 0

@@ -1,0 +1,38 @@
+"""A duration at a shell counts from now, whatever the origin of the server (D7)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from service.cli.client.server import Server
+from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.command_line import agenda
+from tests.service.conftest import Service
+
+
+@pytest.fixture
+def later(service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """Return a server that is an hour older than its origin, which commands ask."""
+    ask = InProcessServer(service).call
+    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
+    service.clock.advance(3600)
+    return service
+
+
+@pytest.mark.parametrize("word", ["2h", "+2h"])
+@pytest.mark.usefixtures("later")
+def test_an_outage_of_two_hours_ends_two_hours_from_now(word: str) -> None:
+    """Not two hours after the origin, which would be one hour from now."""
+    added = agenda("outages", "add", "plain", "--count", 2, "--end", word, "-o", "json")
+    outage = json.loads(added.stdout)["outage"]
+    assert (outage["start"], outage["end"]) == (3600, 3 * 3600)
+
+
+@pytest.mark.parametrize(("word", "listed"), [("30m", ["a"]), ("2h", []), ("+2h", [])])
+def test_lists_begin_so_long_from_now(later: Service, word: str, listed: list[str]) -> None:
+    """A reservation of the hour to come is not one of two hours from now on."""
+    later.reserve("a", "window(atom(<1 cpu>, 1, 1, 30m, 30m), +0, +90m)")
+    found = agenda("reservations", "list", "--from", word, "-o", "json")
+    assert [one["id"] for one in json.loads(found.stdout)] == listed

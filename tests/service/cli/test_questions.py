@@ -1,0 +1,45 @@
+"""A number that may have been meant otherwise is asked about wherever it is given (F13)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.cli.client.server import Server
+from service.cli.terminal.exit_codes import DONE
+from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.command_line import MINUTES, agenda, write_day
+from tests.service.conftest import Service
+
+_HALF = "window(atom(<0.5 cpu, 100 memory>, 2, 2, 10m, 20m), 0, 2h)"
+
+
+@pytest.mark.parametrize("written", [_HALF, '{"kind": "nothing"}'])
+def test_check_and_plan_ask_alike(written: str, tmp_path: Path) -> None:
+    """The same lines, from the one on standard output, from the other beside its answer."""
+    request = tmp_path / "half.rdl"
+    request.write_text(written)
+    cluster, _ = write_day(tmp_path, MINUTES, [])
+    checked = agenda("rdl", "check", request)
+    planned = agenda("plan", cluster, request)
+    asked = [line for line in checked.stdout.splitlines() if line.startswith("question: ")]
+    told = [line for line in planned.stderr.splitlines() if line.startswith("question: ")]
+    assert asked == told
+    assert len(asked) == (written == _HALF)
+
+
+def test_submit_asks_and_goes_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The request is made as it was written."""
+    ask = InProcessServer(service).call
+    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
+    monkeypatch.setattr(
+        Server, "once", lambda _, path, body, query=None, key=None: ask("POST", path, body, query)
+    )
+    request = tmp_path / "half.rdl"
+    request.write_text(_HALF)
+    done = agenda("submit", request, "--id", "half")
+    assert done.exit_code == DONE, done.output
+    assert done.stderr.count("question: ") == 1
