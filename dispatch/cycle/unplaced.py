@@ -64,16 +64,32 @@ class Unplaced:
             moves.shrink(execution, _NO_ROOM)
         tried = scratch.changed.union(self._worth_retrying(scratch, placer))
         self._grow(tried, scratch, moves)
+        tried, cleared = self._grow_others(tried, scratch, moves)
+        if cleared:  # a machine that was cleared may have room for others, too: once
+            self._grow([one for one in tried if _missing_parts(one)], scratch, moves)
+            tried, _ = self._grow_others(tried, scratch, moves)
+        self._keep(tried)
+
+    def _grow_others(
+        self, tried: set[Execution], scratch: CycleScratch, moves: Moves
+    ) -> tuple[set[Execution], bool]:
+        """Place what changed meanwhile, and what lost machines to others.
+
+        Returns
+        -------
+        tried, cleared
+            All that was tried by now, and whether any lost machines.
+        """
+        cleared = False
         while scratch.changed - tried or moves.again:
+            cleared = cleared or bool(moves.again)
             more = (scratch.changed - tried) | moves.again
-            if moves.again:  # a machine that was cleared may have room for others, too
-                more |= {one for one in tried if not one.is_over and _missing_parts(one)}
             moves.again = set()
             for execution in more:
                 moves.shrink(execution, _NO_ROOM)
             tried = tried | more
             self._grow(more, scratch, moves)
-        self._keep(tried)
+        return tried, cleared
 
     def _keep(self, tried: set[Execution]) -> None:
         """List those without a place, each with the reason why."""
