@@ -22,7 +22,7 @@ from planner.reservations.reservation import AtomAllocation
 from planner.reservations.slots import Slots, no_slots, sort_slots
 
 
-class _Piece(NamedTuple):
+class _LaidPiece(NamedTuple):
     """Bundles of an atom that begin and end together."""
 
     request: int
@@ -69,15 +69,15 @@ def lay_by_begin(
     }
 
 
-def _pieces(plan: Plan, atoms: Sequence[Sequence[AtomAllocation]]) -> Iterator[_Piece]:
+def _pieces(plan: Plan, atoms: Sequence[Sequence[AtomAllocation]]) -> Iterator[_LaidPiece]:
     for number, own in enumerate(atoms):
         for atom in own:
             share = atom.bundle.dominant_share(plan.cluster.nominal)
             for row in occurrence_pieces(atom):
-                yield _Piece(number, atom, share, row[None])
+                yield _LaidPiece(number, atom, share, row[None])
 
 
-def _turn(piece: _Piece) -> tuple[float, ...]:
+def _turn(piece: _LaidPiece) -> tuple[float, ...]:
     """Return the key of an order: by begin, then the largest bundles, then the longest."""
     start, end, _ = piece.row[0].tolist()
     return start, -piece.share, start - end

@@ -149,7 +149,7 @@ def test_what_time_did_not_allow(tmp_path: Path) -> None:
     """A plan stopped by its time limit refuses the rest with time_limit, and is valid."""
     cluster, workload, out = (tmp_path / name for name in ("c.toml", "day.jsonl", "plan.json"))
     cluster.write_text(CLUSTER)
-    lines = [{"id": f"r{i}", "rdl": "atom(<1 cpu>,1,1,60,60)"} for i in range(1000)]
+    lines = [{"id": f"r{i}", "rdl": "atom(<1 cpu>,1,1,60,60)"} for i in range(3000)]
     workload.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     done = agenda("plan", cluster, workload, "--time-limit", "0.001s", "--out", out)
