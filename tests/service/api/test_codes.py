@@ -158,7 +158,7 @@ def test_what_time_did_not_allow(tmp_path: Path) -> None:
     codes = {refusal["code"] for refusal in plan["refusals"]}
     assert done.exit_code == 0
     assert Code.TIME_LIMIT in codes
-    assert len(plan["refusals"]) + len(plan["reservations"]) == 1000
+    assert len(plan["refusals"]) + len(plan["reservations"]) == 3000
     assert agenda("validate", out, "--workload", workload).exit_code == 0
 
 
