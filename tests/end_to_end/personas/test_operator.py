@@ -207,7 +207,10 @@ def test_operating_is_written_down(word: str) -> None:
 
 def test_a_changed_cluster_file_says_what_it_changed(server: str, folder: Path) -> None:
     """A restart with an edited file says so, before it serves."""
-    database = folder / "copy.db"
+    database, before = folder / "changed.db", folder / "before.toml"
+    before.write_text(CLUSTER)
+    with serving(database, before):
+        pass
     edited = folder / "edited.toml"
     edited.write_text(CLUSTER.replace("count = 200", "count = 201"))
     with serving(database, edited) as running:

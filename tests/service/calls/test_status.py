@@ -11,7 +11,7 @@ from service.api.views import status
 from service.cli.client.server import Server
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.cli.command_line import agenda
-from tests.service.conftest import Service
+from tests.service.conftest import Open, Service
 
 GANG = "window(atom(<1 cpu>, 8, 8, 600, 4800), 0, 7200)"
 
@@ -59,8 +59,9 @@ def test_promises_machines_and_refusals_of_a_day(service: Service) -> None:
     assert told["refused"] == [{"code": "capacity", "count": 1}]
 
 
-def test_work_that_waits_while_nobody_dispatches_is_a_problem(service: Service) -> None:
+def test_work_that_waits_while_nobody_dispatches_is_a_problem(open_service: Open) -> None:
     """An application that waits; then one that runs; then a dispatcher that has gone."""
+    service = open_service(tick_s=0)
     component = {"name": "m", "count": 2, "core": True, "resources": {"cpu": 1}}
     body = {"id": "x", "application": {"name": "x", "components": [component]}}
     service.client.post("/v1/applications", json=body)
