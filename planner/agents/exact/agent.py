@@ -98,6 +98,10 @@ class _End:
     detail: str = "the limit came before the proof"
 
 
+#: Requests up to which a solve ends with a proof and not with a gap.
+_FEW = 10
+
+
 @dataclass(frozen=True, slots=True)
 class ExactAgent(SolverAgent):
     """The exact planner behind the agents' contract.
@@ -105,7 +109,8 @@ class ExactAgent(SolverAgent):
     Attributes
     ----------
     gap
-        Ends when (bound - value) / bound is at most this.
+        Ends when (bound - value) / bound is at most this; ten requests or fewer go on until nothing
+        is left to prove.
     start
         The greedy agent it starts from.
     default_time_s
@@ -142,7 +147,7 @@ class ExactAgent(SolverAgent):
             If a bound lies below a plan that was checked: a fault, never to be hidden.
         """
         began = self.clock()
-        budget = self._budget_of(limits, began)
+        budget = self._budget_of(limits, began, len(requests))
         starter = self._start_limits(limits)
         greedy = warm_start(agent_named(self.start), requests, view, starter, must_keep)
         before = self.clock()
@@ -187,7 +192,13 @@ class ExactAgent(SolverAgent):
         longest = max(_START_S, _START_SHARE * self._allowed_s(limits))
         return Limits(longest, seed=limits.seed, stop=limits.stop)
 
-    def _budget_of(self, limits: Limits, began: float) -> Budget:
+    def _gap(self, limits: Limits, count: int) -> float:
+        """Return the gap that ends a solve; a few requests are proven unless a gap is given."""
+        if limits.gap is not None:
+            return limits.gap
+        return 0.0 if count <= _FEW else self.gap
+
+    def _budget_of(self, limits: Limits, began: float, count: int) -> Budget:
         allowed = self.default_time_s if limits.time_s is None else limits.time_s
         searching = allowed - min(_POLISH_S, _POLISH_SHARE * allowed)
         until = None if limits.work is not None else began + searching
@@ -197,7 +208,7 @@ class ExactAgent(SolverAgent):
                 limits.progress(int(self.clock() - began), max(1, int(allowed)))
 
         stop = limits.stop or (lambda: False)
-        gap = self.gap if limits.gap is None else limits.gap
+        gap = self._gap(limits, count)
         return Budget(until, limits.work, gap, stop, self.clock, report_progress)
 
     def _search(
@@ -255,7 +266,7 @@ class ExactAgent(SolverAgent):
             pass
         elif limits.stop is not None and limits.stop():
             end = _End(Ending.STOPPED, "the best so far stands")
-        elif incumbent.gap <= (self.gap if limits.gap is None else limits.gap):
+        elif incumbent.gap <= self._gap(limits, len(incumbent.requests)):
             end = _End(Ending.GAP, "the gap asked for is proven")
         outcome = _OUTCOMES.get(end.ending, SolverOutcome.FEASIBLE)
         bound = max(incumbent.bound, value)
