@@ -269,7 +269,8 @@ class ExactAgent(SolverAgent):
         elif incumbent.gap <= self._gap(limits, len(incumbent.requests)):
             end = _End(Ending.GAP, "the gap asked for is proven")
         outcome = _OUTCOMES.get(end.ending, SolverOutcome.FEASIBLE)
-        bound = max(incumbent.bound, value)
+        # What is above a proven plan is rounding; where the value is 0 it would be all of the gap.
+        bound = value if end.ending is Ending.PROVEN else max(incumbent.bound, value)
         return SolverReport(outcome.value, value, bound, incumbent.source, end.detail, end.ending)
 
 
