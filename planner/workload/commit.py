@@ -7,7 +7,7 @@ of a refusal is what was in the way in the very plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -77,6 +77,7 @@ def commit_workload(
     results: Sequence[PlacementResult],
     agent: Agent,
     improve: PlacedImprovement | None = None,
+    is_over: Callable[[], bool] = bool,
 ) -> list[PlacementResult]:
     """Commit every answer in the order of the lines; return the answers as they ended.
 
@@ -87,9 +88,11 @@ def commit_workload(
     ----------
     improve
         Looks for a better plan on machines; None leaves it as it was laid.
+    is_over
+        Whether time is over, or somebody stops it: then who is refused is not asked again.
     """
     final = {request.id: result for request, result in zip(workload.requests, results, strict=True)}
-    committing = _Committing(plan, workload, agent, final)
+    committing = _Committing(plan, workload, agent, final, is_over)
     committing.lay_together()
     prepared = committing.prepare()
     if prepared.conflicts:
@@ -114,12 +117,23 @@ def commit_workload(
 
 @dataclass(frozen=True, slots=True)
 class _Committing:
-    """What a workload is committed with; `final` has the answers so far."""
+    """What a workload is committed with.
+
+    Attributes
+    ----------
+    final
+        The answers so far.
+    is_over
+        Whether no more is to be looked for.
+    slots
+        Of each atom of those that found machines together, by id.
+    """
 
     plan: Plan
     workload: CompiledWorkload
     agent: Agent
     final: dict[str, PlacementResult]
+    is_over: Callable[[], bool]
     slots: dict[str, tuple[Slots, ...]] = field(default_factory=dict)
 
     @property
@@ -162,36 +176,30 @@ class _Committing:
     def ask_again(self, record: CommitRecord) -> CommitRecord:
         """Return a record in which nobody is refused whom the planner finds room for beside it.
 
-        The reasons of those that stay refused are those of the last time they were asked.
+        The reasons of those that stay refused are those of the last time they were asked. Where
+        time is over, who was not asked yet stays refused as it was.
         """
         trial = self.plan.copy()
         trial.apply(record)
         renewed: dict[str, RecordedChange] = {_id_of(one): one for one in record.changes}
         judged: dict[str, int] = {}
         looks = _LOOKS // max(1, trial.room.machines)
-        while True:
-            waiting = [one for one in self._waiting() if judged.get(one.id) != trial.version]
-            open_ = [one for one in waiting if one.id not in judged] or waiting
-            if not open_:
-                break
-            answers = self.planner.plan(open_, trial.view(), Limits())
-            some = False
-            for request, answer in zip(open_, answers, strict=True):
-                if not answer.placed:
+        before = -1
+        while trial.version != before:
+            before = trial.version
+            for request in self._waiting():
+                if looks < 0 or self.is_over():
+                    break
+                if judged.get(request.id) == trial.version:
                     continue
-                some = True
-                refused = self._admit(trial, request, answer, renewed)
+                answer = self.planner.plan([request], trial.view(), Limits())[0]
+                refused: PlacementResult | None = answer
+                if answer.placed:
+                    refused = self._admit(trial, request, answer, renewed)
+                    looks -= refused is not None
                 if refused is not None:
-                    looks -= 1
                     self.final[request.id] = refused
                     judged[request.id] = trial.version
-            if looks < 0:
-                break
-            if not some:
-                self.final.update(
-                    (request.id, answer) for request, answer in zip(open_, answers, strict=True)
-                )
-                judged.update((request.id, trial.version) for request in open_)
         self._renew_reasons(renewed)
         return replace(record, changes=tuple(renewed.values()))
 

@@ -122,7 +122,8 @@ def plan_from_nothing(
         proven = None if report is None else report.bound
         left = _time_left(limits, time.monotonic() - began)
         improvement = PlacedImprovement(workload, agent, left, proven, timer)
-    results = commit_workload(plan, workload, pooled, agent, improvement)
+    is_over = _over_at(limits, began)
+    results = commit_workload(plan, workload, pooled, agent, improvement, is_over)
     runtime_ms += 0.0 if improvement is None else 1000 * improvement.taken_s
     outcomes = _outcomes(workload, results, cluster)
     loss = _machine_loss(workload, pooled, results, cluster)
@@ -204,6 +205,16 @@ def _agent_limits(limits: Limits, agent: Agent) -> Limits:
             progress=lambda done, _: progress(done, max(1, int(whole_s))),  # seconds of both
         )
     return replace(limits, time_s=AGENT_SHARE * whole_s)
+
+
+def _over_at(limits: Limits, began: float) -> Callable[[], bool]:
+    """Return what tells whether the time of a run is over, or it is stopped."""
+    until = math.inf if limits.time_s is None else began + limits.time_s
+
+    def is_over() -> bool:
+        return time.monotonic() >= until or (limits.stop is not None and limits.stop())
+
+    return is_over
 
 
 def _time_left(limits: Limits, elapsed_s: float) -> Limits:

@@ -11,12 +11,14 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
 from planner.placement import MACHINES, Code
+from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit
 from planner.promise import PromiseLevel
 from planner.validation.validate import validate
-from planner.workload.commit import lacks_machines
+from planner.workload.commit import commit_workload, lacks_machines
 from planner.workload.plan import Planned, plan_from_nothing
 from tests.builders import RequestBuilder, a_cluster, a_request, a_workload
+from tests.planner.plan.plan_json import plan_json
 
 MINUTES = 120
 
@@ -65,6 +67,21 @@ def test_bundles_of_one_shape_lose_nothing(agent: str, seed: int, count: int, co
         assert (pooled.rows == placed.rows).all()
     assert any(one.placed for one in named.results)
     assert not all(one.placed for one in named.results)
+
+
+def test_a_stop_leaves_the_refused_as_they_were() -> None:
+    """Nobody is asked again once time is over; what was laid stands, and the plan is valid."""
+    cluster = _cluster(5, 4)
+    workload = a_workload(cluster, *_requests(1, (1, 2, 3)))
+    agent = agent_named("headroom")
+    plans = [Plan(cluster, cluster.grid()) for _ in range(2)]
+    pooled = agent.plan(workload.requests, plans[0].view(), Limits())
+    counts = []
+    for plan, is_over in zip(plans, (lambda: True, lambda: False), strict=True):
+        results = commit_workload(plan, workload, pooled, agent, is_over=is_over)
+        assert not validate(plan_json(plan))
+        counts.append(sum(one.placed for one in results))
+    assert 0 < counts[0] < counts[1]
 
 
 @pytest.mark.parametrize("agent", ["gree", "gree-l", "headroom", "portfolio"])
