@@ -46,6 +46,13 @@ class Site:
         assert answer.status_code < 300, answer.get_data(as_text=True)
         return answer.get_json(silent=True)
 
+    def reservations(self) -> list[dict[str, Any]]:
+        """Return all that was asked for, in full: what a page shows is counted from it."""
+        listed: list[dict[str, Any]] = self.call("GET", "/v1/reservations?limit=1000")[
+            "reservations"
+        ]
+        return [self.call("GET", f"/v1/reservations/{one['id']}") | one for one in listed]
+
     def ask(self, requests: Sequence[dict[str, Any]]) -> list[int]:
         """Ask for many reservations; return the status of each."""
         answered = self.call("POST", "/v1/reservations:batch?offers=3", list(requests))
