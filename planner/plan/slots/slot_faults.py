@@ -220,8 +220,8 @@ class SlotJudge:
 class _Spans:
     """The times over which one bundle of an atom may keep one machine without being handed over.
 
-    Those it had, those of its rows, those that begin with what has begun, and those that a lost
-    machine cuts.
+    Those it had, those of its rows, those that begin with what has begun, and the rest of what has
+    begun on a machine that was lost. What has not begun moves whole, or lease by lease.
     """
 
     def __init__(self, before: Holding, atom: AtomAllocation, lost: SlotCounts, now: int) -> None:
@@ -235,20 +235,23 @@ class _Spans:
             self._known.add((start, end))
             if not mine:  # promised totals only until now
                 self._known.add((max(start, now), end))
-        gone = [key for key in lost if key[0] == atom.bundle]
-        self._lost_starts = {start for _, start, _, _ in gone}
-        self._lost_ends = {end for _, _, end, _ in gone}
+        begun = [stay for stay in old if stay[0] < now]
+        self._lost_ends = {
+            end
+            for bundle, start, end, machine in lost
+            if bundle == atom.bundle
+            and any(s <= start < e and machine == place for s, e, _, place in begun)
+        }
 
     def allow(self, start: int, end: int, _bundles: int, machine: int) -> bool:
         """Return whether one bundle may be on a machine for the steps [start, end)."""
         return self.had(start, end) or (start, machine) in self._begun
 
     def had(self, start: int, end: int) -> bool:
-        """Return whether it did so before, or its rows or a lost machine make it so."""
+        """Return whether it did so before, or its rows or a machine lost under it make it so."""
         return (
             end <= self._now
             or (start, end) in self._known
-            or start in self._lost_starts
             or (end in self._lost_ends and start >= self._now)
         )
 
@@ -259,9 +262,12 @@ def _pieces_of(atom: AtomAllocation) -> set[tuple[int, int]]:
 
 
 def stays_of(slots: Slots) -> list[list[int]]:
-    """Return slots machine by machine; what follows on one machine is one stay."""
-    found: list[list[int]] = []
-    for machine in np.unique(slots[:, 3]).tolist():
+    """Return slots machine by machine; what follows on one machine is one stay.
+
+    What has no machine is not joined: each slot of it will find one of its own.
+    """
+    found: list[list[int]] = slots[slots[:, 3] == NOWHERE].tolist()
+    for machine in np.unique(slots[slots[:, 3] != NOWHERE][:, 3]).tolist():
         rows: Rows = add_up(slots[slots[:, 3] == machine][:, :3])
         found += [[*piece, machine] for piece in pieces_of(rows).tolist()]
     return found

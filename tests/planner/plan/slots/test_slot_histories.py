@@ -19,6 +19,18 @@ SECONDS = float(os.environ.get("AGENDA_SOAK_SECONDS", "7200"))
 STEPS = 25
 
 
+#: Seeds of histories in which a relocation cut what had not begun within a lease: on a machine that
+#: was lost later on, and of bundles that had no machine.
+ONCE_WRONG = (891833867, 51083133)
+
+
+@pytest.mark.parametrize("seed", ONCE_WRONG)
+def test_histories_that_once_went_wrong(seed: int) -> None:
+    history = SlotHistory(random.Random(seed).randint)
+    for _ in range(STEPS):
+        history.step()
+
+
 @many_examples(40)
 @given(st.data())
 def test_machines_keep_what_any_history_promised(data: st.DataObject) -> None:
