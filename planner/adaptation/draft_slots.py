@@ -58,13 +58,20 @@ def without_slots(changes: Sequence[Change]) -> list[Change]:
     return [replace(one, slots=None) if isinstance(one, Admit | Update) else one for one in changes]
 
 
-def relocations(draft: DraftPlan) -> Iterator[Relocate]:
-    """Yield what only changes its machines, to make room for others."""
+def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocate]:
+    """Yield what only changes its machines, to make room for others.
+
+    Parameters
+    ----------
+    changes
+        All other changes to the draft: what they change has its new machines from them.
+    """
     machines, plan = draft.machines, draft.plan
     if machines is None:
         return
+    changed = {plan.table.number_of(getattr(one, "id", "")) for one in changes}
     for number in sorted(machines.held):
-        if number < 0 or number in draft.moved or number in draft.lifted:
+        if number < 0 or number in changed or number in draft.lifted:
             continue
         before, after = plan.table.holding(number), machines.holding(number)
         pairs = list(zip(before.atoms, after.atoms, strict=True))

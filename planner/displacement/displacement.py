@@ -133,11 +133,12 @@ class _DisplacementChanges:
             if one.number in self._draft.moved:
                 changes.append(self._update(one))
                 affected.append(self._moved(one))
-        # Those that were put back may stand on other machines than before.
-        changes += relocations(self._draft)
         told = self._told(len(affected))
-        for new in self._wanted:
-            changes.append(new.change(self._draft, slots_in(self._draft, new.number), told))
+        wanted = [
+            new.change(self._draft, slots_in(self._draft, new.number), told) for new in self._wanted
+        ]
+        # Those that were put back may stand on other machines than before.
+        changes += [*relocations(self._draft, [*changes, *wanted]), *wanted]
         return Displacement(tuple(changes), tuple(affected), self._plan.version)
 
     def _reason_for(self, one: Commitment) -> str:

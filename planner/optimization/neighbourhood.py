@@ -31,6 +31,12 @@ _SAME = 1e-9
 #: Most commitments lifted in one trial.
 _MOST_LIFTED = 5
 
+#: Most that make way for one that waits.
+_MOST_IN_THE_WAY = 8
+
+#: Part of the trials that look for room for one that waits, while any does.
+_FOR_ONE_THAT_WAITS = 0.85
+
 
 @dataclass(slots=True)
 class Candidate:
@@ -101,6 +107,13 @@ class NeighbourhoodSearch:
             return False
         return self._keeps_value(draft, commitment)
 
+    def take_together(
+        self, draft: DraftPlan, wanted: Sequence[tuple[Commitment, PlacementResult]]
+    ) -> None:
+        """Give lifted commitments other places where they fit together and lose no value."""
+        for one in draft.take_together(pair for pair in wanted if pair[1].placed):
+            self._keeps_value(draft, one)
+
     def place(self, draft: DraftPlan, commitment: Commitment, agent: Agent) -> bool:
         """Find a lifted commitment a place that is worth no less than its own."""
         moves = self.moves.plain(draft, commitment)
@@ -115,7 +128,7 @@ class NeighbourhoodSearch:
         once, for some have only swapped their places; then one after the other.
         """
         together = draft.copy()
-        movers = [(one, result) for one, result, _ in draft.moved.values() if self._has_place(one)]
+        movers = [(one, result) for one, result, _ in draft.moved.values() if self.has_place(one)]
         for one, _ in movers:
             together.lift(one)
         away = [pair for pair in movers if not together.put_back(pair[0])]
@@ -127,7 +140,7 @@ class NeighbourhoodSearch:
             restless = False
             for commitment, result, _ in list(draft.moved.values()):
                 if (
-                    not self._has_place(commitment)
+                    not self.has_place(commitment)
                     or self.value(draft, commitment) > commitment.value
                 ):
                     continue
@@ -140,14 +153,14 @@ class NeighbourhoodSearch:
         return draft
 
     @staticmethod
-    def _has_place(commitment: Commitment) -> bool:
+    def has_place(commitment: Commitment) -> bool:
         """Return whether a commitment has rows of its own to go back to."""
         return commitment.state not in (State.REFUSED, State.DEGRADED)
 
     def _keeps_value(self, draft: DraftPlan, commitment: Commitment) -> bool:
         """Return whether a commitment is worth no less than before; if not, lift it again."""
         least = commitment.value * (1 - _SAME)
-        if not self._has_place(commitment) or self.value(draft, commitment) >= least:
+        if not self.has_place(commitment) or self.value(draft, commitment) >= least:
             return True
         draft.lift(commitment)
         return False
@@ -155,32 +168,85 @@ class NeighbourhoodSearch:
     def improve(
         self, best: Candidate, over: Callable[[], bool], tell: Callable[[Candidate], None]
     ) -> tuple[Candidate, int]:
-        """Return the best found until `over`, and how many trials that took."""
-        trials = 0
+        """Return the best found until `over`, and how many trials that took.
+
+        The search goes on from what is no worse in what counts first, so that it drifts where
+        nothing better is near.
+        """
+        trials, current = 0, best
         while self.commitments and not over():
             trials += 1
-            found = self._trial(best)
-            if found is not None and found.score < best.score:
-                best = found
+            found = self._trial(current)
+            if found is None:
+                continue
+            if found.score[0] <= current.score[0]:
+                current = found
+            if found.score < best.score:
+                best = current = found
                 tell(best)
-        return best, trials
+        return self._calmer(best), trials
 
-    def _trial(self, best: Candidate) -> Candidate | None:
+    def _calmer(self, best: Candidate) -> Candidate:
+        """Return what was found without moves that nothing needs, where that is better."""
+        if best.source != "search":
+            return best
+        found = self.evaluate(self.undo_needless_moves(best.draft.copy()), "search")
+        return min(best, found, key=lambda one: one.score)
+
+    def _trial(self, current: Candidate) -> Candidate | None:
         """Lift a few commitments, place them again; None where one that was kept has no place."""
-        draft = best.draft.copy()
-        chosen = self._choose(draft)
-        owed = [one for one in chosen if one.number not in draft.lifted]
-        touched = sum((self._cost(draft, one) for one in chosen), PlanCost())
-        for one in owed:
-            draft.lift(one)
-        agent = self.placers[int(self.draw.integers(len(self.placers)))]
-        for one in self._order(chosen):
-            placed = self._place(draft, one, agent)
-            if not placed and one in owed:
+        draft, draw = current.draft.copy(), self.draw
+        waiting = [one for one in self.commitments if one.number in draft.lifted]
+        agent = self.placers[int(draw.integers(len(self.placers)))]
+        placed: list[Commitment] = []
+        if waiting and draw.random() < _FOR_ONE_THAT_WAITS:
+            placed = [waiting[int(draw.integers(len(waiting)))]]
+            lifted = self._lift_until_it_fits(draft, placed[0], agent)
+            if lifted is None:
+                return None
+        else:
+            lifted = self._choose(draft)
+        owed = {one.number for one in lifted if one.number not in current.draft.lifted}
+        chosen = [*placed, *lifted]
+        touched = sum((self._cost(current.draft, one) for one in chosen), PlanCost())
+        for one in lifted:
+            if one.number not in draft.lifted:
+                draft.lift(one)
+        for one in self._order(lifted):
+            if not self._place(draft, one, agent) and one.number in owed:
                 return None
         later = sum((self._cost(draft, one) for one in chosen), PlanCost())
-        cost = best.cost - touched + later
+        cost = current.cost - touched + later
         return Candidate(draft, cost, self.objective.score(cost, self.scale), "search")
+
+    def _lift_until_it_fits(
+        self, draft: DraftPlan, wanted: Commitment, agent: Agent
+    ) -> list[Commitment] | None:
+        """Lift what stands in its window, until a commitment that waits has a place; or None."""
+        near = [one for one in self._near(draft, wanted) if not one.started]
+        order = self.draw.permutation(len(near))[:_MOST_IN_THE_WAY].tolist()
+        at_once = int(self.draw.integers(1, 4))
+        lifted: list[Commitment] = []
+        while not self.place(draft, wanted, agent):
+            more = order[len(lifted) : len(lifted) + at_once]
+            if not more:
+                return None
+            for index in more:
+                draft.lift(near[index])
+                lifted.append(near[index])
+        return lifted
+
+    def _near(self, draft: DraftPlan, seed: Commitment) -> list[Commitment]:
+        """Return all others that stand in a commitment's window."""
+        low, high = window_of(seed, draft.plan)
+        return [
+            one
+            for one in self.commitments
+            if one.number != seed.number
+            and one.number not in draft.lifted
+            and draft.holding_of(one).finish > low
+            and draft.holding_of(one).begin < high
+        ]
 
     def _choose(self, draft: DraftPlan) -> list[Commitment]:
         """Return a waiting commitment and some around it, or some that stand near each other."""
@@ -190,15 +256,7 @@ class NeighbourhoodSearch:
         pools = [pool for pool in (waiting, waiting, moved, self.commitments) if pool]
         pool = pools[int(draw.integers(len(pools)))]
         seed = pool[int(draw.integers(len(pool)))]
-        low, high = window_of(seed, draft.plan)
-        near = [
-            one
-            for one in self.commitments
-            if one.number != seed.number
-            and one.number not in draft.lifted
-            and draft.holding_of(one).finish > low
-            and draft.holding_of(one).begin < high
-        ]
+        near = self._near(draft, seed)
         count = min(len(near), int(draw.integers(0, _MOST_LIFTED)))
         picked = draw.choice(len(near), size=count, replace=False).tolist() if count else []
         return [seed, *(near[index] for index in picked)]

@@ -310,8 +310,8 @@ class _Optimization:
         as it is on the Plan.
         """
         changes, origin = self._changes_to(best.draft), self.origin
-        machines = [*changes, *relocations(best.draft)]
-        if origin.prepare(machines, origin.version, joint=True).record is not None:
+        machines = [*changes, *relocations(best.draft, changes)]
+        if not machines or origin.prepare(machines, origin.version, joint=True).record is not None:
             return machines, best
         if origin.prepare(changes, origin.version, joint=True).record is not None:
             return changes, best

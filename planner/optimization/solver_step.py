@@ -213,12 +213,18 @@ class SolverStep:
         """Return what a solver placed, with whom it left out placed beside; None if one is not."""
         draft, search = question.draft, self._search
         kept, answers = set(question.kept), list(results)
-        # Where machines hold less than totals, who was kept chooses first, then the most valuable.
-        for index in sorted(
-            range(len(answers)), key=lambda i: (i not in kept, self._rank(question, i))
-        ):
-            move = question.moves[index]
-            search.take(draft, move.commitment, move.whole(answers[index]))
+        # Where machines hold less than totals, who has begun chooses first, then all that was kept,
+        # then the most valuable; what has not begun is laid together before any of it is given up.
+        order = sorted(range(len(answers)), key=lambda i: (i not in kept, self._rank(question, i)))
+        moves = [(question.moves[i].commitment, question.moves[i], answers[i]) for i in order]
+        places = [(one, move.whole(answer)) for one, move, answer in moves]
+        for one, whole in places:
+            if one.started:
+                search.take(draft, one, whole)
+        search.take_together(draft, [pair for pair in places if not pair[0].started])
+        for one, whole in places:
+            if one.number in draft.lifted:
+                search.take(draft, one, whole)
         for one in search.commitments:
             if one.number not in draft.lifted or one.number in start.lifted:
                 continue

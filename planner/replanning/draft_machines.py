@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from planner.machines.room import MachineRoom
 from planner.plan.plan import Plan
+from planner.plan.slots.joint_laying import WantedSlots, lay_by_begin
 from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.slots.slot_faults import SlotJudge, lost_slots_of
 from planner.promise import PromiseLevel
+from planner.reservations.holding import with_slots
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split
 from planner.reservations.slots import NOWHERE
@@ -150,6 +152,29 @@ class DraftMachines:
         assert isinstance(found, Holding)
         self._keep(number, found)
         return None
+
+    def swap_together(self, wanted: Mapping[int, tuple[Holding, Mapping[str, int]]]) -> set[int]:
+        """Let reservations that have not begun hold something else; return who found machines.
+
+        They are laid by begin, before any of them is given up; who finds none holds what it held.
+
+        Parameters
+        ----------
+        wanted
+            Number -> what it is to hold, and its leases.
+        """
+        batch = self._batch()
+        for number in wanted:
+            batch.give(self.holding(number))
+        asked = {n: WantedSlots(holding.atoms, leases) for n, (holding, leases) in wanted.items()}
+        laid = lay_by_begin(batch, asked, self.shared.plan.cluster.nominal)
+        for number, (holding, _) in wanted.items():
+            if number in laid:
+                self._keep(number, with_slots(holding, laid[number]))
+            else:
+                batch.take(self.holding(number))
+        batch.keep()
+        return set(laid)
 
     def _refused_by_the_plan(
         self, number: int, after: Holding, leases: Mapping[str, int]

@@ -199,6 +199,40 @@ class DraftPlan:
         """Give a commitment another whole allocation, if it fits; return whether it did."""
         return self._take(commitment, result) is True
 
+    def take_together(
+        self, wanted: Iterable[tuple[Commitment, PlacementResult]]
+    ) -> list[Commitment]:
+        """Give lifted commitments other whole allocations, machines laid by begin.
+
+        Returns
+        -------
+        list[Commitment]
+            Those that fit totals, in their order, and then find machines.
+        """
+        asked: dict[int, tuple[Commitment, PlacementResult, Holding]] = {}
+        for commitment, result in wanted:
+            assert commitment.request is not None
+            holding = holding_of(commitment.request, result)
+            if not commitment.started and self.fits(commitment, holding):
+                self._swap(commitment, holding)
+                asked[commitment.number] = commitment, result, holding
+        stands = set(asked)
+        if self.machines is not None:
+            slotted = {
+                number: (holding, leases_of(one.request.graph))
+                for number, (one, _, holding) in asked.items()
+                if self.machines.places(number) and one.request is not None
+            }
+            stands -= set(slotted) - self.machines.swap_together(slotted)
+        for number, (commitment, result, holding) in asked.items():
+            if number not in stands:
+                self._change(commitment, holding, self.holding_of(commitment))
+                continue
+            self.lifted.pop(number, None)
+            self.stripped.pop(number, None)
+            self.moved[number] = (commitment, result, holding)
+        return [asked[number][0] for number in asked if number in stands]
+
     def _take(self, commitment: Commitment, result: PlacementResult) -> bool | MachineShortage:
         """Take an allocation; return whether it fits, or what finds no machine."""
         assert commitment.request is not None

@@ -20,13 +20,14 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Committed, Prepared, Refuse
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Refused, Relocated
+from planner.plan.slots.joint_laying import WantedSlots, lay_by_begin
+from planner.plan.slots.slot_batch import SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
-from planner.reservations.holding import with_slots
+from planner.reservations.holding import holding_of, leases_of, with_slots
 from planner.reservations.slots import Slots
 from planner.value import size_of
 from planner.workload.compile import CompiledWorkload
-from planner.workload.joint_laying import lay_by_begin
 from planner.workload.placed_improvement import PlacedImprovement
 
 #: Refusals that room has to do with: there may be some beside the plan as it stands.
@@ -150,7 +151,16 @@ class _Committing:
             if self.wants_machines(request) and self.final[request.id].placed
         ]
         if len(placed) > 1:
-            laid = lay_by_begin(self.plan, placed)
+            wanted = {
+                number: WantedSlots(holding_of(*one).atoms, leases_of(one[0].graph))
+                for number, one in enumerate(placed)
+            }
+            nominal = self.plan.cluster.nominal
+            batch = SlotBatch(self.plan.room, nominal, self.plan.now)
+            try:
+                laid = lay_by_begin(batch, wanted, nominal)
+            finally:
+                batch.close()
             self.slots.update((placed[number][0].id, slots) for number, slots in laid.items())
 
     def prepare(self) -> Prepared:

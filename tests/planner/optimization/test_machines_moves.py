@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
+
+import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
@@ -15,8 +18,10 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Refuse, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.reservations.slots import slots_of
-from tests.builders import a_cluster, a_request, commit
+from planner.validation.validate import validate
+from tests.builders import a_cluster, a_request, ask, commit
 from tests.planner.optimization.small_plans import scattered
+from tests.planner.plan.plan_json import plan_json
 
 SCOPE = OptimizeScope(admit_refused=True)
 EFFORT = OptimizeOptions(Limits(work=200), solver="")
@@ -120,3 +125,35 @@ def test_taken_machines_are_looked_for_again() -> None:
     part = feasible_part(plan, changes)
     assert len(part.kept) == len(changes)
     assert not part.left_out
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5])
+def test_what_a_search_finds_on_machines_the_plan_takes_whole(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever went and came back to its times may have come back to other machines."""
+    draw = random.Random(seed)
+    built = a_cluster().step("1m").horizon("3h").machines("m", 6, cpu=4).build()
+    cluster = replace(built, promise=PromiseLevel.PLACED)
+    plan = Plan(cluster, cluster.grid())
+    for number in range(60):
+        cores, height, lease = draw.randint(1, 3), draw.randint(1, 6), draw.randint(5, 30)
+        start = draw.randint(0, 100)
+        atom = f"atom(<{cores} cpu>, {draw.choice((1, height))}, {height}, {lease}m, "
+        end = start + lease + draw.randint(0, 40)
+        text = f"window({atom}{height * lease}m), {start}m, {end}m)"
+        ask(plan, a_request(f"r{number}", text).on(cluster), agent_named("gree-l"))
+
+    def none_left_out(*_: object) -> object:
+        raise AssertionError("the Plan does not take what the draft holds")
+
+    monkeypatch.setattr("planner.optimization.optimizer.feasible_part", none_left_out)
+    found = optimize(plan, scope=SCOPE, effort=EFFORT)
+    admitted = {one.request.id for one in found.changes if isinstance(one, Admit)}
+    assert admitted
+    prepared = plan.prepare(found.changes, plan.version, joint=True)
+    assert prepared.record is not None
+    plan.apply(prepared.record, prepared.takings)
+    held = {one.id for one in plan.reservations()}
+    assert admitted <= held
+    assert not validate(plan_json(plan))
