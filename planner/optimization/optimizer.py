@@ -279,7 +279,7 @@ class _Optimization:
     def _answer(self, search: NeighbourhoodSearch, start: Candidate, best: Candidate) -> Optimized:
         self._lower(self.bound, best)  # a plan worth more than the bound is an error
         pooled = max(self.pooled, self._value(best))
-        changes, best = self._on_machines(search, best)
+        changes, best = self._on_machines(search, best, start)
         stop = self.effort.limits.stop
         value = self._value(best)
         stopped = stop is not None and stop()
@@ -302,12 +302,12 @@ class _Optimization:
         )
 
     def _on_machines(
-        self, search: NeighbourhoodSearch, best: Candidate
+        self, search: NeighbourhoodSearch, best: Candidate, start: Candidate
     ) -> tuple[list[Change], Candidate]:
         """Return the changes to a draft, and it, without what machines do not hold.
 
         A draft that looked at totals only may ask for more than they hold; what is left out stays
-        as it is on the Plan.
+        as it is on the Plan. Where that is worse than the start, the start counts.
         """
         changes, origin = self._changes_to(best.draft), self.origin
         machines = [*changes, *relocations(best.draft, changes)]
@@ -332,7 +332,10 @@ class _Optimization:
         for one in gone:
             if one.state not in (State.REFUSED, State.DEGRADED):
                 draft.put_back(one)
-        return list(part.kept), search.evaluate(draft, best.source)
+        found = search.evaluate(draft, best.source)
+        if best is not start and start.score < found.score:
+            return self._on_machines(search, start, start)
+        return list(part.kept), found
 
     def _moves(self, draft: DraftPlan) -> Iterator[Change]:
         """Yield what is moved, restored and admitted."""
