@@ -14,17 +14,17 @@ from werkzeug.routing import Map, Rule
 
 from planner.placement import Code
 from service.access.rate_limit import RateLimit
-from service.api.answering import FAULT, Answering
-from service.api.call import Call
-from service.api.compression import compress_response
-from service.api.gate import Gate
-from service.api.request_ids import RequestIds
-from service.api.request_reading import read_call
-from service.api.route import Route
-from service.api.routes import ROUTES
-from service.api.shortcut import Shortcut
 from service.config import ServiceConfig
+from service.http.answering import FAULT, Answering
+from service.http.call import Call
+from service.http.compression import compress_response
+from service.http.gate import Gate
+from service.http.request_ids import RequestIds
+from service.http.request_reading import read_call
+from service.http.route import Route
+from service.http.shortcut import Shortcut
 from service.problems import CODE_OF_STATUS, ApiProblemError, ProblemDocument
+from service.resources.table import ROUTES
 from service.response import Response, problem_response
 from service.runtime import Runtime, open_runtime
 from service.streaming.live_stream import STREAM_PLACE, LiveStream

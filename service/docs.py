@@ -17,11 +17,11 @@ import click
 
 from planner.placement import Code
 from service.access.user import Role
-from service.api.fields import Field
-from service.api.route import Route
-from service.api.routes import ROUTES
 from service.cli.main import main
+from service.http.fields import Field
+from service.http.route import Route
 from service.problems import CODES
+from service.resources.table import ROUTES
 
 MARK: Final = "<!-- Below: written by `python -m service.docs`. Edit the text above only. -->"
 

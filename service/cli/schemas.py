@@ -176,8 +176,8 @@ def json_schema(words: tuple[str, ...]) -> int:
 
     A program compares the version, which rises where it could break (docs/cli.md).
     """
-    from service.api.openapi.specification import document
-    from service.api.routes import ROUTES
+    from service.http.specification import document
+    from service.resources.table import ROUTES
 
     command = " ".join(words)
     if not command:

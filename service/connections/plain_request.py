@@ -2,7 +2,7 @@
 
 Gunicorn asks of each request whether its peer may name another scheme or path, by an address that
 it reads anew, and looks each setting up by a method. This service believes no such header: whom a
-proxy names is for `service.api.gate` to judge.
+proxy names is for `service.http.gate` to judge.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ NAME = "batch"
 
 #: What each part is called, and the function that does it.
 _PARTS: Final = (
-    ("read_json", "service.api.views.reservations.reservations.parse_json"),
-    ("read_fields", "service.api.views.reservations.reservations.read_object"),
+    ("read_json", "service.http.views.reservations.reservations.parse_json"),
+    ("read_fields", "service.http.views.reservations.reservations.read_object"),
     ("read_rdl", "service.calls.reservations.reservations.read_source"),
     ("compile", "service.runtime.Runtime.compile"),
     ("screen", "service.commits.group_commit.screen_changes"),

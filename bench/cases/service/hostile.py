@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from bench.cases.service.batch import open_client
 from bench.workloads.worst_inputs import bad_bodies
-from service.api.route import Route
-from service.api.routes import ROUTES
+from service.http.route import Route
+from service.resources.table import ROUTES
 
 NAME = "hostile"
 

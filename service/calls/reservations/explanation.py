@@ -24,9 +24,9 @@ from rdl.names import part_name
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import MIN_HEIGHT
 from service.access.user import User
-from service.calls.access.visibility import require_visible
 from service.calls.reservations.holders import held_by, holders_at
 from service.commits.changes.pending import context_of
+from service.commits.screening.ownership import require_visible
 from service.windows import Window, window_of
 
 if TYPE_CHECKING:

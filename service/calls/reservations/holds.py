@@ -10,7 +10,6 @@ import msgspec
 from planner.plan.plan import Plan
 from planner.plan.records.holds import Hold
 from service.access.user import User
-from service.calls.access.visibility import require_visible
 from service.calls.reservations.reservations import read_ask
 from service.commits.answers.responses import render_state
 from service.commits.changes.commands import (
@@ -20,7 +19,7 @@ from service.commits.changes.commands import (
     HoldPlacing,
     ReservationAnswer,
 )
-from service.commits.screening.ownership import tenant_of
+from service.commits.screening.ownership import require_visible, tenant_of
 from service.problems import ProblemDocument
 from service.response import Response, problem_response
 

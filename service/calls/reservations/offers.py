@@ -39,7 +39,7 @@ def find_offers(runtime: Runtime, values: Mapping[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     values
-        Fields of `service.api.views.reservations.offers`.
+        Fields of `service.http.views.reservations.offers`.
 
     Raises
     ------

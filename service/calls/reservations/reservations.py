@@ -72,7 +72,7 @@ def read_ask(
     Parameters
     ----------
     values
-        Fields of `service.api.views.reservations.reservations.ASK`.
+        Fields of `service.http.views.reservations.reservations.ASK`.
     pointer
         Where the object stands in the body.
     offers

@@ -92,3 +92,22 @@ def shown_cluster(cluster: Cluster, user: User) -> Cluster:
         if one.scope.tenant in (None, EACH) or user.acts_for(one.scope.tenant)
     )
     return replace(cluster, policies=shown)
+
+
+def require_visible(user: User, tenant: str | None, what: str) -> None:
+    """Refuse to show what belongs to a tenant that a user does not act for, or what is not there.
+
+    Parameters
+    ----------
+    tenant
+        Whose it is; None where there is no such thing.
+    what
+        How the answer names it, such as ``reservation 'a'``. Both cases are answered alike.
+
+    Raises
+    ------
+    ApiProblemError
+        ``not_found``.
+    """
+    if tenant is None or not user.acts_for(tenant):
+        raise problem("not_found", f"there is no {what}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.api.routes import ROUTES
+from service.resources.table import ROUTES
 from service.store import OptimizationRow
 from service.store.log.audit import AUDIT_KINDS
 from tests.service.access.walking import APPLICATION, ATOM

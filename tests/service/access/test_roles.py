@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.api.routes import ROUTES
+from service.resources.table import ROUTES
 from tests.service.access.walking import ROWS, Guarded, body_of, guarded
 from tests.service.conftest import Open
 

@@ -14,7 +14,7 @@ from service.access.actor import Actor, acting
 from service.access.rate_limit import RateLimit
 from service.access.tenant_shares import TenantShares, share_of
 from service.access.user import LOCAL_USER, Role, User
-from service.api.gate import Gate
+from service.http.gate import Gate
 from service.planning.waiting_places import WaitingPlaces
 from service.problems import ApiProblemError
 from service.store.rows.webhooks import DeliveryRow
@@ -83,7 +83,7 @@ def server(open_service: Open) -> Guarded:
 @pytest.mark.parametrize(
     ("path", "body", "limit"),
     [
-        ("/v1/webhooks", {"url": "https://example.org/"}, "service.calls.events.webhooks.MOST"),
+        ("/v1/webhooks", {"url": "https://example.org/"}, "service.resources.webhooks.MOST"),
     ],
 )
 def test_rows_of_a_database_are_shared(

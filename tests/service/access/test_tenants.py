@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from service.access.user import Role
-from service.api.route import Route
-from service.api.routes import ROUTES
+from service.http.route import Route
+from service.resources.table import ROUTES
 from tests.service.access.walking import APPLICATION, ATOM, ROWS, Guarded, body_of, guarded
 from tests.service.conftest import CLUSTER, Open
 

@@ -11,7 +11,7 @@ from typing import Any
 from werkzeug.test import TestResponse
 
 from service.access.user import Role, User
-from service.api.route import Route
+from service.http.route import Route
 from tests.service.conftest import Open, Service
 
 #: The table of docs/operating.md: method, path, least role, what of other tenants.

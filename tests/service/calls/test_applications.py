@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from service.calls.applications.applications import submit
 from service.commits.changes.commands import Key
+from service.resources.applications import Submission, create_application
 from tests.service.applying import an_application, rows_of, shown_of, submit_one
 from tests.service.conftest import Open, Service
 
@@ -214,20 +214,11 @@ def test_a_key_submits_an_application_once(still: Service) -> None:
 
 def test_of_two_submissions_under_a_key_the_later_is_told_the_earlier(still: Service) -> None:
     """A key that another call has stored meanwhile decides, whatever ids the server made."""
-    values = {
-        "id": None,
-        "tenant": "default",
-        "queue": None,
-        "reservation": None,
-        "atom": None,
-        "cover": None,
-        "close_on_end": False,
-        "application": an_application(1),
-    }
+    asked = Submission(tenant="default", application=an_application(1))
     key = Key("k", b"same")
-    first = submit(still.runtime, values, key)
+    first = create_application(still.runtime, asked, key)
 
-    assert submit(still.runtime, values, key) == first
-    other = submit(still.runtime, values, Key("k", b"other"))
+    assert create_application(still.runtime, asked, key) == first
+    other = create_application(still.runtime, asked, Key("k", b"other"))
     assert (other.status, b"another request" in other.payload()) == (422, True)
     assert len(still.client.get("/v1/applications").get_json()["applications"]) == 1

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from dispatch.accounts.promises import Shortfall
+from rdl.durations import parse_instant
 from service.access.user import Role, User
-from service.calls.plan.promises import PromiseSpan, promises
 from service.calls.reservations.explanation import explanation
-from service.calls.reservations.start_estimate import estimate
 from service.problems import ApiProblemError
+from service.resources.promises import PromiseQuery, get_promises
+from service.resources.start_estimate import estimate_start
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Service
 
@@ -136,7 +137,7 @@ class TestEstimates:
         """A user does not learn that an application of another tenant exists."""
         submit_one(still, "x", an_application(2), tenant="ads")
         with pytest.raises(ApiProblemError, match="not_found"):
-            estimate(still.runtime, "x", _BOB)
+            estimate_start(still.runtime, "x", _BOB)
 
 
 class TestPromises:
@@ -249,8 +250,9 @@ class TestPromises:
         """A user reads its own tenants, and all others together."""
         for tenant in ("ads", "feed", "ml"):
             still.reserve(tenant, "window(atom(<1 cpu>, 1, 1, 10m, 10m), 0, 10m)", tenant=tenant)
-        told = promises(still.runtime, _BOB, PromiseSpan(0, 600_000))["tenants"]
-        assert [(one["tenant"], one["promised"]) for one in told] == [("ml", 1), (None, 2)]
+        query = PromiseQuery(from_=parse_instant("0"), to=parse_instant("600"))
+        told = get_promises(still.runtime, _BOB, query).tenants
+        assert [(one.tenant, one.promised) for one in told] == [("ml", 1), (None, 2)]
 
     def test_of_a_time_that_is_none_are_an_error(self, still: Service) -> None:
         """A time has to end after it starts."""

@@ -8,8 +8,9 @@ from typing import Any
 from planner.files import PlanDocument
 from planner.validation.validate import validate
 from planner.workload.reload import plan_of_document
+from rdl.durations import parse_instant
 from service.access.user import Role, User
-from service.calls.cluster.machines import MachineSpan, machines
+from service.resources.machines import MachineQuery, list_machines
 from tests.patience import eventually
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import CLUSTER, Open, Service
@@ -48,11 +49,11 @@ class TestMachines:
         assert taken[0]["promised"] == {"cpu": 1, "memory": "4 GiB"}
         assert not any(one["slots"] for one in _get(service, "/v1/machines")["machines"])
         other = User("bob", Role.USER, frozenset({"ml"}))
-        at = MachineSpan(at_ms=35 * 60_000)
-        hidden = machines(service.runtime, other, at)["machines"]
-        slots = [slot for one in hidden for slot in one["slots"]]
-        assert {(slot["reservation"], slot["tenant"]) for slot in slots} == {(None, None)}
-        assert [one["promised"] for one in hidden] == [one["promised"] for one in told]
+        at = MachineQuery(at=parse_instant("2100"))
+        hidden = list_machines(service.runtime, other, at).machines
+        slots = [slot for one in hidden for slot in one.slots]
+        assert {(slot.reservation, slot.tenant) for slot in slots} == {(None, None)}
+        assert [one.promised for one in hidden] == [one["promised"] for one in told]
 
     def test_show_components(self, still: Service) -> None:
         """What the dispatcher has put there, with its size; to others only the size."""
@@ -63,9 +64,9 @@ class TestMachines:
         assert [one["used"] for one in used] == [{"cpu": 1}] * 2
         assert {one["components"][0]["execution"] for one in used} == {"x"}
         other = User("bob", Role.USER, frozenset({"ml"}))
-        hidden = machines(still.runtime, other)["machines"]
-        assert {c["execution"] for one in hidden for c in one["components"]} == {None}
-        assert [one["used"] for one in hidden] == [one["used"] for one in told]
+        hidden = list_machines(still.runtime, other, MachineQuery()).machines
+        assert {c.execution for one in hidden for c in one.components} == {None}
+        assert [one.used for one in hidden] == [one["used"] for one in told]
 
     def test_are_told_in_part(self, still: Service) -> None:
         """Some of them in the same order, with how many are left out; one by its name."""

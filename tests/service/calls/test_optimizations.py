@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.calls.jobs.optimization_events import events
 from service.optimizing.job import OptimizationJob
 from service.optimizing.runner import Runner
 from service.problems import CODES
+from service.resources.optimizations import watch_optimization
 from service.store import OptimizationRow
 from service.store.rows.optimizations import LOST_MS, SILENCE_MS
+from service.streaming.live_stream import LiveStream
 from tests.patience import eventually
 from tests.service.better_plan import found as _found
 from tests.service.better_plan import two_in_the_way as _two_in_the_way
@@ -487,12 +488,18 @@ def test_the_end_is_streamed_and_seats_are_given_back(service: Service) -> None:
     assert service.client.get(f"{_PATH}/nope/events").status_code == 404
 
 
+def _stream(service: Service) -> LiveStream:
+    stream = watch_optimization(service.runtime, "p-1").body
+    assert isinstance(stream, LiveStream)
+    return stream
+
+
 def test_progress_is_streamed_and_no_more_watch_than_may(open_service: Open) -> None:
     """Every word of its process is an event; a fifth stream is turned away until one is closed."""
     service = open_service(streams=4)
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
     rows.add(OptimizationRow("p-1", now_ms, b"{}", now_ms), most=9)
-    streams = [events(service.runtime, "p-1") for _ in range(4)]
+    streams = [_stream(service) for _ in range(4)]
     first = next(streams[0])
     assert first.startswith(b"retry")
     assert b'"running"' in first
@@ -504,7 +511,7 @@ def test_progress_is_streamed_and_no_more_watch_than_may(open_service: Open) -> 
     assert service.client.get(f"{_PATH}/p-1/events").get_json()["code"] == "too_many"
     streams[0].close()
     streams[0].close()
-    again = events(service.runtime, "p-1")
+    again = _stream(service)
     for one in (*streams, again):
         one.close()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from service.access.user import Role, User
-from service.api.views import status
 from service.cli.client.server import Server
+from service.resources import status
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Open, Service
@@ -99,4 +99,4 @@ def test_others_are_not_named(service: Service) -> None:
     with service.runtime.reading() as plan:
         user = User("bob", Role.USER, frozenset({"ml"}))
         assert status._ends(service.runtime, plan, user) == []
-        assert status._at_risk(service.runtime, plan, user, {"a"})["at_risk_count"] == 0
+        assert status._at_risk(service.runtime, plan, user, {"a"}) == []

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from service.access.user import LOCAL_USER, Role, User
-from service.calls.events.events import filter_of, listen
-from service.events.plan_event import WHOLE, EventPosition
+from service.events.plan_event import KINDS, WHOLE, EventPosition
+from service.resources.events import listen
 from service.store import OptimizationRow
+from service.streaming.plan_stream import EventFilter
 from tests.service.conftest import Open, Service
 from tests.service.event_stream import heard, read_events
 
@@ -95,7 +96,7 @@ def test_a_user_hears_only_of_its_tenants(service: Service) -> None:
     everything = EventPosition(0, WHOLE)
 
     def told_to(user: User) -> list[Any]:
-        wanted = filter_of(user, None, None, None)
+        wanted = EventFilter(user, frozenset(KINDS), None, None)
         stream = listen(service.runtime, wanted, everything, 1.0)
         return read_events(b"".join(stream).decode())
 
@@ -114,7 +115,7 @@ def test_a_stream_hears_of_the_other_process(open_service: Open) -> None:
     first, second = open_service(), open_service()
     stream = listen(
         first.runtime,
-        filter_of(LOCAL_USER, frozenset({"accepted"}), None, None),
+        EventFilter(LOCAL_USER, frozenset({"accepted"}), None, None),
         None,
         60.0,
     )
@@ -127,7 +128,7 @@ def test_a_stream_hears_of_the_other_process(open_service: Open) -> None:
 def test_streams_end_with_the_server(open_service: Open) -> None:
     """Who listens when a server stops is let go at once."""
     service = open_service()
-    stream = listen(service.runtime, filter_of(LOCAL_USER, frozenset(), None, None), None, 3600.0)
+    stream = listen(service.runtime, EventFilter(LOCAL_USER, frozenset(), None, None), None, 3600.0)
     next(stream)
     service.runtime.close()
     assert list(stream) == []
@@ -140,7 +141,7 @@ def test_silence_is_broken_with_how_far_all_is_told(
 ) -> None:
     """A heartbeat is a comment, with the id up to which nothing is missing, told or not."""
     monkeypatch.setattr("service.streaming.live_stream.HEARTBEAT_S", 0.1)
-    wanted = filter_of(LOCAL_USER, frozenset({"refused"}), None, None)
+    wanted = EventFilter(LOCAL_USER, frozenset({"refused"}), None, None)
     stream = listen(service.runtime, wanted, None, 60.0)
     next(stream)
     version = service.reserve("a")["version"]

@@ -16,9 +16,9 @@ from planner.agent import Limits
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Degrade
 from planner.reservations.reservation import Holding
-from service.calls.cluster import outages
 from service.planning import adaptation as adapting
 from service.planning.adaptation import PlanAdapter
+from service.resources import outages
 from service.store.database.driver import UnavailableError
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
@@ -30,7 +30,7 @@ _LOSS = {"machines": "plain", "count": 5, "end": "+2h"}
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls wait for the repair however busy the machine is."""
-    monkeypatch.setattr("service.calls.cluster.outages.ANSWER_S", 60.0)
+    monkeypatch.setattr("service.resources.outages.ANSWER_S", 60.0)
 
 
 def _adapter(service: Service) -> PlanAdapter:
@@ -45,7 +45,7 @@ def _between(monkeypatch: pytest.MonkeyPatch, other: Service) -> None:
         _adapter(other).run()
         return adapted(*args)
 
-    monkeypatch.setattr("service.calls.cluster.outages._adapt", later)
+    monkeypatch.setattr("service.resources.outages._adapt", later)
 
 
 def _fates(answer: Any) -> list[tuple[str, str]]:
@@ -198,7 +198,7 @@ def test_an_outage_is_answered_in_time_though_the_repair_goes_on(
         return adapt(twin, limits)
 
     monkeypatch.setattr("service.planning.adaptation.adapt", slow)
-    monkeypatch.setattr("service.calls.cluster.outages.ANSWER_S", 0.0)
+    monkeypatch.setattr("service.resources.outages.ANSWER_S", 0.0)
     try:
         lost = service.client.post("/v1/cluster/outages", json=_LOSS)
     finally:

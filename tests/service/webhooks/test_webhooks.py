@@ -15,10 +15,16 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from service.access.user import Role, User
-from service.calls.events import webhooks
 from service.problems import ApiProblemError
+from service.resources.webhooks import (
+    NewWebhook,
+    create_webhook,
+    get_webhook,
+    list_webhooks,
+)
 from service.webhooks.addresses import (
     AddressError,
     is_allowed,
@@ -281,23 +287,17 @@ def test_only_addresses_of_the_public_internet_are_allowed(address: str, allowed
 def test_a_user_has_webhooks_of_its_tenants_only(service: Service) -> None:
     """It must act for the tenant that is named, and sees no others."""
     user = User("u", Role.USER, frozenset({"ads", "ml"}))
-    values = {
-        "url": "https://example.org/",
-        "kinds": ["ended"],
-        "tenant": None,
-        "reservation": None,
-        "lead": 0.0,
-    }
+    asked = NewWebhook(url="https://example.org/", kinds=("ended",), lead=0.0)
     every = hook_of(service, "https://example.org/")
     for tenant in (None, "other"):
         with pytest.raises(ApiProblemError, match="tenant"):
-            webhooks.create(service.runtime, user, {**values, "tenant": tenant})
-    mine = webhooks.create(service.runtime, user, {**values, "tenant": "ads"})
-    assert [one["id"] for one in webhooks.page(service.runtime, user)["webhooks"]] == [mine["id"]]
+            create_webhook(service.runtime, user, replace(asked, tenant=tenant))
+    mine = create_webhook(service.runtime, user, replace(asked, tenant="ads"))
+    assert [one.id for one in list_webhooks(service.runtime, user).webhooks] == [mine.id]
     with pytest.raises(ApiProblemError, match="no webhook"):
-        webhooks.one(service.runtime, user, every["id"])
+        get_webhook(service.runtime, user, every["id"])
     single = User("v", Role.USER, frozenset({"ml"}))
-    assert webhooks.create(service.runtime, single, values)["tenant"] == "ml"
+    assert create_webhook(service.runtime, single, asked).tenant == "ml"
 
 
 def test_a_delivery_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

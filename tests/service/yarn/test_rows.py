@@ -429,7 +429,7 @@ class TestTokens:
 
         def let(user: User) -> None:
             monkeypatch.setattr(
-                "service.api.gate.Gate.admit", lambda *_given: Actor(user, call="a test")
+                "service.http.gate.Gate.admit", lambda *_given: Actor(user, call="a test")
             )
 
         return let

@@ -1,1 +1,0 @@
-"""Calls of tokens and the audit."""

@@ -1,1 +1,0 @@
-"""Calls of applications, their assignments, and executors."""

@@ -1,1 +1,0 @@
-"""Calls of the cluster, its machines and outages, and the dispatch policy."""

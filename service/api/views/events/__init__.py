@@ -1,1 +1,0 @@
-"""Calls of events and webhooks."""

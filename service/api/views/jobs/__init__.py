@@ -1,1 +1,0 @@
-"""Calls of optimisations and comparisons."""

@@ -1,1 +1,0 @@
-"""Who may call and see what: tokens, the audit, and what is visible to a user."""

@@ -1,1 +1,0 @@
-"""Applications, the quotas they meet, and the executors that run them."""

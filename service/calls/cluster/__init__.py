@@ -1,1 +1,0 @@
-"""The cluster: its description, machines, outages, and how work is dispatched on it."""

@@ -1,1 +1,0 @@
-"""What happens: events and webhooks."""

@@ -1,1 +1,0 @@
-"""Jobs that run beside the planner: optimisations and comparisons."""

@@ -1,0 +1,86 @@
+"""Answering: one route, from a request to its response."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from rdl.errors import limited_suggestions
+from service.access.actor import acting
+from service.access.user import LOCAL_USER
+from service.http.call import Call
+from service.http.gate import Environ, Gate
+from service.http.route import Route
+from service.metrics import CallOutcome
+from service.problems import ApiProblemError, ProblemDocument
+from service.response import Response, problem_response
+from service.runtime import Runtime
+from service.store.database.driver import UNAVAILABLE
+
+logger = logging.getLogger("agenda.service")
+
+#: The answer to a fault of the server.
+FAULT: Final = ProblemDocument("internal", "the server's log says more")
+
+#: The answer while the database is away, full or locked.
+_NO_DATABASE: Final = ProblemDocument(
+    "unavailable",
+    "the database cannot be used now; the server's log says why",
+    headers={"Retry-After": "1"},
+)
+
+
+class Answering:
+    """One route: from a request to its response, problems included.
+
+    Parameters
+    ----------
+    runtime
+        What the view is handed.
+    gate
+        Tells who calls.
+    route
+        The call that is answered.
+    """
+
+    def __init__(self, runtime: Runtime, gate: Gate, route: Route) -> None:
+        self.route = route
+        self._runtime = runtime
+        self._gate = gate
+
+    @cached_property
+    def _observe(self) -> Callable[[], AbstractContextManager[CallOutcome]]:
+        """What counts and times calls: made at the first, as making all routes' takes 10 ms."""
+        return self._runtime.telemetry.observer(self.route.method, self.route.path)
+
+    def respond(self, environ: Environ, read: Callable[[Route], Call]) -> Response:
+        """Return the response to the call that `read` reads; every problem is a response too.
+
+        Who may not make the call is told so before any of its body is read.
+        """
+        with self._observe() as outcome, limited_suggestions():
+            try:
+                actor = self._gate.admit(self.route, environ)
+                if not self.route.live:
+                    # Another worker of this port may have said that it is ready.
+                    self._runtime.require_ready(self._runtime.config.replay_wait_s)
+                with acting(actor), self._gate.place_for(environ, actor.user):
+                    call = read(self.route)
+                    if actor.user is not LOCAL_USER:
+                        call = replace(call, user=actor.user)
+                    response = self.route.view(self._runtime, call)
+            except ApiProblemError as error:
+                response = self._failure(error.document)
+            except UNAVAILABLE:
+                logger.exception("%s %s was not answered", self.route.method, self.route.path)
+                response = self._failure(_NO_DATABASE)
+            outcome.status = response.status
+            return response
+
+    def _failure(self, document: ProblemDocument) -> Response:
+        form = self.route.failure
+        return problem_response(document) if form is None else form.render(document)

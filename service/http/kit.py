@@ -1,0 +1,466 @@
+"""The kit of resources: a call of the API is a typed function, and the function is its description.
+
+    calls = Calls()
+
+    @calls.get("/v1/tokens/{id}", "The token.", fails=("not_found",), role=Role.ADMIN)
+    def get_token(runtime: Runtime, id_: str) -> Token:
+        \"\"\"One token, without its secret.\"\"\"
+
+Its name is the operationId, its docstring the summary, its result the schema of the answer. What a
+parameter gets is said by its name or its type:
+
+- ``runtime``; ``user``, who calls; ``call``, all of the request;
+- ``body``: an `Input`, read member by member; or a value whose schema is in its annotation;
+- ``query``: an `Input`; or any parameter whose type is a `MemberKind`, which is one member of it;
+- a part of the path, by its name (`id_` for ``{id}``);
+- a header: `IfMatch`, `IfNoneMatch`, `LastEventId`, `OnceKey` (a repetition gets the first answer).
+
+A function returns its answer, None (204), or a `Response` where status or headers are its own; then
+the annotation says what the body is: ``Annotated[Response, Token]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import msgspec
+from msgspec import Meta
+
+from service.access.user import LOCAL_USER, User
+from service.commits.changes.commands import Key
+from service.http.call import Call
+from service.http.fields import REQUIRED, Field, schema_of
+from service.http.kinds import MemberKind
+from service.http.route import Body, Documented, Header, Route
+from service.response import JSON, Response
+
+if TYPE_CHECKING:
+    from service.runtime import Runtime
+
+_REF: Final = "#/components/schemas/{name}"
+
+
+def _plain(name: str) -> str:
+    return name.rstrip("_")
+
+
+class Input(msgspec.Struct, kw_only=True, rename=_plain):
+    """Base of bodies and queries: each member has a `MemberKind`; what is not named is an error."""
+
+
+class Answer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename=_plain):
+    """Base of answers; a member whose default is `msgspec.UNSET` is left out."""
+
+
+class OpenAnswer(msgspec.Struct, kw_only=True, rename=_plain):
+    """Base of answers that may hold more: what a command adds, what a `to_json` writes."""
+
+
+def doc(text: str) -> Meta:
+    """Return the description of a member, for its annotation."""
+    return Meta(description=text)
+
+
+def one_of(words: Iterable[str]) -> Meta:
+    """Return what says that a text is one of some words, for the annotation of a member."""
+    return Meta(extra_json_schema={"enum": list(words)})
+
+
+#: Members of answers.
+Instant: TypeAlias = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+#: Of each resource how much, as people write it.
+Amounts: TypeAlias = dict[str, float | str]
+
+IfMatch: TypeAlias = Annotated[
+    str | None, Header("If-Match", "The ETag that this change is meant for.")
+]
+IfNoneMatch: TypeAlias = Annotated[
+    list[str], Header("If-None-Match", "A version: answer 304 when the Plan is still there.")
+]
+LastEventId: TypeAlias = Annotated[
+    str | None, Header("Last-Event-ID", "The id of the last event that was read.")
+]
+OnceKey: TypeAlias = Annotated[
+    Key | None,
+    Header(
+        "Idempotency-Key",
+        "Same key and request: the first answer again, and nothing happens twice.",
+    ),
+]
+
+#: The version of the Plan, as the tag of an answer.
+PLAN_TAG: Final = {"ETag": "Version of the Plan."}
+#: What keeps caches and proxies from holding events back.
+STREAM_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def unchanged(tags: Sequence[str], tag: str) -> Response | None:
+    """Return 304 where If-None-Match names the tag, else None."""
+    return Response(304, headers={"ETag": f'"{tag}"'}) if {tag, "*"} & set(tags) else None
+
+
+def kept_key(user: User, given: str) -> str:
+    """Return under what a key is kept: those of two users are two, though they are spelt alike.
+
+    Users are two where their names, roles or tenants differ: an answer is shown only to a caller
+    that may see all that the one could see whom it was made for.
+
+    Where there are no tokens it is kept as it is. Else it begins with a word and a space, which no
+    key holds.
+    """
+    if user is LOCAL_USER:
+        return given
+    return f"user {hashlib.sha256(f'{user.identity} {given}'.encode()).hexdigest()}"
+
+
+class _KnownAnswer(Exception):  # noqa: N818
+    """The request was answered before, under the same key."""
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
+        super().__init__()
+
+
+def _once_key(runtime: Runtime, call: Call) -> Key | None:
+    given = call.idempotency_key()
+    if given is None:
+        return None
+    key = Key(kept_key(call.user, given), call.fingerprint)
+    known = runtime.planner.recall(key)
+    if known is not None:
+        raise _KnownAnswer(known)
+    return key
+
+
+Getter: TypeAlias = "Callable[[Runtime, Call], Any]"
+
+_HEADERS: Final[Mapping[str, Getter]] = {
+    "If-Match": lambda _runtime, call: call.if_match(),
+    "If-None-Match": lambda _runtime, call: call.if_none_match(),
+    "Last-Event-ID": lambda _runtime, call: call.headers.get("last-event-id"),
+    "Idempotency-Key": _once_key,
+}
+
+_GIVEN: Final[Mapping[str, Getter]] = {
+    "runtime": lambda runtime, _call: runtime,
+    "user": lambda _runtime, call: call.user,
+    "call": lambda _runtime, call: call,
+}
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+class Calls(list[Route]):
+    """The calls of one resource, in the order in which they are documented.
+
+    Parameters
+    ----------
+    schemas
+        Schemas by name of what is described elsewhere (the cluster file), for `$ref`.
+    """
+
+    def __init__(self, schemas: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self.schemas = schemas or {}
+
+    def get(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+        """As `add`, for GET."""
+        return self.add("GET", path, told, **more)
+
+    def post(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+        """As `add`, for POST."""
+        return self.add("POST", path, told, **more)
+
+    def put(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+        """As `add`, for PUT."""
+        return self.add("PUT", path, told, **more)
+
+    def delete(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+        """As `add`, for DELETE."""
+        return self.add("DELETE", path, told, **more)
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        told: str,
+        *,
+        status: int = 200,
+        also: Mapping[int, str] | None = None,
+        fails: Iterable[str] = (),
+        headers: Mapping[str, str] | None = None,
+        links: Mapping[str, Mapping[str, Any]] | None = None,
+        examples: Mapping[str, Any] | None = None,
+        reads: tuple[str, ...] = (JSON,),
+        media: str = JSON,
+        others: tuple[str, ...] = (),
+        **more: Any,
+    ) -> Callable[[Handler], Handler]:
+        """Return the decorator that makes a function a call of the API.
+
+        Parameters
+        ----------
+        told
+            What its answer is.
+        status, also
+            Status of its answer, and others: of the same body, but for 304.
+        fails
+            Codes that it may fail with, besides those that any call may.
+        headers
+            Headers of its answer. Of one that creates, ``Location`` is set: its path and the id.
+        links
+            Calls that take something of its answer (`links_from`).
+        examples, reads
+            Bodies that are taken as they stand; content types that are read.
+        media, others
+            Content type of its answer, and those in which a client may ask for the same.
+        more
+            Other members of its `Route`.
+        """
+
+        def keep(handler: Handler) -> Handler:
+            plan = _Plan(handler, path, method)
+            schema = plan.answer
+            answer = Documented(told, schema, headers or {}, media, links or {}, others)
+            answers = {status: answer} | {
+                other: Documented(text, None if other == 304 else schema)
+                for other, text in (also or {}).items()
+            }
+            located = path if method == "POST" and "Location" in (headers or {}) else None
+            body = plan.body
+            if body is not None:
+                body = replace(body, media=reads, examples=examples or {})
+            self.append(
+                Route(
+                    method,
+                    path,
+                    _camel(handler.__name__),
+                    (inspect.getdoc(handler) or "").partition("\n\n")[0].replace("\n", " "),
+                    _view(handler, plan.getters, status, located),
+                    answers,
+                    tuple(fails),
+                    plan.query,
+                    tuple(plan.headers),
+                    body,
+                    kinds=plan.kinds,
+                    schemas=self.schemas,
+                    **more,
+                )
+            )
+            return handler
+
+        return keep
+
+
+def _view(
+    handler: Callable[..., Any],
+    getters: Mapping[str, Getter],
+    status: int,
+    located: str | None,
+) -> Callable[[Runtime, Call], Response]:
+    """Return what calls a handler with what it reads, and makes a response of what it returns."""
+    parts = tuple(getters.items())
+
+    def view(runtime: Runtime, call: Call) -> Response:
+        try:
+            found = handler(**{name: get(runtime, call) for name, get in parts})
+        except _KnownAnswer as known:
+            return known.response
+        if isinstance(found, Response):
+            return found
+        if found is None:
+            return Response(204)
+        return Response(
+            status, found, {} if located is None else {"Location": f"{located}/{found.id}"}
+        )
+
+    return view
+
+
+class _Plan:
+    """What the signature of a handler says: what is read for it, and what it answers."""
+
+    def __init__(self, handler: Callable[..., Any], path: str, method: str) -> None:
+        hints = get_type_hints(handler, include_extras=True)
+        returned = hints.pop("return")
+        self.getters: dict[str, Getter] = {}
+        self.headers: list[Header] = []
+        self.query: tuple[Field, ...] = ()
+        self.body: Body | None = None
+        self.kinds: tuple[Any, ...] = ()
+        defaults = {
+            name: REQUIRED if one.default is inspect.Parameter.empty else one.default
+            for name, one in inspect.signature(handler).parameters.items()
+        }
+        for name, hint in hints.items():
+            header = _found(hint, Header)
+            plain = _plain(name)
+            if name in _GIVEN:
+                self.getters[name] = _GIVEN[name]
+            elif f"{{{plain}}}" in path:
+                self.getters[name] = _path_part(plain)
+            elif header is not None:
+                required = method != "GET" and defaults[name] is REQUIRED and _is_text(hint)
+                self.headers.append(replace(header, required=required))
+                self.getters[name] = _HEADERS[header.name]
+            elif name == "body":
+                self.body, self.getters[name] = _body_of(hint)
+            elif name == "query":
+                self.query += fields_of(hint)
+                self.getters[name] = _query_of(hint)
+            else:
+                self.query += (_field(plain, hint, defaults[name]),)
+                self.getters[name] = _query_member(plain)
+        self.answer = self._schema_of(returned)
+
+    def _schema_of(self, returned: Any) -> Mapping[str, Any] | None:
+        if returned is type(None):
+            return None
+        args = get_args(returned)
+        said = (
+            args[1:] if get_origin(returned) is Annotated and args[0] is Response else (returned,)
+        )
+        self.kinds = tuple(one for one in said if not isinstance(one, Mapping))
+        schemas = [one if isinstance(one, Mapping) else components((one,))[0][0] for one in said]
+        return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
+def components(kinds: Iterable[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the schemas of some types, and the components that they refer to."""
+    found, parts = msgspec.json.schema_components(list(kinds), ref_template=_REF)
+    return [_tidy(one) for one in found], {_noun(name): _tidy(one) for name, one in parts.items()}
+
+
+def _noun(name: str) -> str:
+    """Return the name of a component: `TokenView` is how a `Token` is shown."""
+    return name.removesuffix("View")
+
+
+def _tidy(value: Any) -> Any:
+    """Return a schema without what says nothing, `null` as one of its types where it may be."""
+    if isinstance(value, list):
+        return [_tidy(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") == "object" and "properties" in value:
+        value = {key: one for key, one in value.items() if key != "title"}
+    tidy = {key: _tidy(one) for key, one in value.items()}
+    if isinstance(value.get("$ref"), str):
+        tidy["$ref"] = _noun(value["$ref"])
+    if "properties" in tidy:  # what has a value where nothing is said is always there, too
+        members = {name: _tidy(one) for name, one in value["properties"].items()}
+        always = {name for name, one in members.items() if one.pop("default", one) is not one}
+        required = [name for name in members if name in always or name in value["required"]]
+        tidy |= {"properties": members, "required": required}
+    options = tidy.get("anyOf")
+    null = {"type": "null"}
+    if isinstance(options, list) and null in options and len(options) == 2:
+        one = next(option for option in options if option != null)
+        if isinstance(one.get("type"), str) and "enum" not in one:
+            del tidy["anyOf"]
+            tidy = {**one, **tidy, "type": [one["type"], "null"]}
+    return tidy
+
+
+def fields_of(kind: type[Input]) -> tuple[Field, ...]:
+    """Return the members of an input as they are read and described."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(
+        _field(
+            one.encode_name,
+            hints[one.name],
+            _default_of(one),
+        )
+        for one in msgspec.structs.fields(kind)
+    )
+
+
+def _default_of(one: msgspec.structs.FieldInfo) -> Any:
+    if one.default_factory is not msgspec.NODEFAULT:
+        return one.default_factory()
+    return REQUIRED if one.default is msgspec.NODEFAULT else one.default
+
+
+def _field(name: str, hint: Any, default: Any) -> Field:
+    kind, text = _found(hint, MemberKind), _found(hint, Meta)
+    if kind is None or text is None or text.description is None:
+        raise TypeError(f"{name!r} has no kind or no description")
+    return Field(name, text.description, kind.schema, kind.read, default)
+
+
+_Mark = TypeVar("_Mark")
+
+
+def _found(hint: Any, mark: type[_Mark]) -> _Mark | None:
+    """Return what an annotation, or that of a part of a union, says of some sort."""
+    if get_origin(hint) is Annotated:
+        base, *said = get_args(hint)
+        return next((one for one in said if isinstance(one, mark)), None) or _found(base, mark)
+    if get_origin(hint) in (Union, UnionType):
+        return next((one for part in get_args(hint) if (one := _found(part, mark))), None)
+    return None
+
+
+def _is_text(hint: Any) -> bool:
+    return get_origin(hint) is Annotated and get_args(hint)[0] is str
+
+
+def _path_part(name: str) -> Getter:
+    return lambda _runtime, call: call.path[name]
+
+
+def _query_member(name: str) -> Getter:
+    return lambda _runtime, call: call.query[name]
+
+
+def _query_of(kind: type[Input]) -> Getter:
+    make = maker_of(kind)
+    return lambda _runtime, call: make(call.query)
+
+
+def _body_of(hint: Any) -> tuple[Body, Getter]:
+    if isinstance(hint, type) and issubclass(hint, Input):
+        fields, make = fields_of(hint), maker_of(hint)
+        return Body(schema_of(fields), fields), lambda _runtime, call: make(call.body)
+    schema = _found(hint, dict)
+    if schema is None:
+        raise TypeError(f"a body is an Input, or its annotation holds its schema: {hint}")
+    return Body(schema), lambda _runtime, call: call.body
+
+
+_Made = TypeVar("_Made", bound=Input)
+
+
+def maker_of(kind: type[_Made]) -> Callable[[Mapping[str, Any]], _Made]:
+    """Return what makes an input of its members as they were read, by the names that are sent."""
+    renamed = [
+        (one.name, one.encode_name)
+        for one in msgspec.structs.fields(kind)
+        if one.name != one.encode_name
+    ]
+    if not renamed:
+        return lambda values: kind(**values)
+    own = {sent: name for name, sent in renamed}
+    return lambda values: kind(**{own.get(name, name): one for name, one in values.items()})
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.strip("_").split("_")
+    return head + "".join(part.title() for part in rest)

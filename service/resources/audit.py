@@ -1,0 +1,89 @@
+"""The audit: who changed what, when and from where, for operators."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from planner.placement import Code
+from rdl.durations import rfc3339_text
+from rdl.expressions import Moment
+from service.access.user import Role
+from service.clock import instant_of
+from service.http.kinds import QueryTime, Word, choice, integer, matching
+from service.http.kit import Answer, Calls, Input, Instant, doc, one_of
+from service.runtime import Runtime
+from service.store.log.audit import AUDIT_KINDS, AuditFilter, KeptAuditRow
+
+_CURSOR: Final = matching(
+    re.compile(r"[0-9]{1,18}"),
+    "is no cursor; send the `next` of the page before",
+    lambda match: int(match[0]),
+)
+
+
+class AuditQuery(Input):
+    user: Annotated[Word | None, doc("Only by this user.")] = None
+    tenant: Annotated[Word | None, doc("Only of what belongs to this tenant.")] = None
+    kind: Annotated[str | None, choice(AUDIT_KINDS), doc("Only of this kind.")] = None
+    about: Annotated[Word | None, doc("Only of this reservation, application or token.")] = None
+    from_: Annotated[QueryTime | None, doc("Only at or after this time.")] = None
+    to: Annotated[QueryTime | None, doc("Only before this time.")] = None
+    cursor: Annotated[int | None, _CURSOR, doc("The `next` of the page before.")] = None
+    limit: Annotated[int, integer(1, 1000), doc("Largest number of entries.")] = 100
+
+
+class AuditedChange(Answer):
+    number: Annotated[int, doc("Counts the changes.")]
+    at: Instant
+    user: Annotated[str, doc("Who; `server` is the server itself.")]
+    address: Annotated[str, doc("From where; empty: this machine.")]
+    call: Annotated[str, doc("The call or the command that did it.")]
+    kind: Annotated[str, one_of(AUDIT_KINDS)]
+    tenant: Annotated[str, doc("Whose it is, where it is somebody's.")]
+    about: Annotated[str, doc("Id of what was changed.")]
+    detail: Annotated[
+        str, doc("Code of a refusal, state of an end, cause of an update, rights of a token.")
+    ]
+    version: Annotated[int | None, doc("The version of the Plan that it made.")]
+
+
+class AuditPage(Answer):
+    changes: list[AuditedChange]
+    next: Annotated[str | None, doc("Cursor of the next page.")]
+
+
+calls = Calls()
+
+
+@calls.get("/v1/audit", "A page of changes.", fails=(Code.MALFORMED,), role=Role.OPERATOR)
+def list_audit(runtime: Runtime, query: AuditQuery) -> AuditPage:
+    """Changes with who, when, from where and what; newest first, a page at a time."""
+
+    def unix(instant: Moment | None) -> int | None:
+        plan_ms = runtime.resolve(instant)
+        return None if plan_ms is None else runtime.unix_of(plan_ms)
+
+    start_ms, end_ms = unix(query.from_), unix(query.to)
+    wanted = AuditFilter(query.user, query.tenant, query.kind, query.about, start_ms, end_ms)
+    rows = runtime.audit.page(wanted, query.cursor, query.limit + 1)
+    here = rows[: query.limit]
+    more = len(rows) > query.limit
+    return AuditPage(
+        changes=[_shown(row) for row in here], next=str(here[-1].number) if more else None
+    )
+
+
+def _shown(row: KeptAuditRow) -> AuditedChange:
+    return AuditedChange(
+        number=row.number,
+        at=rfc3339_text(instant_of(row.at_ms)),
+        user=row.name,
+        address=row.address,
+        call=row.call,
+        kind=row.kind,
+        tenant=row.tenant,
+        about=row.about,
+        detail=row.detail,
+        version=row.version,
+    )

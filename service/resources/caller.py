@@ -1,0 +1,39 @@
+"""The caller: who calls, so that a page offers what that user may do and nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from rdl.durations import rfc3339_text
+from service.access.user import User
+from service.clock import instant_of
+from service.http.kit import Answer, Calls, Instant, doc, one_of
+from service.resources.tokens import RoleWord
+from service.response import Response
+from service.runtime import Runtime
+
+
+class Caller(Answer):
+    name: str
+    role: RoleWord
+    tenants: Annotated[list[str], doc("Those a user acts for; empty where it acts for all.")]
+    all_tenants: Annotated[bool, doc("Whether it acts for all.")]
+    auth: Annotated[str, one_of(("none", "token")), doc("Whether this server asks for tokens.")]
+    now_at: Annotated[Instant, doc("The server's clock.")]
+
+
+calls = Calls()
+
+
+@calls.get("/v1/user", "The user whose token was shown.", live=True)
+def get_caller(runtime: Runtime, user: User) -> Annotated[Response, Caller]:
+    """Who calls: name, role and tenants."""
+    body = Caller(
+        name=user.name,
+        role=user.role.word,
+        tenants=sorted(user.tenants),
+        all_tenants=user.sees_all,
+        auth=runtime.config.auth,
+        now_at=rfc3339_text(instant_of(runtime.clock_ms())),
+    )
+    return Response(200, body, {"Cache-Control": "no-store"})

@@ -1,0 +1,203 @@
+"""The cluster: its description, which the Plan plans on, read and changed while the server runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+from planner.adaptation.adapter import adapt
+from planner.cluster.cluster import Cluster, Outage
+from planner.files import FileError, cluster_from_json, cluster_to_json
+from planner.files.schema import load_schema
+from planner.placement import Code
+from planner.plan.plan import Plan
+from service.access.user import Role, User
+from service.commits.answers.responses import render_cluster
+from service.commits.changes.commands import Reconfiguration
+from service.commits.screening.ownership import shown_cluster
+from service.commits.screening.revision_check import cluster_tag, stale_cluster_problem
+from service.http.kinds import Flag
+from service.http.kit import Calls, IfMatch, OpenAnswer, doc
+from service.http.route import change_of, json_of
+from service.planning.adaptation import EFFORT
+from service.problems import ApiError, ApiProblemError, malformed_problem, problem_of_file
+from service.replication.cluster_trial import UNPLANNABLE, too_costly
+from service.response import Response
+from service.runtime import Runtime
+
+
+def _cluster_schema() -> dict[str, Any]:
+    """Return the cluster file's schema with its references turned to where it stands here."""
+    moved = _move_references(load_schema("cluster"))
+    assert isinstance(moved, dict)
+    return {key: value for key, value in moved.items() if key not in ("$schema", "$id")}
+
+
+def _move_references(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: inner.replace("#/$defs/", "#/components/schemas/Cluster/$defs/")
+            if key == "$ref"
+            else _move_references(inner)
+            for key, inner in value.items()
+        }
+    return [_move_references(inner) for inner in value] if isinstance(value, list) else value
+
+
+class ClusterRehearsal(OpenAnswer):
+    version: Annotated[int, doc("Version of the Plan that was looked at.")]
+    affected: list[dict[str, Any]]
+    dropped: float
+    moved: float
+    relocated: float
+    short: str
+
+
+_CLUSTER: Final = json_of("Cluster")
+_TAG: Final = {"ETag": "Entity tag of the description."}
+
+calls = Calls(schemas={"Cluster": _cluster_schema()})
+
+
+@calls.get("/v1/cluster", "The description.", headers=_TAG, links=change_of("replaceCluster"))
+def get_cluster(runtime: Runtime, user: User) -> Annotated[Response, _CLUSTER]:
+    """Machines, outages, queues, prices and policies."""
+    cluster, tag = present_cluster(runtime)
+    return Response(200, cluster_to_json(shown_cluster(cluster, user)), {"ETag": f'"{tag}"'})
+
+
+@calls.put(
+    "/v1/cluster",
+    "The new description; of a dry run, who would be affected.",
+    headers=_TAG,
+    fails=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
+    role=Role.OPERATOR,
+)
+def replace_cluster(
+    runtime: Runtime,
+    body: Annotated[Any, _CLUSTER],
+    tag: IfMatch,
+    *,
+    dry_run: Annotated[Flag, doc("Say who would be affected, and change nothing.")] = False,
+) -> Annotated[Response, _CLUSTER, ClusterRehearsal]:
+    """Change the description while the server runs; new policies evict nothing."""
+    present, _ = present_cluster(runtime)
+    try:
+        wanted = cluster_from_json(body, "the body", level=present.promise, present=present)
+    except FileError as error:
+        raise problem_of_file(error) from error
+    if "promises" not in body:  # it stays as it is
+        wanted = replace(
+            wanted,
+            promise_choices=present.promise_choices,
+            memory_per_cpu=present.memory_per_cpu,
+        )
+    whole = _whole(runtime, wanted)
+    if dry_run:
+        return Response(200, _rehearse(runtime, whole, tag))
+    return runtime.planner.respond(Reconfiguration(whole, tag), render_cluster)
+
+
+def present_cluster(runtime: Runtime) -> tuple[Cluster, str]:
+    """Return the cluster's description and its tag."""
+    with runtime.reading() as plan:
+        return plan.cluster, cluster_tag(plan.cluster)
+
+
+def present_version(runtime: Runtime) -> int:
+    """Return the version of the Plan."""
+    with runtime.reading() as plan:
+        return plan.version
+
+
+def _whole(runtime: Runtime, wanted: Cluster) -> Cluster:
+    """Return a description that is asked for, with the Plan's origin.
+
+    What work has left a machine for in this very step stays in it (`_traces`).
+
+    Raises
+    ------
+    ApiProblemError
+        ``malformed`` when it changes the step or the origin, which every promise is counted from.
+    """
+    present, _ = present_cluster(runtime)
+    errors = []
+    if wanted.step_ms != present.step_ms:
+        errors.append(ApiError("the step of a plan cannot change", pointer="/step"))
+    if wanted.origin not in (None, present.origin):
+        errors.append(ApiError("the origin of a plan cannot change", pointer="/origin"))
+    if errors:
+        raise malformed_problem(errors)
+    step = runtime.now_ms() // present.step_ms
+    with runtime.reading() as plan:
+        kept = _traces(plan, wanted, step)
+    return replace(wanted, origin=present.origin, outages=(*wanted.outages, *kept))
+
+
+def _rehearse(runtime: Runtime, whole: Cluster, tag: str | None) -> ClusterRehearsal:
+    """Return who would be affected by another description; nothing is changed.
+
+    Raises
+    ------
+    ApiProblemError
+        ``stale_revision`` and ``unplannable_cluster``.
+    """
+    with runtime.reading() as plan:
+        refused = stale_cluster_problem(plan, tag) or too_costly(plan, whole)
+        twin = plan.copy()
+    if refused is not None:
+        raise ApiProblemError(refused)
+    now_step = runtime.now_ms() // twin.grid.step_ms
+    twin.advance_to(now_step, now_step + twin.cluster.horizon_ms // twin.grid.step_ms)
+    found = adapt(twin, EFFORT, whole)
+    return ClusterRehearsal(version=present_version(runtime), **found.to_json())
+
+
+# An outage that is taken back in the step it began in would leave no trace, and a bundle would have
+# changed its machine for nothing: one that work has left machines for stays until the step is over.
+
+
+def _traces(plan: Plan, wanted: Cluster, step: int) -> tuple[Outage, ...]:
+    """Return what another description must keep of outages that began at a step.
+
+    Those of the present description that it does not name, whose machines it has and that work has
+    left: they last until the end of the step.
+
+    Parameters
+    ----------
+    step
+        The present one.
+    """
+    step_ms = plan.grid.step_ms
+    start, end = step * step_ms, (step + 1) * step_ms
+    found: list[Outage] = []
+    for outage in plan.cluster.outages:
+        if start <= outage.start_ms < end <= outage.end_ms and was_left(plan, outage, step):
+            kept = replace(outage, indices=_not_out(outage, wanted, start))
+            if kept.indices:
+                found.append(replace(kept, end_ms=end))
+    return tuple(found)
+
+
+def _not_out(outage: Outage, wanted: Cluster, at_ms: int) -> tuple[int, ...]:
+    """Return the machines of an outage that a description has and that are there at a time."""
+    counts = {group.name: group.count for group in wanted.machines}
+    out = {
+        index
+        for one in wanted.outages
+        if one.machines == outage.machines
+        and one.start_ms <= outage.start_ms
+        and at_ms < one.end_ms
+        for index in one.indices
+    }
+    there = range(counts.get(outage.machines, 0))
+    return tuple(index for index in outage.indices if index in there and index not in out)
+
+
+def was_left(plan: Plan, outage: Outage, step: int) -> bool:
+    """Return whether some slot that began before ends at a step on a machine of an outage."""
+    names = {name: number for number, name in enumerate(plan.cluster.machine_names)}
+    machines = [names.get(f"{outage.machines}-{index}") for index in outage.indices]
+    slots, _ = plan.table.slots_after(step - 1)
+    ends = slots[(slots[:, 1] == step) & (slots[:, 0] < step), 3].tolist()
+    return not set(machines).isdisjoint(ends)

@@ -1,0 +1,59 @@
+"""Diagnostics: what a server says of itself to who is to help with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from rdl.durations import rfc3339_text
+from service.access.user import Role
+from service.clock import instant_of
+from service.http.kit import Calls, Instant, OpenAnswer, doc
+from service.monitoring.diagnostics import plan_facts, settings_of, versions
+from service.runtime import Runtime
+
+
+class DispatchCheck(OpenAnswer):
+    leads: Annotated[bool, doc("Whether this process dispatches.")]
+    faults: Annotated[
+        list[str],
+        doc(
+            "Where what the dispatcher keeps from tick to tick is not what follows from "
+            "executions, Plan and backend. Empty unless Agenda has a fault."
+        ),
+    ]
+
+
+class Diagnostics(OpenAnswer):
+    at: Instant
+    versions: dict[str, Any]
+    settings: Annotated[dict[str, Any], doc("Without secrets.")]
+    plan: dict[str, Any]
+    database: dict[str, Any]
+    dispatch: DispatchCheck
+    metrics: Annotated[str, doc("What /metrics answers.")]
+
+
+calls = Calls()
+
+
+@calls.get(
+    "/v1/diagnostics",
+    "What the server says of itself.",
+    fails=("unavailable",),
+    role=Role.OPERATOR,
+)
+def get_diagnostics(runtime: Runtime) -> Diagnostics:
+    """Versions, settings without secrets, counts of Plan and database, metrics."""
+    with runtime.reading() as plan:
+        facts = plan_facts(plan)
+    faults = runtime.dispatcher.check()
+    metrics = runtime.telemetry.exposition() + runtime.exposition.text()
+    return Diagnostics(
+        at=rfc3339_text(instant_of(runtime.clock_ms())),
+        versions=versions(),
+        settings=settings_of(runtime.config),
+        plan=facts,
+        database=runtime.database_facts(),
+        dispatch=DispatchCheck(leads=faults is not None, faults=faults or []),
+        metrics=metrics.decode(),
+    )

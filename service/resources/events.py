@@ -1,0 +1,131 @@
+"""Events: commits, states of reservations, ticks and jobs as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from planner.placement import Code
+from service.access.actor import present_actor
+from service.access.user import User
+from service.commits.screening.ownership import own_filter
+from service.events.plan_event import ID_PATTERN, KINDS, EventPosition, read_position
+from service.http.kinds import MemberKind, QueryLength, Word
+from service.http.kit import STREAM_HEADERS, Calls, Input, LastEventId, doc
+from service.problems import ApiError, FieldError, problem
+from service.response import JSON, Response
+from service.runtime import Runtime
+from service.streaming.event_text import MEDIA
+from service.streaming.live_stream import LONGEST_S, LiveStream
+from service.streaming.plan_stream import EventFilter, PlanEventSource
+
+_KIND: Final = "|".join(KINDS)
+_EVENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["start", "reset", *KINDS]},
+        "id": {"type": "string", "pattern": f"^{ID_PATTERN}$"},
+        "data": {"type": "string", "contentMediaType": JSON},
+    },
+    "required": ["event", "data"],
+}
+
+
+def _read_after(value: str) -> EventPosition:
+    position = read_position(value)
+    if position is None:
+        raise FieldError("write a version, or the id of an event, such as 4711.3")
+    return position
+
+
+def _read_kinds(value: str) -> frozenset[str]:
+    found = frozenset(value.split(","))
+    unknown = sorted(found - set(KINDS))
+    if unknown:
+        raise FieldError(f"{unknown[0]!r} is not one of {', '.join(KINDS)}")
+    return found
+
+
+class EventQuery(Input):
+    after: Annotated[
+        EventPosition | None,
+        MemberKind({"type": "string", "pattern": f"^{ID_PATTERN}$"}, _read_after),
+        doc("Begin behind this version or event; now when absent. Last-Event-ID goes before."),
+    ] = None
+    tenant: Annotated[Word | None, doc("Of reservations: only those of this tenant.")] = None
+    reservation: Annotated[Word | None, doc("Of reservations: only this one.")] = None
+    kinds: Annotated[
+        frozenset[str],
+        MemberKind({"type": "string", "pattern": f"^({_KIND})(,({_KIND}))*$"}, _read_kinds),
+        doc("Only these kinds, with commas between them."),
+    ] = frozenset(KINDS)
+    wait: Annotated[
+        QueryLength | None, doc("End the stream after this time; an hour when absent.")
+    ] = None
+
+
+calls = Calls()
+
+
+@calls.get(
+    "/v1/events",
+    "`start` first, then each event under its kind; `reset` where what came after the client's "
+    "last event is forgotten: read the Plan anew.",
+    media=MEDIA,
+    fails=(Code.MALFORMED, "too_many"),
+)
+def listen_to_events(
+    runtime: Runtime, user: User, query: EventQuery, last: LastEventId
+) -> Annotated[Response, _EVENT]:
+    """Commits, states of reservations, ticks and jobs as they happen, as server-sent events."""
+    position = _position(last, query.after)
+    wanted = EventFilter(user, query.kinds, own_filter(user, query.tenant), query.reservation)
+    stream = listen(runtime, wanted, position, longest_s(query.wait))
+    return Response(200, stream, STREAM_HEADERS, MEDIA)
+
+
+def longest_s(wait_ms: int | None) -> float:
+    """Return after how many seconds a stream ends."""
+    return LONGEST_S if wait_ms is None else wait_ms / 1000
+
+
+def _position(header: str | None, after: EventPosition | None) -> EventPosition | None:
+    """Return where a client goes on: behind its last event, or behind what it asks for first."""
+    if header is None:
+        return after
+    position = read_position(header)
+    if position is None:
+        message = f"write the id of an event, such as 4711.3, not {header!r}"
+        error = ApiError(message, pointer="Last-Event-ID")
+        raise problem(Code.MALFORMED, "Last-Event-ID cannot be read", [error])
+    return position
+
+
+def listen(
+    runtime: Runtime, wanted: EventFilter, position: EventPosition | None, longest_s: float
+) -> LiveStream:
+    """Return a stream of events: after a position, or from now on.
+
+    Raises
+    ------
+    ApiProblemError
+        ``too_many`` where as many listen as may.
+    """
+    with runtime.reading():
+        newest = runtime.recent.newest
+    source = PlanEventSource(
+        runtime.stream_pieces, runtime.present, wanted, newest if position is None else position
+    )
+    return runtime.streams.open(source, longest_s, permit_of(runtime))
+
+
+def permit_of(runtime: Runtime) -> Callable[[], bool]:
+    """Return what tells whether the token of the present call is still good."""
+    key = present_actor().key
+
+    def may() -> bool:
+        now_ms = runtime.clock_ms()
+        token = runtime.token_book.of_key(key, now_ms)
+        return token is not None and token.fault(now_ms) is None
+
+    return may if key else lambda: True

@@ -1,0 +1,332 @@
+"""Executors: they register, report, and are told what to run on their machines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from dispatch.backends.run_records import (
+    ExecutorState,
+    ExecutorTakenError,
+    RunReport,
+    RunRow,
+    RunState,
+    UnknownExecutorError,
+)
+from planner.placement import Code
+from rdl.errors import ProblemList, did_you_mean
+from service.access.actor import present_actor
+from service.access.user import Role
+from service.http.fields import read_fields, schema_of
+from service.http.kinds import ID, Id, MemberKind, array, choice, integer, text
+from service.http.kit import Answer, Calls, Input, OpenAnswer, doc, fields_of, one_of
+from service.http.route import links_from
+from service.problems import ApiError, FieldError, malformed_problem, problem
+from service.response import Response
+from service.runtime import Runtime
+from service.store import AuditRow
+
+#: Setting of the database that tells it from others.
+_INSTALLATION: Final = "installation"
+
+#: Most machines of one executor, and most runs in one report.
+_MOST: Final = 10_000
+
+_LONGEST_ID: Final = 64
+
+#: Why nothing starts where no executor reports.
+NO_EXECUTOR: Final = "no executor reports now, so nothing starts on any machine"
+
+_INSTANCE: Final = doc(
+    "Made once and kept beside what it runs: an executor that has lost its state is another one."
+)
+
+
+class ExecutorRegistration(Input):
+    instance: Annotated[Id, _INSTANCE]
+    machines: Annotated[
+        tuple[str, ...],
+        array(text(255), 1, _MOST, f"write an array of 1 to {_MOST:,} entries"),
+        doc("Machines that it runs components on."),
+    ]
+    installation: Annotated[
+        str,
+        text(64),
+        doc(
+            "That of the server it works for, from an earlier answer: another server refuses it. "
+            "Absent: any."
+        ),
+    ] = ""
+
+
+class ReportedRun(Input):
+    id: Annotated[Id, doc("The run.")]
+    state: Annotated[
+        str,
+        choice([state.value for state in RunState]),
+        doc(
+            "assigned: not begun yet; running; exited: code 0; failed: another code, or never "
+            "begun; stopped: ended because it was not wanted any more; lost: ended by no fault of "
+            "its own."
+        ),
+    ]
+    code: Annotated[
+        int | None, integer(-255, 2**31 - 1), doc("Exit code; of a signal its number, negative.")
+    ] = None
+    detail: Annotated[str, text(1000), doc("What a person should know.")] = ""
+
+
+_RUN_FIELDS: Final = fields_of(ReportedRun)
+
+
+def _read_run(value: object) -> ReportedRun:
+    if not isinstance(value, dict):
+        raise FieldError("write an object for each run")
+    return ReportedRun(**read_fields(_RUN_FIELDS, value, lambda name: f"/runs/{name}"))
+
+
+class Report(Input):
+    instance: Annotated[Id, _INSTANCE]
+    runs: Annotated[
+        tuple[ReportedRun, ...],
+        array(
+            MemberKind(schema_of(_RUN_FIELDS), _read_run),
+            0,
+            _MOST,
+            f"write an array of 0 to {_MOST:,} entries",
+        ),
+        doc("Everything it has begun and whose end was not settled: all of it in each report."),
+    ]
+    after: Annotated[
+        int | None,
+        integer(0, 2**53),
+        doc(
+            "Number of the newest answer it has: a report that comes late is refused. Absent: "
+            "nobody looks."
+        ),
+    ] = None
+
+
+_LEASE: Final = doc("Seconds without a report after which it is lost; by then it has stopped all.")
+_NUMBER: Final = doc("Number of this answer; the next report gives it back as `after`.")
+
+
+class RegisteredExecutor(Answer):
+    id: str
+    lease: Annotated[float, _LEASE]
+    installation: Annotated[str, doc("Tells the database, and all servers on it, from others.")]
+    number: Annotated[int, _NUMBER]
+
+
+class RunOrder(OpenAnswer):
+    id: str
+    execution: str
+    component: str
+    index: int
+    machine: str
+    application: str
+    tenant: str
+    command: str | None
+    image: str | None
+    environment: dict[str, str]
+    resources: Annotated[
+        dict[str, int], doc("cpu in thousandths of a core, memory in MiB, others in units.")
+    ]
+
+
+class ExecutorOrders(Answer):
+    lease: Annotated[float, _LEASE]
+    wanted: Annotated[list[RunOrder], doc("All that is to run; what else runs is to be stopped.")]
+    settled: Annotated[
+        list[str], doc("Runs whose end is recorded; they need not be reported again.")
+    ]
+    number: Annotated[int, _NUMBER]
+
+
+class ExecutorView(OpenAnswer):
+    id: str
+    machines: list[str]
+    state: Annotated[str, one_of(state.value for state in ExecutorState)]
+    registered_at: str
+    lost_at: str | None
+
+
+class ExecutorList(Answer):
+    executors: list[ExecutorView]
+    lease: Annotated[float, doc("Seconds without a report after which one of them is lost.")]
+
+
+_NOTHING: Final = {"type": "object", "maxProperties": 0}
+
+calls = Calls()
+
+
+@calls.put(
+    "/v1/executors/{id}",
+    "It is registered.",
+    status=201,
+    also={200: "It was registered before."},
+    fails=(Code.MALFORMED, "wrong_state"),
+    links=links_from("$response.body#/id", "registerExecutor", "syncExecutor", "removeExecutor"),
+    examples={"one machine": {"instance": "5f0c", "machines": ["plain-0"]}},
+    role=Role.OPERATOR,
+)
+def register_executor(
+    runtime: Runtime, id_: str, body: ExecutorRegistration
+) -> Annotated[Response, RegisteredExecutor]:
+    """Say on which machines an executor runs components."""
+    _require_good(id_)
+    _require_executors(runtime)
+    installation = _require_installation(runtime, body.installation)
+    with runtime.reading() as plan:
+        known = [name for group in plan.cluster.machines for name in group.machine_names()]
+    there = set(known)
+    errors = ProblemList(
+        ApiError(
+            f"there is no machine {name!r}",
+            pointer=f"/machines/{index}",
+            fix=did_you_mean(name, known),
+        )
+        for index, name in enumerate(body.machines)
+        if name not in there
+    )
+    if errors:
+        raise malformed_problem(errors)
+    rows = runtime.dispatcher.runs
+    try:
+        done = _audit_row(runtime, id_, "register_executor", " ".join(body.machines))
+        taken = rows.register(id_, body.instance, body.machines, runtime.now_ms(), done)
+    except ExecutorTakenError as error:
+        raise problem("wrong_state", str(error)) from error
+    runtime.dispatcher.nudge()
+    answer = RegisteredExecutor(
+        id=id_, lease=runtime.config.lease_s, installation=installation, number=taken.number
+    )
+    return Response(201 if taken.is_new else 200, answer)
+
+
+@calls.post(
+    "/v1/executors/{id}/sync",
+    "What it is to run.",
+    fails=(Code.MALFORMED, "not_found", "wrong_state"),
+    role=Role.OPERATOR,
+)
+def sync_executor(runtime: Runtime, id_: str, body: Report) -> ExecutorOrders:
+    """Report all runs of an executor, and read what it is to run."""
+    _require_executors(runtime)
+    reports = [RunReport(one.id, RunState(one.state), one.code, one.detail) for one in body.runs]
+    try:
+        answer = runtime.dispatcher.runs.sync(
+            id_, body.instance, reports, runtime.now_ms(), body.after
+        )
+    except UnknownExecutorError as error:
+        raise problem("not_found", str(error)) from error
+    if any(one.state not in (RunState.ASSIGNED, RunState.RUNNING) for one in reports):
+        runtime.dispatcher.nudge()
+    return ExecutorOrders(
+        lease=runtime.config.lease_s,
+        wanted=[_order(run) for run in answer.wanted],
+        settled=list(answer.settled),
+        number=answer.number,
+    )
+
+
+@calls.get("/v1/executors", "The executors.", role=Role.OPERATOR)
+def list_executors(runtime: Runtime) -> ExecutorList:
+    """What runs components on machines, and whether it reports."""
+    found = [
+        ExecutorView(
+            id=row.id,
+            machines=list(row.machines),
+            state=row.state.value,
+            registered_at=runtime.calendar(row.registered_ms),
+            lost_at=None if row.lost_ms is None else runtime.calendar(row.lost_ms),
+        )
+        for row in runtime.dispatcher.runs.executors()
+    ]
+    return ExecutorList(executors=found, lease=runtime.config.lease_s)
+
+
+@calls.delete(
+    "/v1/executors/{id}", "It is forgotten.", fails=("not_found", "wrong_state"), role=Role.OPERATOR
+)
+def remove_executor(runtime: Runtime, id_: str) -> Annotated[Response, _NOTHING]:
+    """Forget an executor that runs nothing; its machines take nothing any more."""
+    try:
+        done = _audit_row(runtime, id_, "remove_executor")
+        known = runtime.dispatcher.runs.remove(id_, done)
+    except ExecutorTakenError as error:
+        raise problem("wrong_state", str(error)) from error
+    if not known:
+        raise problem("not_found", f"there is no executor {id_!r}")
+    runtime.dispatcher.nudge()
+    return Response(200, {})
+
+
+def served_machines(runtime: Runtime) -> int | bool:
+    """Return how many machines have an executor that reports; True where all have one."""
+    if not runtime.config.executors:
+        return True
+    live = {
+        name
+        for one in runtime.store.runs.executors()
+        if one.state is ExecutorState.LIVE
+        for name in one.machines
+    }
+    with runtime.reading() as plan:
+        machines = {name for group in plan.cluster.machines for name in group.machine_names()}
+    return live >= machines or len(live & machines)
+
+
+def _audit_row(runtime: Runtime, id_: str, kind: str, detail: str = "") -> AuditRow:
+    return AuditRow(present_actor(), runtime.clock_ms(), kind, id_, detail=detail)
+
+
+def _require_installation(runtime: Runtime, named: str) -> str:
+    """Return what tells this database, and all servers on it, from others; made once.
+
+    Raises
+    ------
+    ApiProblemError
+        ``wrong_state`` where an executor names another.
+    """
+    own = runtime.store.find_setting(_INSTALLATION)
+    if own is None:
+        own = runtime.store.setting(_INSTALLATION, uuid4().hex)
+    if named and named != own:
+        raise problem(
+            "wrong_state",
+            f"this server is of installation {own}, and the executor works for {named}: name the "
+            "server of that one, or give the executor another state directory",
+        )
+    return own
+
+
+def _require_executors(runtime: Runtime) -> None:
+    if not runtime.config.executors:
+        detail = "components run in memory here; start the server with --executors"
+        raise problem("wrong_state", detail)
+
+
+def _order(run: RunRow) -> Any:
+    """Return one run as its executor is told."""
+    return {
+        "id": run.id,
+        "execution": run.execution,
+        "component": run.component,
+        "index": run.number,
+        "machine": run.machine,
+        **msgspec.json.decode(run.document),
+    }
+
+
+def _require_good(id_: str) -> None:
+    """Refuse the id of an executor that is too long or has other characters."""
+    try:
+        if len(id_) > _LONGEST_ID:
+            raise FieldError(f"write at most {_LONGEST_ID} characters")
+        ID.read(id_)
+    except FieldError as error:
+        raise malformed_problem([ApiError(f"id: {error}", pointer="id")]) from error

@@ -1,0 +1,281 @@
+"""Machines one by one: up or away, what they have, what is promised of them, what runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from planner.cluster.cluster import SPARE, Cluster, Outage
+from planner.placement import Code
+from planner.plan.plan import Plan
+from planner.plan.table.table import StandingSlots
+from planner.reservations.reservation import slots_to_json
+from planner.reservations.slots import NOWHERE
+from rdl.durations import rfc3339_text
+from rdl.errors import did_you_mean
+from rdl.resources import Resources
+from rdl.time_grid import seconds_of
+from service.access.user import User
+from service.dispatching.documents import read_document
+from service.http.kinds import Flag, QueryTime, Word, integer
+from service.http.kit import Amounts, Calls, Count, Input, Instant, OpenAnswer, doc
+from service.problems import ApiError, ApiProblemError, malformed_problem
+from service.runtime import Runtime
+
+
+class MachineQuery(Input):
+    group: Annotated[Word | None, doc("Only of this group.")] = None
+    name: Annotated[Word | None, doc("Only this machine.")] = None
+    first: Annotated[int, integer(0, 10**9), doc("How many are left out at the start.")] = 0
+    most: Annotated[int | None, integer(1, 10**9), doc("How many are told; all when absent.")] = (
+        None
+    )
+    brief: Annotated[Flag, doc("Amounts only: slots and components are left empty.")] = False
+    at: Annotated[QueryTime | None, doc("The instant of slots and outages; now when absent.")] = (
+        None
+    )
+
+
+class MachineSlot(OpenAnswer):
+    reservation: Annotated[str | None, doc("Null where you do not see it.")]
+    tenant: Annotated[str | None, doc("Null where you do not see it.")]
+    start: float
+    end: float
+    bundles: Count
+    bundle: Amounts
+
+
+class MachineComponent(OpenAnswer):
+    execution: Annotated[str | None, doc("Null where you do not see it.")]
+    component: Annotated[str | None, doc("Null where you do not see it.")]
+    index: int | None
+    covered: Annotated[bool, doc("Whether a reservation covers it.")]
+
+
+class MachineView(OpenAnswer):
+    name: str
+    group: str
+    index: Count
+    up: bool
+    outage: dict[str, Any] | None
+    capacity: Amounts
+    used: Annotated[Amounts, doc("By the components that are there.")]
+    promised: Annotated[Amounts, doc("By the Plan's slots.")]
+    used_share: Annotated[float, doc("Of the resource of which most is used; 1 is all.")]
+    promised_share: Annotated[float, doc("Of the resource of which most is promised.")]
+    slots: list[MachineSlot]
+    components: list[MachineComponent]
+
+
+class MachinesView(OpenAnswer):
+    version: Count
+    at: Annotated[float, doc("Seconds from the origin.")]
+    at_at: Instant
+    left_out: Annotated[Count, doc("Machines before `first` and after `most`.")]
+    machines: list[MachineView]
+
+
+@dataclass(slots=True)
+class _Load:
+    """What stands on one machine."""
+
+    used: dict[str, int] = field(default_factory=dict)
+    promised: dict[str, int] = field(default_factory=dict)
+    slots: list[MachineSlot] = field(default_factory=list)
+    components: list[MachineComponent] = field(default_factory=list)
+
+
+calls = Calls()
+
+
+@calls.get("/v1/machines", "The machines, by group.", fails=(Code.MALFORMED,))
+def list_machines(runtime: Runtime, user: User, query: MachineQuery) -> MachinesView:
+    """Each machine: up or away, its slots in the Plan, and the components on it.
+
+    Slots are those of the Plan at the instant, components those of the last assignment. Of tenants
+    that the user does not act for amounts are told, and neither ids nor names.
+    """
+    asked_ms = runtime.resolve(query.at)
+    at_ms = runtime.now_ms() if asked_ms is None else asked_ms
+    last = None if query.most is None else query.first + query.most
+    with runtime.reading() as plan:
+        cluster, version = plan.cluster, plan.version
+        chosen = _chosen(cluster, query)
+        told = chosen[query.first : last]
+        loads = {f"{group}-{index}": _Load() for group, index in told}
+        standing = _standing_at(plan, at_ms)
+        for machine, bundle, count in _promised(plan, standing):
+            if machine in loads:
+                _add(loads[machine].promised, bundle, count)
+        if not query.brief:
+            for machine, slot in _slots_of(plan, standing, user):
+                if machine in loads:
+                    loads[machine].slots.append(slot)
+    for machine, size, component in _components(runtime, user):
+        if machine in loads:
+            _add(loads[machine].used, size, 1)
+            if not query.brief:
+                loads[machine].components.append(component)
+    return MachinesView(
+        version=version,
+        at=seconds_of(at_ms),
+        at_at=runtime.calendar(at_ms),
+        left_out=len(chosen) - len(told),
+        machines=list(_entries(cluster, told, loads, at_ms)),
+    )
+
+
+def _chosen(cluster: Cluster, wanted: MachineQuery) -> list[tuple[str, int]]:
+    """Return group and index of the machines that are asked for, in the cluster's order."""
+    known = [one.name for one in cluster.machines]
+    if wanted.group is not None and wanted.group not in known:
+        raise _nothing_like("group", wanted.group, known)
+    chosen = [
+        (group.name, index)
+        for group in cluster.machines
+        if wanted.group in (None, group.name)
+        for index in range(group.count)
+    ]
+    if wanted.name is None:
+        return chosen
+    found = [(group, index) for group, index in chosen if f"{group}-{index}" == wanted.name]
+    if not found:
+        raise _nothing_like("machine", wanted.name, [f"{one.name}-0" for one in cluster.machines])
+    return found
+
+
+def _nothing_like(what: str, given: str, known: list[str]) -> ApiProblemError:
+    parameter = "?group" if what == "group" else "?name"
+    fix = did_you_mean(given, known)
+    return malformed_problem(
+        [ApiError(f"there is no {what} {given!r}", pointer=parameter, fix=fix)]
+    )
+
+
+def _add(total: dict[str, int], size: Mapping[str, int], count: int) -> None:
+    for name, amount in size.items():
+        total[name] = total.get(name, 0) + amount * count
+
+
+def _standing_at(plan: Plan, at_ms: int) -> StandingSlots:
+    """Return the slots that hold a machine at an instant."""
+    step, table = plan.grid.floor(at_ms), plan.table
+    meta = table.meta
+    near = np.flatnonzero((meta["begin"] <= step) & (meta["finish"] > step))
+    near_slots = table.standing_slots(near)
+    slots = near_slots.slots
+    here = (slots[:, 0] <= step) & (slots[:, 1] > step) & (slots[:, 3] != NOWHERE)
+    return StandingSlots(
+        near_slots.number[here],
+        near_slots.atom[here],
+        near_slots.kind[here],
+        slots[here],
+        near_slots.kinds,
+    )
+
+
+def _promised(plan: Plan, standing: StandingSlots) -> Iterator[tuple[str, Resources, int]]:
+    """Yield machine, bundle and count of the slots, each machine and kind of bundle once."""
+    pairs = np.stack([standing.slots[:, 3], standing.kind], axis=1)
+    unique, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    counts = np.bincount(inverse.reshape(-1), weights=standing.slots[:, 2], minlength=len(unique))
+    for (machine, kind), count in zip(unique.tolist(), counts.tolist(), strict=True):
+        yield plan.table.machines[machine], standing.kinds[kind][0], int(count)
+
+
+def _slots_of(plan: Plan, standing: StandingSlots, user: User) -> Iterator[tuple[str, MachineSlot]]:
+    """Yield the machine of each slot, and how the slot is shown."""
+    table = plan.table
+    shown = slots_to_json(standing.slots, plan.grid, table.machines)
+    numbers, kinds = standing.number.tolist(), standing.kind.tolist()
+    for number, kind, (start, end, bundles, machine) in zip(numbers, kinds, shown, strict=True):
+        tenant = table.scope(number)[0]
+        seen = user.acts_for(tenant)
+        yield (
+            machine,
+            MachineSlot(
+                reservation=table.header(number)["id"] if seen else None,
+                tenant=tenant if seen else None,
+                start=start,
+                end=end,
+                bundles=bundles,
+                bundle=standing.kinds[kind][0].to_json(),
+            ),
+        )
+
+
+def _components(runtime: Runtime, user: User) -> Iterator[tuple[str, Resources, MachineComponent]]:
+    """Yield the components of the last assignment: the machine, the size, and how it is shown."""
+    rows = msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("rows", [])
+    if not rows:
+        return
+    sizes: dict[tuple[str, str], Resources] = {}
+    tenants: dict[str, str] = {}
+    for one in runtime.dispatcher.rows.open():
+        tenants[one.id] = one.tenant
+        for part in read_document(one.document).application.components:
+            sizes[one.id, part.name] = part.resources
+    for row in rows:
+        id_, name = row["execution"], row["component"]
+        if (id_, name) in sizes:  # else it is over since
+            seen = user.acts_for(tenants[id_])
+            shown = MachineComponent(
+                execution=id_ if seen else None,
+                component=name if seen else None,
+                index=row["index"] if seen else None,
+                covered=row["covered"],
+            )
+            yield row["machine"], sizes[id_, name], shown
+
+
+def _entries(
+    cluster: Cluster, told: Iterable[tuple[str, int]], loads: Mapping[str, _Load], at_ms: int
+) -> Iterator[MachineView]:
+    sizes = {group.name: group.resources for group in cluster.machines}
+    shown = {name: size.to_json() for name, size in sizes.items()}
+    away = _away_at(cluster, at_ms)
+    for group, index in told:
+        load = loads[f"{group}-{index}"]
+        outage = away.get((group, index))
+        yield MachineView(
+            name=f"{group}-{index}",
+            group=group,
+            index=index,
+            up=outage is None or outage.kind == SPARE,
+            outage=None if outage is None else _outage_to_json(outage, cluster),
+            capacity=shown[group],
+            used=Resources.of(load.used).to_json(),
+            promised=Resources.of(load.promised).to_json(),
+            used_share=_share(load.used, sizes[group]),
+            promised_share=_share(load.promised, sizes[group]),
+            slots=load.slots,
+            components=load.components,
+        )
+
+
+def _share(amounts: Mapping[str, int], size: Mapping[str, int]) -> float:
+    """Return how much of a machine is taken, of the resource of which most is."""
+    shares = [amount / size[name] for name, amount in amounts.items() if size.get(name)]
+    return round(max(shares, default=0.0), 4)
+
+
+def _away_at(cluster: Cluster, at_ms: int) -> dict[tuple[str, int], Outage]:
+    """Return the outage that each machine away is in, the last to end of several.
+
+    Of a spare machine, on which work goes on, it is that one only where there is no other.
+    """
+    under_way = [one for one in cluster.outages if one.start_ms <= at_ms < one.end_ms]
+    under_way.sort(key=lambda one: (one.kind != SPARE, one.end_ms))
+    return {(one.machines, index): one for one in under_way for index in one.indices}
+
+
+def _outage_to_json(outage: Outage, cluster: Cluster) -> dict[str, Any]:
+    entry: dict[str, Any] = {"kind": outage.kind, "end": seconds_of(outage.end_ms)}
+    if cluster.origin is not None:
+        grid = cluster.grid()
+        entry["end_at"] = rfc3339_text(grid.instant_at(outage.end_ms))
+    return entry

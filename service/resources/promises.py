@@ -1,0 +1,366 @@
+"""Promises: what became of them, tenant by tenant: kept, late, degraded, failed, below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from dispatch.accounts.promises import Outcome, outcome_of
+from planner.placement import Code
+from planner.plan.plan import Plan
+from planner.plan.table.column_reading import (
+    changed_between,
+    histories_of,
+    ids_of,
+    lost_between,
+    scope_column,
+)
+from planner.reservations.reservation import HistoryEntry
+from planner.reservations.state import NUMBERED_STATES, State
+from rdl.time_grid import seconds_of
+from service.access.user import User
+from service.dispatching.documents import counted_in
+from service.http.kinds import Flag, QueryLength, QueryTime, choice
+from service.http.kit import Answer, Calls, Count, Input, Instant, doc, one_of
+from service.problems import ApiError, malformed_problem
+from service.runtime import Runtime
+from service.store import ApplicationRow, PageOf
+from service.store.log.archive import ArchivePage
+from service.store.time_below import times_below
+
+#: Words of a history that say that it is held at other times or on other machines.
+_ELSEWHERE: Final = frozenset({"moved", "missed", "relocated", "optimized", "restored"})
+
+#: Applications, or archived reservations, read at once.
+_PAGE: Final = 1000
+
+#: Most parts of a time that are counted apart.
+_MOST_TIMES: Final = 400
+
+
+class PromiseQuery(Input):
+    by: Annotated[str, choice(("tenant",)), doc("What is counted apart.")] = "tenant"
+    from_: Annotated[QueryTime | None, doc("Start; the origin when absent.")] = None
+    to: Annotated[QueryTime | None, doc("End; now when absent.")] = None
+    step: Annotated[QueryLength | None, doc("Count each part of that length apart, too.")] = None
+    each: Annotated[Flag, doc("Tell what became of each reservation, too.")] = False
+
+
+class PromiseCounts(Answer):
+    """Reservations that hold something in a time, or to which something happened.
+
+    Those kept, degraded, unused and failed are all that were promised
+    (`dispatch.accounts.promises.Outcome`); moved and late ones may be kept.
+    """
+
+    promised: Annotated[Count, doc("Not given up by their owners.")] = 0
+    kept: Annotated[Count, doc("Had their machines whenever they were due.")] = 0
+    degraded: Annotated[Count, doc("Lacked machines while they were due.")] = 0
+    failed: Annotated[Count, doc("Did not get back what they lost.")] = 0
+    moved: Annotated[Count, doc("Stand elsewhere than at first.")] = 0
+    unused: Annotated[Count, doc("Covered nothing for a time in which an application waited.")] = 0
+    late: Annotated[Count, doc("Work ended after the reservation; kept or not.")] = 0
+    below: Annotated[Count, doc("Are owed machines now and lack some.")] = 0
+    cancelled: Annotated[Count, doc("Given up by their owners.")] = 0
+    below_s: Annotated[float, doc("Seconds below their entitlement, as observed.")] = 0.0
+
+
+class TenantPromises(PromiseCounts, kw_only=True):
+    tenant: Annotated[str | None, doc("Null: all those that you do not see apart.")]
+
+
+class TimePromises(PromiseCounts, kw_only=True):
+    from_: float
+    to: float
+    from_at: Instant
+
+
+class ReservationPromise(Answer):
+    id: str
+    tenant: str
+    promise: Annotated[str, one_of(map(str, Outcome))]
+    is_over: bool
+
+
+class Promises(Answer):
+    version: Count
+    from_: float
+    to: float
+    from_at: Instant
+    to_at: Instant
+    tenants: list[TenantPromises]
+    times: Annotated[
+        list[TimePromises],
+        doc("Each part of the time, where `step` is given: of all tenants together."),
+    ]
+    reservations: Annotated[
+        list[ReservationPromise], doc("Each that you act for, where `each` is given.")
+    ]
+
+
+calls = Calls()
+
+
+@calls.get("/v1/promises", "The counts.", fails=(Code.MALFORMED,))
+def get_promises(runtime: Runtime, user: User, query: PromiseQuery) -> Promises:
+    """What became of promises, tenant by tenant: kept, degraded, unused, failed, late, below.
+
+    All tenants that the user does not act for are counted together. What has left the Plan for the
+    archive is counted, too.
+    """
+    now_ms = runtime.now_ms()
+    start_ms, end_ms = _time_of(runtime, query, now_ms)
+    facts = _WorkFacts(
+        _work_of(runtime),
+        set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ())),
+        times_below(runtime.dispatcher.store, now_ms),
+        now_ms,
+    )
+    with runtime.reading() as plan:
+        found = list(_in_plan(plan, start_ms, end_ms))
+        version = plan.version
+    found += _in_archive(runtime, start_ms, end_ms, {(one.id, one.finish_ms) for one in found})
+    counts: dict[str | None, TenantPromises] = {}
+    for one in found:
+        name = one.tenant if user.acts_for(one.tenant) else None
+        _count(counts.setdefault(name, TenantPromises(tenant=name)), one, facts)
+    return Promises(
+        version=version,
+        from_=seconds_of(start_ms),
+        to=seconds_of(end_ms),
+        from_at=runtime.calendar(start_ms),
+        to_at=runtime.calendar(end_ms),
+        tenants=sorted(counts.values(), key=lambda one: (one.tenant is None, str(one.tenant))),
+        times=_by_time(runtime, found, facts, (start_ms, end_ms, query.step)),
+        reservations=[
+            ReservationPromise(
+                id=one.id,
+                tenant=one.tenant,
+                promise=facts.outcome_of(one).value,
+                is_over=one.finish_ms <= now_ms,
+            )
+            for one in (found if query.each else ())
+            if user.acts_for(one.tenant)
+        ],
+    )
+
+
+def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, int]:
+    asked, until = runtime.resolve(query.from_), runtime.resolve(query.to)
+    start_ms = 0 if asked is None else max(0, asked)
+    end_ms = max(now_ms, start_ms + 1) if until is None else until
+    if end_ms <= start_ms:
+        message = f"from, {seconds_of(start_ms)} s, is not before to, {seconds_of(end_ms)} s"
+        raise malformed_problem([ApiError(message, pointer="?from")])
+    if query.step is not None and end_ms - start_ms > _MOST_TIMES * query.step:
+        message = f"more than {_MOST_TIMES} steps lie between from and to"
+        raise malformed_problem([ApiError(message, pointer="?step", fix="a longer step")])
+    return start_ms, end_ms
+
+
+#: When what has not happened happens.
+_NEVER: Final = 2**62
+
+
+@dataclass(slots=True)
+class _Work:
+    """First submission, first start and last end of the applications of a reservation, in ms."""
+
+    submitted_ms: int = _NEVER
+    started_ms: int = _NEVER
+    ended_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkFacts:
+    """What the dispatcher says.
+
+    By reservation what is known of its work; who is below its entitlement now, and who was for how
+    many ms; now itself.
+    """
+
+    work: Mapping[str, _Work]
+    below: set[str]
+    below_ms: Mapping[str, int]
+    now_ms: int
+
+    def outcome_of(self, one: _Promised) -> Outcome:
+        """Return what became of a reservation."""
+        length_ms, below_ms = max(0, one.finish_ms - one.begin_ms), self.below_ms.get(one.id, 0)
+        work = self.work.get(one.id)
+        waited = (
+            work is not None
+            and one.finish_ms <= self.now_ms
+            and work.submitted_ms < one.finish_ms <= work.started_ms
+        )
+        return outcome_of(one.state, one.history, self.now_ms, length_ms, below_ms, waited=waited)
+
+    def is_late(self, one: _Promised) -> bool:
+        """Return whether its work ended after it, or runs or waits though it is over."""
+        work = self.work.get(one.id)
+        return work is not None and min(work.ended_ms, self.now_ms) > one.finish_ms
+
+
+class _Promised(NamedTuple):
+    """One reservation: whose, what happened to it, and from when to when it holds something."""
+
+    id: str
+    tenant: str
+    state: State
+    history: Sequence[HistoryEntry]
+    begin_ms: int
+    finish_ms: int
+
+    @property
+    def words(self) -> set[str]:
+        """What happened to it."""
+        return {entry.what for entry in self.history}
+
+    @property
+    def told_ms(self) -> int:
+        """When the last thing happened to it."""
+        return max((entry.at_ms for entry in self.history), default=0)
+
+
+def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Promised]:
+    """Yield the reservations of a time that the Plan still has."""
+    table, grid = plan.table, plan.grid
+    first, last = grid.floor(start_ms), grid.ceil(end_ms)
+    meta = table.meta
+    held = np.flatnonzero((meta["begin"] < last) & (meta["finish"] > first))
+    # What has lost all that it held holds nothing in any time.
+    lost = lost_between(table, start_ms, end_ms, (State.DEGRADED, State.FAILED))
+    numbers = np.union1d(np.union1d(held, lost), changed_between(table, start_ms, end_ms))
+    tenants = scope_column(table, numbers, "tenant")
+    changed = histories_of(table, numbers)
+    ids = ids_of(table, numbers)
+    for place, number in enumerate(numbers.tolist()):
+        yield _Promised(
+            ids[place],
+            tenants.words[int(tenants.place[place])],
+            NUMBERED_STATES[int(meta["state"][number])],
+            changed.get(number, ()),
+            grid.ms(int(meta["begin"][number])),
+            grid.ms(min(int(meta["finish"][number]), grid.horizon)),
+        )
+
+
+class _ArchivedEntry(msgspec.Struct):
+    """What is read of an entry of an archived history."""
+
+    what: str
+    at: float = 0.0
+    lost_from: float | None = None
+    lost_to: float = 0.0
+
+    def entry(self) -> HistoryEntry:
+        """Return it as the Plan has it; versions do not matter."""
+        at_ms = round(1000 * self.at)
+        if self.lost_from is None:
+            return HistoryEntry(at_ms, 0, self.what)
+        lost = round(1000 * self.lost_from), round(1000 * self.lost_to)
+        return HistoryEntry(at_ms, 0, self.what, lost=lost)
+
+
+class _Archived(msgspec.Struct):
+    """What is read of an archived reservation."""
+
+    history: tuple[_ArchivedEntry, ...] = ()
+
+
+def _in_archive(
+    runtime: Runtime, start_ms: int, end_ms: int, known: set[tuple[str, int]]
+) -> Iterator[_Promised]:
+    """Yield the reservations of a time that have left the Plan, but those that are known."""
+    after, since_ms = 0, runtime.unix_of(start_ms)
+    while True:
+        rows = runtime.archive.page(ArchivePage(after, _PAGE, left_since_ms=since_ms))
+        for row in rows:
+            if row.state == State.REFUSED.value or (row.id, row.end_ms) in known:
+                continue
+            history = msgspec.json.decode(row.body, type=_Archived).history
+            entries = [entry.entry() for entry in history]
+            if (row.begin_ms < end_ms and row.end_ms > start_ms) or any(
+                start_ms <= one.at_ms < end_ms for one in entries
+            ):
+                state = State(row.state)
+                yield _Promised(row.id, row.tenant, state, entries, row.begin_ms, row.end_ms)
+        if len(rows) < _PAGE:
+            return
+        after = rows[-1].place
+
+
+def _by_time(
+    runtime: Runtime,
+    found: Iterable[_Promised],
+    facts: _WorkFacts,
+    span: tuple[int, int, int | None],
+) -> list[TimePromises]:
+    """Return the counts of each part of a time.
+
+    A reservation counts where what it holds ends, or where the last thing happened to it if that is
+    later; at the latest in the last part.
+    """
+    start_ms, end_ms, step_ms = span
+    if step_ms is None:
+        return []
+    parts = [
+        TimePromises(
+            from_=seconds_of(begin_ms),
+            to=seconds_of(min(begin_ms + step_ms, end_ms)),
+            from_at=runtime.calendar(begin_ms),
+        )
+        for begin_ms in range(start_ms, end_ms, step_ms)
+    ]
+    for one in found:
+        place = (max(one.finish_ms, one.told_ms) - start_ms) // step_ms
+        _count(parts[min(max(place, 0), len(parts) - 1)], one, facts)
+    return parts
+
+
+def _count(count: PromiseCounts, one: _Promised, facts: _WorkFacts) -> None:
+    outcome = facts.outcome_of(one)
+    if outcome is Outcome.CANCELLED:
+        count.cancelled += 1
+        return
+    count.promised += 1
+    count.kept += outcome is Outcome.KEPT
+    count.degraded += outcome is Outcome.DEGRADED
+    count.unused += outcome is Outcome.UNUSED
+    count.failed += outcome is Outcome.FAILED
+    count.moved += bool(one.words & _ELSEWHERE)
+    count.late += facts.is_late(one)
+    count.below += one.id in facts.below
+    count.below_s += facts.below_ms.get(one.id, 0) / 1000
+
+
+def _work_of(runtime: Runtime) -> dict[str, _Work]:
+    """Return what is known of the applications of each reservation, together."""
+    found: dict[str, _Work] = {}
+    for row in _all_rows(runtime):
+        reservation = counted_in(row.document)[0]
+        if reservation is None:
+            continue
+        status = msgspec.json.decode(row.status)
+        started, ended = status.get("started"), status.get("ended")
+        known = found.setdefault(reservation, _Work())
+        known.submitted_ms = min(known.submitted_ms, row.submitted_ms)
+        known.started_ms = min(
+            known.started_ms, _NEVER if started is None else round(1000 * started)
+        )
+        known.ended_ms = max(known.ended_ms, _NEVER if ended is None else round(1000 * ended))
+    return found
+
+
+def _all_rows(runtime: Runtime) -> Iterable[ApplicationRow]:
+    after: tuple[int, str] | None = None
+    while True:
+        page = runtime.dispatcher.rows.page(PageOf(after, limit=_PAGE))
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].submitted_ms, page[-1].id

@@ -1,0 +1,236 @@
+"""Webhooks: events posted to a URL; create, list, try and delete them."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from planner.placement import Code
+from rdl.durations import rfc3339_text
+from service.access.actor import present_actor
+from service.access.user import User
+from service.clock import instant_of
+from service.commits.screening.ownership import tenant_of
+from service.http.kinds import Id, MemberKind, Word, number
+from service.http.kit import Calls, Count, Input, Instant, OpenAnswer, doc
+from service.http.route import links_from
+from service.problems import ApiError, FieldError, malformed_problem, problem
+from service.runtime import Runtime
+from service.store import AuditRow
+from service.store.rows.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
+from service.webhooks.addresses import AddressError, read_networks, read_url, require_allowed
+from service.webhooks.collection import USUAL_KINDS, WEBHOOK_KINDS, trial_delivery
+from service.webhooks.delivery import new_secret
+
+#: Most webhooks of one database.
+MOST: Final = 200
+
+
+def _read_kinds(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(one in WEBHOOK_KINDS for one in value):
+        raise FieldError(f"write an array of some of {', '.join(WEBHOOK_KINDS)}")
+    return tuple(dict.fromkeys(value))
+
+
+def _read_url(value: object) -> str:
+    if not isinstance(value, str):
+        raise FieldError("write a string")
+    return value
+
+
+_URL: Final = {
+    "type": "string",
+    "maxLength": 2000,
+    "pattern": r"^https?://[a-z0-9.-]+(:[0-9]{1,5})?/",
+}
+_KINDS: Final = {
+    "type": "array",
+    "items": {"type": "string", "enum": list(WEBHOOK_KINDS)},
+    "minItems": 1,
+    "default": list(USUAL_KINDS),
+}
+
+
+class NewWebhook(Input):
+    url: Annotated[str, MemberKind(_URL, _read_url), doc("Where events are posted: http or https.")]
+    kinds: Annotated[tuple[str, ...], MemberKind(_KINDS, _read_kinds), doc("What is told.")] = (
+        USUAL_KINDS
+    )
+    tenant: Annotated[Word | None, doc("Only of this tenant's reservations.")] = None
+    reservation: Annotated[Id | None, doc("Only of this reservation.")] = None
+    lead: Annotated[
+        float,
+        number(0, 86_400.0),
+        doc("Seconds before a reservation begins that `starting_soon` is told."),
+    ] = 300.0
+
+
+class Deliveries(OpenAnswer):
+    waiting: Count
+    delivered: Count
+    dead: Count
+
+
+class DeliveryFailure(OpenAnswer):
+    event: str
+    kind: str
+    state: str
+    attempts: int
+    error: str
+    at: Annotated[Instant, doc("When it was given up, or is tried again.")]
+
+
+class Webhook(OpenAnswer):
+    id: str
+    url: str
+    kinds: list[str]
+    tenant: str | None
+    reservation: str | None
+    lead: float
+    created_at: Instant
+    stopped: Annotated[
+        str | None, doc("Why it is told nothing any more: the token of who made it is not good.")
+    ]
+    deliveries: Deliveries
+    secret: Annotated[
+        str | UnsetType, doc("Only where it is created: what deliveries are signed by.")
+    ] = UNSET
+    failures: Annotated[
+        list[DeliveryFailure] | UnsetType,
+        doc("Of one webhook: what was not taken; `dead` is given up."),
+    ] = UNSET
+
+
+class WebhookList(OpenAnswer):
+    webhooks: list[Webhook]
+
+
+class WebhookTest(OpenAnswer):
+    event: str
+
+
+calls = Calls()
+
+
+@calls.post(
+    "/v1/webhooks",
+    "The webhook; its secret is told only here.",
+    status=201,
+    fails=(Code.MALFORMED, "too_many"),
+    headers={"Location": "Where to ask for it."},
+    links=links_from("$response.body#/id", "getWebhook", "testWebhook", "deleteWebhook"),
+)
+def create_webhook(runtime: Runtime, user: User, body: NewWebhook) -> Webhook:
+    """Have events posted to a URL from now on."""
+    try:
+        require_allowed(read_url(body.url), read_networks(runtime.config.webhook_networks))
+    except AddressError as error:
+        raise malformed_problem([ApiError(str(error), pointer="/url")]) from error
+    with runtime.reading():
+        newest = runtime.recent.newest
+    row = WebhookRow(
+        f"w-{os.urandom(10).hex()}",
+        body.url,
+        new_secret(),
+        ",".join(body.kinds),
+        tenant_for(user, body.tenant),
+        body.reservation,
+        round(1000 * body.lead),
+        runtime.clock_ms(),
+        newest.version,
+        newest.number,
+        present_actor().key,
+    )
+    try:
+        runtime.store.webhooks.add(row, MOST, _audit_row(runtime, row, "create_webhook"))
+    except TooManyWebhooksError as error:
+        detail = f"{MOST} webhooks are kept, half of them for one tenant: {error}; delete one"
+        raise problem("too_many", detail) from error
+    return _shown(runtime, row, secret=row.secret)
+
+
+@calls.get("/v1/webhooks", "The webhooks.")
+def list_webhooks(runtime: Runtime, user: User) -> WebhookList:
+    """All webhooks that the caller may see, oldest first."""
+    rows = runtime.store.webhooks.page()
+    return WebhookList(webhooks=[_shown(runtime, row) for row in rows if _is_seen(row, user)])
+
+
+@calls.get("/v1/webhooks/{id}", "The webhook.", fails=("not_found",))
+def get_webhook(runtime: Runtime, user: User, id_: str) -> Webhook:
+    """One webhook, with what could not be delivered."""
+    row = _row(runtime, user, id_)
+    failures = [_failure(each) for each in runtime.store.webhooks.failures(id_)]
+    return _shown(runtime, row, failures=failures)
+
+
+@calls.post("/v1/webhooks/{id}/test", "It is delivered soon.", status=202, fails=("not_found",))
+def test_webhook(runtime: Runtime, user: User, id_: str) -> WebhookTest:
+    """Have an event of kind `test` delivered."""
+    row, event = _row(runtime, user, id_), f"test-{os.urandom(8).hex()}"
+    runtime.store.webhooks.note([trial_delivery(row, event, runtime.clock_ms())])
+    return WebhookTest(event=event)
+
+
+@calls.delete("/v1/webhooks/{id}", "The webhook is deleted.", status=204, fails=("not_found",))
+def delete_webhook(runtime: Runtime, user: User, id_: str) -> None:
+    """Post nothing more to it."""
+    row = _row(runtime, user, id_)
+    runtime.store.webhooks.delete(id_, _audit_row(runtime, row, "delete_webhook"))
+
+
+def tenant_for(user: User, tenant: str | None) -> str | None:
+    """Return the tenant that somebody asks for, or its only one; None: all, for who sees all.
+
+    Raises
+    ------
+    ApiProblemError
+        As `tenant_of`.
+    """
+    return None if tenant is None and user.sees_all else tenant_of(user, tenant, "")
+
+
+def _audit_row(runtime: Runtime, row: WebhookRow, kind: str) -> AuditRow:
+    """Return the row of the audit; without the address, which may hold a secret."""
+    whose = row.tenant or ""
+    return AuditRow(present_actor(), runtime.clock_ms(), kind, row.id, whose, row.kinds)
+
+
+def _row(runtime: Runtime, user: User, id_: str) -> WebhookRow:
+    row = runtime.store.webhooks.get(id_)
+    if row is None or not _is_seen(row, user):
+        raise problem("not_found", f"there is no webhook {id_!r}")
+    return row
+
+
+def _is_seen(row: WebhookRow, user: User) -> bool:
+    return user.sees_all if row.tenant is None else user.acts_for(row.tenant)
+
+
+def _shown(runtime: Runtime, row: WebhookRow, **more: Any) -> Webhook:
+    return Webhook(
+        id=row.id,
+        url=row.url,
+        kinds=row.kinds.split(","),
+        tenant=row.tenant,
+        reservation=row.reservation,
+        lead=row.lead_ms / 1000,
+        created_at=rfc3339_text(instant_of(row.created_ms)),
+        stopped=runtime.token_book.maker_fault(row.maker, row.tenant, runtime.clock_ms()),
+        deliveries=Deliveries(**runtime.store.webhooks.counts(row.id)),
+        **more,
+    )
+
+
+def _failure(row: DeliveryRow) -> DeliveryFailure:
+    return DeliveryFailure(
+        event=row.event,
+        kind=msgspec.json.decode(row.body)["kind"],
+        state=row.state,
+        attempts=row.attempts,
+        error=row.error,
+        at=rfc3339_text(instant_of(row.due_ms)),
+    )
