@@ -5,18 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 
 from rdl.codecs.strict_json import JsonTextError, read_json
 from rdl.errors import ProblemList, did_you_mean
-from service.http import kinds
-from service.http.kinds import (
-    Id,
-    MemberKind,
-    kind_of,
-)
+from service.http.kinds import kind_of
 from service.problems import (
     ApiError,
     FieldError,
@@ -194,61 +189,3 @@ def schema_of(fields: Sequence[Field]) -> dict[str, Any]:
         "required": [f.name for f in fields if f.required],
         "additionalProperties": False,
     }
-
-
-# Old forms, until the last view is a resource.
-
-
-def _of(name: str, description: str, kind: Any, default: Any) -> Field:
-    found: MemberKind = kind if isinstance(kind, MemberKind) else get_args(kind)[1]
-    return Field(name, description, found.schema, found.read, default)
-
-
-def identifier(name: str, description: str, default: Any = REQUIRED) -> Field:
-    """Old form."""
-    return _of(name, description, Id, default)
-
-
-def text(name: str, description: str, default: Any = REQUIRED, longest: int = 128) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.text(longest), default)
-
-
-def number(name: str, description: str, low: float, high: float, default: Any = REQUIRED) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.number(low, high), default)
-
-
-def integer(name: str, description: str, low: int, high: int, default: Any = REQUIRED) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.integer(low, high), default)
-
-
-def flag(name: str, description: str) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.Flag, False)
-
-
-def choice(name: str, description: str, options: Sequence[str], default: Any = REQUIRED) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.choice(options), default)
-
-
-def any_value(name: str, description: str, schema: Mapping[str, Any]) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.any_value(schema), REQUIRED)
-
-
-def moment(name: str, description: str, default: Any = None) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.QueryTime, default)
-
-
-def instant(name: str, description: str, default: Any = REQUIRED) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.BodyTime, default)
-
-
-def span_of_time(name: str, description: str, default: Any = None) -> Field:
-    """Old form."""
-    return _of(name, description, kinds.QueryLength, default)

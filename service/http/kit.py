@@ -13,7 +13,7 @@ parameter gets is said by its name or its type:
 - ``body``: an `Input`, read member by member; or a value whose schema is in its annotation;
 - ``query``: an `Input`; or any parameter whose type is a `MemberKind`, which is one member of it;
 - a part of the path, by its name (`id_` for ``{id}``);
-- a header: `IfMatch`, `IfNoneMatch`, `LastEventId`, `OnceKey` (a repetition gets the first answer).
+- a header: `IfMatch`, `IfNoneMatch`, `LastEventId`, `Once` (a repetition gets the first answer).
 
 A function returns its answer, None (204), or a `Response` where status or headers are its own; then
 the annotation says what the body is: ``Annotated[Response, Token]``.
@@ -97,8 +97,11 @@ IfNoneMatch: TypeAlias = Annotated[
 LastEventId: TypeAlias = Annotated[
     str | None, Header("Last-Event-ID", "The id of the last event that was read.")
 ]
-OnceKey: TypeAlias = Annotated[
-    Key | None,
+#: What answers a call that may carry a key, and sees to it that its answer is stored under the key.
+KeyedAnswer: TypeAlias = Callable[[Key | None], Response]
+#: Gives the answer that is stored under the call's key, or has it answered.
+Once: TypeAlias = Annotated[
+    Callable[[KeyedAnswer], Response],
     Header(
         "Idempotency-Key",
         "Same key and request: the first answer again, and nothing happens twice.",
@@ -130,23 +133,18 @@ def kept_key(user: User, given: str) -> str:
     return f"user {hashlib.sha256(f'{user.identity} {given}'.encode()).hexdigest()}"
 
 
-class _KnownAnswer(Exception):  # noqa: N818
-    """The request was answered before, under the same key."""
+def _once(runtime: Runtime, call: Call) -> Callable[[KeyedAnswer], Response]:
+    """Return what gives the stored answer of a call's key, or has it answered."""
 
-    def __init__(self, response: Response) -> None:
-        self.response = response
-        super().__init__()
+    def once(answer: KeyedAnswer) -> Response:
+        given = call.idempotency_key()
+        if given is None:
+            return answer(None)
+        key = Key(kept_key(call.user, given), call.fingerprint)
+        known = runtime.planner.recall(key)
+        return answer(key) if known is None else known
 
-
-def _once_key(runtime: Runtime, call: Call) -> Key | None:
-    given = call.idempotency_key()
-    if given is None:
-        return None
-    key = Key(kept_key(call.user, given), call.fingerprint)
-    known = runtime.planner.recall(key)
-    if known is not None:
-        raise _KnownAnswer(known)
-    return key
+    return once
 
 
 Getter: TypeAlias = "Callable[[Runtime, Call], Any]"
@@ -155,7 +153,7 @@ _HEADERS: Final[Mapping[str, Getter]] = {
     "If-Match": lambda _runtime, call: call.if_match(),
     "If-None-Match": lambda _runtime, call: call.if_none_match(),
     "Last-Event-ID": lambda _runtime, call: call.headers.get("last-event-id"),
-    "Idempotency-Key": _once_key,
+    "Idempotency-Key": _once,
 }
 
 _GIVEN: Final[Mapping[str, Getter]] = {
@@ -236,7 +234,7 @@ class Calls(list[Route]):
         """
 
         def keep(handler: Handler) -> Handler:
-            plan = _Plan(handler, path, method)
+            plan = _Plan(handler, path)
             schema = plan.answer
             answer = Documented(told, schema, headers or {}, media, links or {}, others)
             answers = {status: answer} | {
@@ -279,10 +277,7 @@ def _view(
     parts = tuple(getters.items())
 
     def view(runtime: Runtime, call: Call) -> Response:
-        try:
-            found = handler(**{name: get(runtime, call) for name, get in parts})
-        except _KnownAnswer as known:
-            return known.response
+        found = handler(**{name: get(runtime, call) for name, get in parts})
         if isinstance(found, Response):
             return found
         if found is None:
@@ -297,7 +292,7 @@ def _view(
 class _Plan:
     """What the signature of a handler says: what is read for it, and what it answers."""
 
-    def __init__(self, handler: Callable[..., Any], path: str, method: str) -> None:
+    def __init__(self, handler: Callable[..., Any], path: str) -> None:
         hints = get_type_hints(handler, include_extras=True)
         returned = hints.pop("return")
         self.getters: dict[str, Getter] = {}
@@ -317,8 +312,7 @@ class _Plan:
             elif f"{{{plain}}}" in path:
                 self.getters[name] = _path_part(plain)
             elif header is not None:
-                required = method != "GET" and defaults[name] is REQUIRED and _is_text(hint)
-                self.headers.append(replace(header, required=required))
+                self.headers.append(header)
                 self.getters[name] = _HEADERS[header.name]
             elif name == "body":
                 self.body, self.getters[name] = _body_of(hint)
@@ -331,12 +325,12 @@ class _Plan:
         self.answer = self._schema_of(returned)
 
     def _schema_of(self, returned: Any) -> Mapping[str, Any] | None:
-        if returned is type(None):
-            return None
         args = get_args(returned)
         said = (
             args[1:] if get_origin(returned) is Annotated and args[0] is Response else (returned,)
         )
+        if said[0] in (None, type(None)):
+            return None
         self.kinds = tuple(one for one in said if not isinstance(one, Mapping))
         schemas = [one if isinstance(one, Mapping) else components((one,))[0][0] for one in said]
         return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
@@ -368,7 +362,8 @@ def _tidy(value: Any) -> Any:
         members = {name: _tidy(one) for name, one in value["properties"].items()}
         always = {name for name, one in members.items() if one.pop("default", one) is not one}
         required = [name for name in members if name in always or name in value["required"]]
-        tidy |= {"properties": members, "required": required}
+        del tidy["required"]
+        tidy |= {"properties": members} | ({"required": required} if required else {})
     options = tidy.get("anyOf")
     null = {"type": "null"}
     if isinstance(options, list) and null in options and len(options) == 2:
@@ -416,10 +411,6 @@ def _found(hint: Any, mark: type[_Mark]) -> _Mark | None:
     if get_origin(hint) in (Union, UnionType):
         return next((one for part in get_args(hint) if (one := _found(part, mark))), None)
     return None
-
-
-def _is_text(hint: Any) -> bool:
-    return get_origin(hint) is Annotated and get_args(hint)[0] is str
 
 
 def _path_part(name: str) -> Getter:

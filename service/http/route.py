@@ -97,7 +97,7 @@ class Route:
     name
         Its operationId.
     view
-        Reads a Call, makes one call of `service.calls`, returns a Response.
+        Reads a Call, does what it asks for, returns a Response (`service.http.kit` makes it).
     answers
         What it may answer when it succeeds, by status.
     problems
@@ -146,5 +146,5 @@ def change_of(call: str) -> dict[str, dict[str, Any]]:
 
 
 def json_of(schema_name: str) -> dict[str, str]:
-    """Return a reference to a schema of `service.http.schemas`."""
+    """Return a reference to a component of the description."""
     return {"$ref": f"#/components/schemas/{schema_name}"}

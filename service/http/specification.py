@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from planner.placement import Code
 from service.access.user import Role
@@ -12,12 +12,7 @@ from service.http.call import HEADERS
 from service.http.fields import Field
 from service.http.kinds import ID_SCHEMA
 from service.http.kit import components
-from service.http.route import Body, Documented, Header, Route
-from service.http.schemas import SCHEMAS
-from service.http.views import yarn
-from service.http.views.plan import bound as plan_bound
-from service.http.views.plan import columns as plan_columns
-from service.http.views.reservations import holds, insight
+from service.http.route import Body, Documented, Header, Route, json_of
 from service.problems import CODES, CONTENT_TYPE
 from service.response import JSON
 
@@ -36,6 +31,43 @@ _ABOUT = (
 )
 
 _WHO = {Role.USER: "users", Role.OPERATOR: "operators and admins", Role.ADMIN: "admins"}
+
+
+_TEXT: Final = {"type": "string"}
+_MAYBE_TEXT: Final = {"type": ["string", "null"]}
+_CODE: Final = {"type": "string", "enum": sorted(map(str, CODES))}
+
+_ERROR: Final = {
+    "type": "object",
+    "properties": {
+        "pointer": _MAYBE_TEXT,
+        "span": {"type": ["array", "null"], "items": {"type": "integer"}},
+        "code": _CODE,
+        "message": _TEXT,
+        "fix": _MAYBE_TEXT,
+    },
+    "required": ["pointer", "span", "code", "message", "fix"],
+    "additionalProperties": False,
+}
+
+_PROBLEM: Final = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference"},
+        "code": _CODE,
+        "title": _TEXT,
+        "detail": _TEXT,
+        "errors": {"type": "array", "items": json_of("Error")},
+        "refusal": json_of("Refusal"),
+        "plan_bound": {
+            "anyOf": [json_of("PlanBound"), {"type": "null"}],
+            "description": "With `bound`: how much more any plan of the same requests could hold.",
+        },
+    },
+    "required": ["type", "code", "title", "detail", "errors"],
+    "additionalProperties": False,
+    "description": "Every error has this shape (RFC 9457).",
+}
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
@@ -60,12 +92,8 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
             "schemas": {
                 **elsewhere,
                 **kinds,
-                **SCHEMAS,
-                **holds.SCHEMAS,
-                **insight.SCHEMAS,
-                **plan_columns.SCHEMAS,
-                **plan_bound.SCHEMAS,
-                **yarn.SCHEMAS,
+                "Error": _ERROR,
+                "Problem": _PROBLEM,
             },
             "securitySchemes": {
                 "token": {

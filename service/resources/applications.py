@@ -38,6 +38,7 @@ from rdl.time_grid import duration_text
 from service.access.actor import present_actor
 from service.access.user import User
 from service.commits.answers.idempotency import stored_answer
+from service.commits.changes.commands import Key
 from service.commits.screening.ownership import own_filter, require_own, tenant_of
 from service.dispatching.documents import Document, counted_in, encode_document, read_document
 from service.http.kinds import Flag, Id, Word, any_value, choice, integer, matching
@@ -47,7 +48,7 @@ from service.http.kit import (
     Count,
     Input,
     Instant,
-    OnceKey,
+    Once,
     OpenAnswer,
     doc,
     one_of,
@@ -181,27 +182,10 @@ calls = Calls()
     examples={"two workers": {"application": _EXAMPLE}},
 )
 def create_application(
-    runtime: Runtime, body: Submission, key: OnceKey
+    runtime: Runtime, body: Submission, once: Once
 ) -> Annotated[Response, ApplicationView]:
-    """Submit an application; 201 means it is on disk and will be dispatched.
-
-    Under a key the answer is stored with it: of two submissions at once the later is told the
-    answer of the earlier.
-    """
-    row, judge = _row_of(runtime, body)
-    headers = {"Location": f"/v1/applications/{row.id}"}
-    response = Response(201, msgspec.json.encode(_shown(runtime, row)), headers)
-    kept = None if key is None else stored_answer(key, response, runtime.clock_ms())
-    try:
-        done = _audit_row(runtime, row, "submit_application")
-        runtime.dispatcher.rows.add(row, kept, judge, done)
-    except IdTakenError as error:
-        known = None if key is None else runtime.planner.recall(key)
-        if known is not None:
-            return known
-        raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
-    runtime.dispatcher.nudge()
-    return response
+    """Submit an application; 201 means it is on disk and will be dispatched."""
+    return once(lambda key: _submit(runtime, body, key))
 
 
 @calls.get("/v1/applications", "A page of applications.", fails=(Code.MALFORMED,))
@@ -264,6 +248,28 @@ def list_runs(runtime: Runtime, id_: str) -> RunList:
             for run in runtime.dispatcher.runs.of_execution(id_)
         ]
     )
+
+
+def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
+    """Make an application durable and have it dispatched; return it as it is shown.
+
+    Under a key the answer is stored with it: of two submissions at once the later is told the
+    answer of the earlier.
+    """
+    row, judge = _row_of(runtime, body)
+    headers = {"Location": f"/v1/applications/{row.id}"}
+    response = Response(201, msgspec.json.encode(_shown(runtime, row)), headers)
+    kept = None if key is None else stored_answer(key, response, runtime.clock_ms())
+    try:
+        done = _audit_row(runtime, row, "submit_application")
+        runtime.dispatcher.rows.add(row, kept, judge, done)
+    except IdTakenError as error:
+        known = None if key is None else runtime.planner.recall(key)
+        if known is not None:
+            return known
+        raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error
+    runtime.dispatcher.nudge()
+    return response
 
 
 def _audit_row(runtime: Runtime, row: ApplicationRow, kind: str) -> AuditRow:

@@ -17,7 +17,7 @@ _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _TEXT: Final = {"type": "string"}
 
 
-class Liveness(OpenAnswer):
+class Status(OpenAnswer):
     status: str
 
 
@@ -30,9 +30,9 @@ calls = Calls()
 
 
 @calls.get("/healthz", "The process is alive.", live=True, role=None)
-def health() -> Liveness:
+def health() -> Status:
     """Tell whether the process is alive."""
-    return Liveness(status="alive")
+    return Status(status="alive")
 
 
 @calls.get(

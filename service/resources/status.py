@@ -14,10 +14,10 @@ from planner.plan.table.column_reading import histories_of
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
 from rdl.time_grid import seconds_of
 from service.access.user import User
-from service.calls.plan.series import UNITS, PlanSpan, capture, plain_amounts
 from service.http.kit import Calls, Count, Instant, OpenAnswer, doc, one_of
 from service.problems import ApiProblemError
 from service.resources.executors import NO_EXECUTOR, served_machines
+from service.resources.plan import UNITS, PlanSpan, capture, plain_amounts
 from service.runtime import Runtime
 
 #: How far promises are looked ahead, and how far back refusals and failures count, ms.

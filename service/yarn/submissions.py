@@ -8,7 +8,7 @@ from typing import Any, Final
 from planner.placement import Code
 from planner.reservations.reservation import Reservation
 from planner.reservations.state import State
-from service.calls.reservations.reservations import read_ask, read_change
+from service.asks import ReservationChange, ReservationRequest, read_ask, read_change
 from service.commits.changes.commands import Admission, Cancellation, Command, Renegotiation
 from service.problems import ProblemDocument
 from service.runtime import Runtime
@@ -83,9 +83,7 @@ def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     row, reservation = _row_with_reservation(runtime, read_id(body[_ID]))
     definition = read_definition(body[_DEFINITION], runtime.clock_ms())
     caller.require(reservation.tenant, row.name, "update")
-    kept = ("weight", "priority", "agent", "promise")
-    asked = {"rdl": definition.document, **dict.fromkeys(kept)}
-    ask = read_change(runtime, row.id, asked)
+    ask = read_change(runtime, row.id, ReservationChange(rdl=definition.document))
     changed = _row(row.id, row.name, row.queue, row.submitter, row.accepted_ms, definition)
     _carry_out(runtime, Renegotiation(ask, None), changed)
 
@@ -225,17 +223,9 @@ def _row(
 
 def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> ProblemDocument | None:
     """Reserve for a row, which is kept with the commit; return why not."""
-    values = {
-        "id": row.id,
-        "tenant": caller.tenant,
-        "queue": row.queue,
-        "rdl": decode(row.definition).document,
-        "weight": 1.0,
-        "priority": 0,
-        "promise": None,
-        "agent": None,
-    }
-    (answer,) = runtime.planner.change(Admission((read_ask(runtime, values),)), row)
+    document = decode(row.definition).document
+    asked = ReservationRequest(id=row.id, tenant=caller.tenant, queue=row.queue, rdl=document)
+    (answer,) = runtime.planner.change(Admission((read_ask(runtime, asked),)), row)
     return answer if isinstance(answer, ProblemDocument) else None
 
 

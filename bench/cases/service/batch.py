@@ -34,9 +34,9 @@ NAME = "batch"
 
 #: What each part is called, and the function that does it.
 _PARTS: Final = (
-    ("read_json", "service.http.views.reservations.reservations.parse_json"),
-    ("read_fields", "service.http.views.reservations.reservations.read_object"),
-    ("read_rdl", "service.calls.reservations.reservations.read_source"),
+    ("read_json", "service.resources.reservations.parse_json"),
+    ("read_fields", "service.resources.reservations.read_object"),
+    ("read_rdl", "service.asks.read_source"),
     ("compile", "service.runtime.Runtime.compile"),
     ("screen", "service.commits.group_commit.screen_changes"),
     ("place", "service.commits.group_commit.place"),

@@ -25,8 +25,8 @@ from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Admitted
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
-from service.calls.reservations import pages as listing
 from service.commits.answers.shown_rows import ShownRows
+from service.resources import reservation_pages as listing
 from service.store.database.tables import metadata
 from service.store.log.archive import ArchiveRows
 from service.windows import WindowBook
@@ -96,7 +96,7 @@ def _read(
         msgspec.json.encode(page)
         if page["next"] is None:
             return
-        cursor = listing.read_cursor(page["next"])
+        cursor = listing.PageCursor(page["next"][0], int(page["next"][1:]))
 
 
 def filled_plan(size: int) -> Plan:

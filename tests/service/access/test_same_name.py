@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from werkzeug.test import TestResponse
 
 from service.access.user import RESERVED_NAMES, Role, User
-from service.calls.reservations.holds import MOST_HOLDS
 from service.cli.main import main
+from service.resources.holds import MOST_HOLDS
 from tests.service.access.walking import ATOM, guarded
 from tests.service.conftest import Open, Service
 

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from service.calls.reservations.reservations import read_ask
+from service.asks import ReservationRequest, read_ask
 from service.commits.changes.commands import Admission, ReservationAnswer
 from tests.service.conftest import Service
 
-WANTED = {
-    "id": "a",
-    "tenant": "ads",
-    "queue": "default",
-    "weight": 2.5,
-    "priority": 3,
-    "agent": "gree-l",
-}
+WANTED = {"id": "a", "tenant": "ads", "weight": 2.5, "priority": 3, "agent": "gree-l"}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +23,7 @@ WANTED = {
 def test_the_answer_is_the_reservation_that_is_kept(service: Service, rdl: str) -> None:
     """Not yet begun or begun, with choices, notes and endless recurrence: not a field differs."""
     service.clock.advance(120)
-    ask = read_ask(service.runtime, {**WANTED, "rdl": rdl})
+    ask = read_ask(service.runtime, ReservationRequest(rdl=rdl, **WANTED))
 
     (answer,) = service.runtime.planner.change(Admission((ask,)))
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from service.access.user import Role, User
-from service.calls.plan.changes import ChangeFilter, changes_since
 from service.events.plan_event import WHOLE, EventPosition, PlanEvent, read_position
 from service.events.recent_events import RecentEvents, decode_events
+from service.resources.plan_changes import ChangeFilter, changes_since
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
@@ -187,4 +187,4 @@ def test_an_id_that_is_anothers_by_now_is_not_shown(open_service: Open) -> None:
 
     user = User("ann", Role.USER, frozenset({"ads"}))
     told = changes_since(service.runtime, version, ChangeFilter(user))
-    assert (told["reservations"], told["removed"]) == ([], ["a"])
+    assert (told.reservations, told.removed) == ([], ["a"])

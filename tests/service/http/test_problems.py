@@ -142,7 +142,7 @@ def test_failures_of_the_server(service: Service, monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("service.calls.reservations.pages.one", broken)
+    monkeypatch.setattr("service.resources.reservation_pages.one", broken)
     service.app.config["PROPAGATE_EXCEPTIONS"] = False
 
     answer = service.client.get("/v1/reservations/r1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.calls.reservations import pages as reservation_pages
+from service.resources import reservation_pages
 from tests.service.conftest import Open, Service
 
 HALF_HOUR = "window(atom(<1 cpu>, 10, 10, 1800, 18000), +{0}m, +{1}m)"

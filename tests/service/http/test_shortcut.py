@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.calls.reservations import reservations
 from service.http.fields import parse_json
 from service.http.request_reading import Headers
 from service.problems import ApiProblemError
+from service.resources import reservations
 from tests.service.conftest import Open, Service
 
 RDL = "atom(<1 cpu>, 1, 10, 60, 600)"
@@ -103,7 +103,7 @@ def test_a_fault_is_a_problem(
     def fail(*_: object) -> None:
         raise RuntimeError("no")
 
-    monkeypatch.setattr(reservations, "admit", fail)
+    monkeypatch.setattr(reservations, "read_ask", fail)
     answer = service.client.post(f"/v1/reservations{query}", json={"rdl": RDL})
 
     assert (answer.status_code, answer.get_json()["code"]) == (500, "internal")

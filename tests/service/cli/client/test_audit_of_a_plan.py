@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from service.calls.plan.export import exported_plan
 from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.resources.plan import exported_plan
 from tests.service.cli.command_line import agenda
 from tests.service.client.stand_in import FixedAnswer, answering
 from tests.service.conftest import Service

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from service.http.call import Call
 from service.http.kinds import ID_SCHEMA
 from service.http.route import Documented, Route
 from service.problems import problem
 from service.response import Response
+from service.runtime import Runtime
 from service.web.assets import packaged_assets
 from service.web.pages import PAGES, Page
 from service.web.shell import ASSET_HEADERS, PAGE_HEADERS, shell
-
-if TYPE_CHECKING:
-    from service.runtime import Runtime
 
 _HTML: Final = "text/html; charset=utf-8"
 _ID: Final = re.compile(ID_SCHEMA["pattern"])
@@ -64,7 +62,7 @@ def _page_route(page: Page, path: str) -> Route:
     )
 
 
-ROUTES: Final = (
+calls: Final = (
     Route(
         "GET",
         "/",

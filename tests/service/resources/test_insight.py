@@ -9,8 +9,8 @@ import pytest
 from dispatch.accounts.promises import Shortfall
 from rdl.durations import parse_instant
 from service.access.user import Role, User
-from service.calls.reservations.explanation import explanation
 from service.problems import ApiProblemError
+from service.resources.explanation import HolderView, explain_reservation
 from service.resources.promises import PromiseQuery, get_promises
 from service.resources.start_estimate import estimate_start
 from tests.service.applying import an_application, submit_one
@@ -84,12 +84,12 @@ class TestExplanations:
         """A user reads how much others hold together; of their things it is told nothing."""
         service.reserve("x", "window(atom(<1 cpu>, 4, 4, 1h, 4h), 0, 1h)", tenant="ads")
         service.ask("no", _FULL, tenant="ml")
-        told = explanation(service.runtime, "no", _BOB)
-        assert told["holders"] == [{"tenant": None, "count": 1, "amount": 4, "reservations": None}]
+        told = explain_reservation(service.runtime, "no", _BOB)
+        assert told.holders == [HolderView(tenant=None, count=1, amount=4, reservations=None)]
         with pytest.raises(ApiProblemError, match="not_found"):
-            explanation(service.runtime, "x", _BOB)
+            explain_reservation(service.runtime, "x", _BOB)
         with pytest.raises(ApiProblemError, match="not_found"):
-            explanation(service.runtime, "none", _BOB)
+            explain_reservation(service.runtime, "none", _BOB)
 
 
 class TestEstimates:
@@ -282,9 +282,9 @@ class TestRefusalsThatNameHolders:
         """Tenants that a user does not act for are others, without names of reservations."""
         service.reserve("x", _FULL, tenant="ads")
         service.ask("no", _FULL, tenant="ml")
-        told = explanation(service.runtime, "no", _BOB)
-        assert told["held_by"] == "held by others (1 reservation)"
-        assert told["holders"][0]["reservations"] is None
+        told = explain_reservation(service.runtime, "no", _BOB)
+        assert told.held_by == "held by others (1 reservation)"
+        assert told.holders[0].reservations is None
 
     def test_of_an_offer_too(self, service: Service) -> None:
         """What is only asked whether it would fit is told the same."""

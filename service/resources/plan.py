@@ -1,22 +1,46 @@
-"""The Plan over time: capacity, allocated and free of each resource, in buckets."""
+"""The Plan: capacity, allocated and free over time, and all of it as a plan file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
+from msgspec import UNSET, Meta, UnsetType
 from numpy.typing import NDArray
 
 from planner.cluster.calendar import calendar_of
+from planner.files import PlanDocument
+from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from planner.reservations.reservation import Reservation
+from planner.workload.plan import document_of
+from planner.workload.reload import metrics_of
 from rdl.durations import rfc3339_text
 from rdl.resources import CPU, MEMORY
 from rdl.time_grid import TimeGrid
+from service.access.user import Role, User
+from service.http.kinds import Flag, QueryLength, QueryTime
+from service.http.kit import (
+    PLAN_TAG,
+    Calls,
+    Count,
+    IfNoneMatch,
+    Instant,
+    OpenAnswer,
+    doc,
+    unchanged,
+)
+from service.http.route import json_of
+from service.optimizing.live_requests import whole_cluster
 from service.problems import ApiError, malformed_problem
+from service.response import Response
+from service.runtime import Runtime
+
+#: The order of the file: that of admission.
+_ORDER: Final = "submitted"
 
 #: Most buckets in one answer.
 MOST_BUCKETS = 20_000
@@ -25,6 +49,42 @@ MOST_RESERVATIONS = 10_000
 
 #: The unit that people use for a resource, and how many of the Plan's are one; else "units".
 UNITS = {CPU: ("cores", 1000), MEMORY: ("MiB", 1)}
+
+
+_FILE: Final = {"type": "object"}
+_RESERVATIONS: Final = Meta(extra_json_schema={"items": json_of("Reservation")})
+
+From: TypeAlias = Annotated[
+    QueryTime | None, doc("Start; now when absent. Rounded down to a step.")
+]
+To: TypeAlias = Annotated[
+    QueryTime | None, doc("End; the horizon when absent. Rounded up to a step.")
+]
+Bucket: TypeAlias = Annotated[
+    QueryLength | None, doc("Length of a bucket, a multiple of the Plan's step.")
+]
+
+
+class ResourceSeries(OpenAnswer):
+    unit: str
+    capacity: list[float]
+    allocated: list[float]
+    free: list[float]
+
+
+class PlanSeriesView(OpenAnswer):
+    version: Count
+    from_: Annotated[float, doc("Seconds from the origin.")]
+    to: Annotated[float, doc("Seconds from the origin.")]
+    step: float
+    from_at: Instant
+    to_at: Instant
+    now: Annotated[float, doc("Seconds from the origin.")]
+    promises: Annotated[
+        dict[str, Count], doc("How many reservations that are not over are promised what.")
+    ]
+    resources: dict[str, ResourceSeries]
+    reservations: Annotated[list[Any] | UnsetType, _RESERVATIONS] = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +105,15 @@ class Series:
     allocated: NDArray[np.int64]
     free: NDArray[np.int64]
 
-    def to_json(self) -> dict[str, Any]:
+    def shown(self) -> ResourceSeries:
         """Return amounts in the unit people use: cores, MiB, or units."""
         unit, size = UNITS.get(self.resource, ("units", 1))
-        return {
-            "unit": unit,
-            "capacity": plain_amounts(self.capacity, size),
-            "allocated": plain_amounts(self.allocated, size),
-            "free": plain_amounts(self.free, size),
-        }
+        return ResourceSeries(
+            unit=unit,
+            capacity=plain_amounts(self.capacity, size),
+            allocated=plain_amounts(self.allocated, size),
+            free=plain_amounts(self.free, size),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +130,78 @@ class PlanSeries:
     reservations: tuple[Reservation, ...] | None
     promises: Mapping[PromiseLevel, int]
 
-    def to_json(self) -> dict[str, Any]:
+    def shown(self) -> PlanSeriesView:
         """Return the body."""
         grid = self.grid
-        body: dict[str, Any] = {
-            "version": self.version,
-            "from": grid.seconds(self.start),
-            "to": grid.seconds(self.end),
-            "step": grid.seconds(self.bucket),
-            "from_at": rfc3339_text(grid.instant_at(grid.ms(self.start))),
-            "to_at": rfc3339_text(grid.instant_at(grid.ms(self.end))),
-            "now": grid.seconds(self.now),
-            "promises": {level.value: count for level, count in self.promises.items()},
-            "resources": {one.resource: one.to_json() for one in self.series},
-        }
-        if self.reservations is not None:
-            body["reservations"] = [one.to_json(grid) for one in self.reservations]
-        return body
+        held = self.reservations
+        return PlanSeriesView(
+            version=self.version,
+            from_=grid.seconds(self.start),
+            to=grid.seconds(self.end),
+            step=grid.seconds(self.bucket),
+            from_at=rfc3339_text(grid.instant_at(grid.ms(self.start))),
+            to_at=rfc3339_text(grid.instant_at(grid.ms(self.end))),
+            now=grid.seconds(self.now),
+            promises={level.value: count for level, count in self.promises.items()},
+            resources={one.resource: one.shown() for one in self.series},
+            reservations=UNSET if held is None else [one.to_json(grid) for one in held],
+        )
+
+
+calls = Calls()
+
+
+@calls.get(
+    "/v1/plan",
+    "For each bucket the least capacity, the least free and the most allocated.",
+    also={304: "The Plan is at the version of If-None-Match."},
+    headers=PLAN_TAG,
+    fails=(Code.MALFORMED,),
+)
+def get_plan(
+    runtime: Runtime,
+    user: User,
+    tags: IfNoneMatch,
+    from_: From = None,
+    to: To = None,
+    step: Bucket = None,
+    *,
+    reservations: Annotated[
+        Flag, doc("Also the reservations that hold something in that time.")
+    ] = False,
+) -> Annotated[Response, PlanSeriesView]:
+    """Capacity, allocated and free of each resource over time."""
+    span = PlanSpan(runtime.resolve(from_), runtime.resolve(to), step)
+    with runtime.reading() as plan:
+        tag = str(plan.version)
+        known = unchanged(tags, tag)
+        if known is not None:
+            return known
+        series = capture(plan, span, reservations=reservations)
+    held = series.reservations
+    if held is not None and not user.sees_all:
+        held = tuple(one for one in held if user.acts_for(one.tenant))
+    return Response(200, replace(series, reservations=held).shown(), {"ETag": f'"{tag}"'})
+
+
+@calls.get("/v1/plan/export", "A plan file.", role=Role.OPERATOR)
+def export_plan(runtime: Runtime) -> Annotated[Response, _FILE]:
+    """The whole Plan as the file that validate, optimize and plan-diff take."""
+    headers = {"Content-Disposition": 'attachment; filename="plan.json"'}
+    return Response(200, exported_plan(runtime).to_text().encode(), headers)
+
+
+def exported_plan(runtime: Runtime) -> PlanDocument:
+    """Return the Plan in the form of plan files, its metrics measured anew.
+
+    Its cluster has a horizon that reaches as far as the Plan does by now, so that everything in it
+    lies within.
+    """
+    with runtime.reading() as plan:
+        twin = plan.copy()
+    twin.cluster = whole_cluster(twin)
+    agents = ", ".join(sorted({one.agent for one in twin.reservations()})) or "none"
+    return document_of(twin, agents, _ORDER, replace(metrics_of(twin), runtime_ms=0.0))
 
 
 def capture(plan: Plan, span: PlanSpan, *, reservations: bool) -> PlanSeries:

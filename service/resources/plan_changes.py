@@ -1,16 +1,21 @@
-"""Which reservations have changed since a version: what a page needs to keep its picture."""
+"""Changes: which reservations have changed since a version, so that a page keeps its picture."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
+
+from planner.placement import Code
 from planner.plan.plan import Plan
 from service.access.user import User
-from service.calls.reservations.pages import refusal_to_json
-from service.calls.reservations.times import with_times
+from service.commits.screening.ownership import own_filter
 from service.events.plan_event import CLUSTER, WHOLE, EventPosition, PlanEvent
+from service.http.kinds import Word, integer
+from service.http.kit import Calls, Count, OpenAnswer, doc
+from service.resources.reservation_pages import refusal_to_json, with_times
 from service.runtime import Runtime
 
 #: Most reservations that one answer holds, and most events that are looked at for them.
@@ -34,24 +39,51 @@ class ChangeFilter:
         return self.tenant in (None, tenant) and self.user.acts_for(tenant)
 
 
-def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> dict[str, Any]:
+class PlanChanges(OpenAnswer, kw_only=True):
+    version: Count
+    since: Count
+    reset: Annotated[bool, doc("Not known any more: read the Plan anew.")]
+    cluster: Annotated[bool, doc("The cluster is described anew.")] = False
+    now: Annotated[float, doc("Seconds from the origin.")]
+    reservations: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    removed: list[str] = msgspec.field(default_factory=list)
+
+
+calls = Calls()
+
+
+@calls.get(
+    "/v1/plan/changes",
+    "Each that has changed, as it is now. `reset`: the version lies too far back, or too much has "
+    "changed; read the Plan anew.",
+    fails=(Code.MALFORMED,),
+)
+def get_plan_changes(
+    runtime: Runtime,
+    user: User,
+    since: Annotated[int, integer(0, 10**15), doc("The version that is known.")],
+    tenant: Annotated[Word | None, doc("Only its reservations.")] = None,
+) -> PlanChanges:
+    """Which reservations have changed since a version of the Plan."""
+    return changes_since(runtime, since, ChangeFilter(user, own_filter(user, tenant)))
+
+
+def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> PlanChanges:
     """Return what has changed after a version; `reset` where that is not known, or too much."""
     with runtime.reading() as plan:
         events = _events_after(runtime, plan, version)
-        body: dict[str, Any] = {
-            "version": plan.version,
-            "since": version,
-            "reset": events is None,
-            "cluster": False,
-            "now": plan.grid.seconds(plan.now),
-            "reservations": [],
-            "removed": [],
-        }
+        body = PlanChanges(
+            version=plan.version,
+            since=version,
+            reset=events is None,
+            now=plan.grid.seconds(plan.now),
+        )
         if events is None:
             return body
         ids = {one.reservation: None for one in events if wanted.takes(one)}
         if len(ids) > MOST_CHANGED:
-            return body | {"reset": True}
+            body.reset = True
+            return body
         shown, removed = [], []
         for id_ in ids:
             assert id_ is not None
@@ -61,9 +93,9 @@ def changes_since(runtime: Runtime, version: int, wanted: ChangeFilter) -> dict[
             else:
                 shown.append(entry)
         grid = plan.grid
-    shown = with_times(runtime, shown, grid)
-    cluster = any(one.kind == CLUSTER for one in events)
-    return body | {"cluster": cluster, "reservations": shown, "removed": removed}
+    body.reservations, body.removed = with_times(runtime, shown, grid), removed
+    body.cluster = any(one.kind == CLUSTER for one in events)
+    return body
 
 
 def _events_after(runtime: Runtime, plan: Plan, version: int) -> Sequence[PlanEvent] | None:

@@ -1,24 +1,40 @@
-"""What holds a resource over time, apart by tenant, queue or state."""
+"""The skyline: what holds a resource over time, apart by tenant, queue or state."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.cluster.calendar import calendar_of
 from planner.colours import tenant_slots
+from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.table.column_reading import row_columns, scope_column
 from planner.reservations.state import NUMBERED_STATES
 from rdl.durations import rfc3339_text
 from rdl.errors import did_you_mean
 from service.access.user import User
-from service.calls.plan.series import UNITS, PlanSpan, plain_amounts, steps_of
+from service.http.kinds import Word, choice
+from service.http.kit import (
+    PLAN_TAG,
+    Answer,
+    Calls,
+    Count,
+    IfNoneMatch,
+    Input,
+    Instant,
+    doc,
+    one_of,
+    unchanged,
+)
 from service.problems import ApiError, malformed_problem
+from service.resources.plan import UNITS, Bucket, From, PlanSpan, To, plain_amounts, steps_of
+from service.response import Response
+from service.runtime import Runtime
 
 #: What a skyline may be divided by.
 DIVISIONS: Final = ("tenant", "queue", "state")
@@ -27,6 +43,69 @@ DIVISIONS: Final = ("tenant", "queue", "state")
 MOST_AMOUNTS: Final = 1_000_000
 
 _Ints = NDArray[np.int64]
+
+
+#: The place of a tenant among all, which no other ever has: its colour in every picture.
+TenantSlot: TypeAlias = Annotated[
+    Count | None, doc("Order of first appearance among all tenants; it never changes.")
+]
+
+
+class SkylineQuery(Input):
+    resource: Annotated[Word | None, doc("Of which resource; the scarcest when absent.")] = None
+    by: Annotated[str, choice(DIVISIONS), doc("What layers stand for.")] = "tenant"
+    from_: From = None
+    to: To = None
+    step: Bucket = None
+
+
+class SkylineLayer(Answer):
+    name: Annotated[str | None, doc("Null: all that you do not see apart.")]
+    slot: TenantSlot
+    amounts: list[float]
+
+
+class Skyline(Answer):
+    version: Count
+    from_: float
+    to: float
+    step: float
+    from_at: Instant
+    to_at: Instant
+    now: float
+    resource: str
+    unit: str
+    by: Annotated[str, one_of(DIVISIONS)]
+    capacity: list[float]
+    free: list[float]
+    layers: Annotated[
+        list[SkylineLayer],
+        doc("Of each bucket what is held at the step at which most is held in all."),
+    ]
+
+
+calls = Calls()
+
+
+@calls.get(
+    "/v1/plan/skyline",
+    "The layers of one resource.",
+    also={304: "The Plan is at the version of If-None-Match."},
+    headers=PLAN_TAG,
+    fails=(Code.MALFORMED,),
+)
+def get_skyline(
+    runtime: Runtime, user: User, tags: IfNoneMatch, query: SkylineQuery
+) -> Annotated[Response, Skyline]:
+    """What holds a resource over time, apart by tenant, queue or state."""
+    span = PlanSpan(runtime.resolve(query.from_), runtime.resolve(query.to), query.step)
+    with runtime.reading() as plan:
+        tag = str(plan.version)
+        known = unchanged(tags, tag)
+        if known is not None:
+            return known
+        body = skyline(plan, span, query.resource, query.by, user)
+    return Response(200, body, {"ETag": f'"{tag}"'})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +127,7 @@ class Layers:
     place: _Ints
 
 
-def skyline(
-    plan: Plan, span: PlanSpan, resource: str | None, division: str, user: User
-) -> dict[str, Any]:
+def skyline(plan: Plan, span: PlanSpan, resource: str | None, division: str, user: User) -> Skyline:
     """Return one resource over time: capacity, and what each layer holds of it.
 
     Of a bucket the step counts at which most is held in all: the layers then add up to
@@ -79,24 +156,24 @@ def skyline(
     unit, size = UNITS.get(resource, ("units", 1))
     edges = np.arange(0, end - start, bucket)
     grid = plan.grid
-    return {
-        "version": plan.version,
-        "from": grid.seconds(start),
-        "to": grid.seconds(end),
-        "step": grid.seconds(bucket),
-        "from_at": rfc3339_text(grid.instant_at(grid.ms(start))),
-        "to_at": rfc3339_text(grid.instant_at(grid.ms(end))),
-        "now": grid.seconds(plan.now),
-        "resource": resource,
-        "unit": unit,
-        "by": division,
-        "capacity": plain_amounts(np.minimum.reduceat(capacity, edges), size),
-        "free": plain_amounts(np.minimum.reduceat(free, edges), size),
-        "layers": [
-            {"name": name, "slot": slot, "amounts": plain_amounts(amounts[place, peaks], size)}
+    return Skyline(
+        version=plan.version,
+        from_=grid.seconds(start),
+        to=grid.seconds(end),
+        step=grid.seconds(bucket),
+        from_at=rfc3339_text(grid.instant_at(grid.ms(start))),
+        to_at=rfc3339_text(grid.instant_at(grid.ms(end))),
+        now=grid.seconds(plan.now),
+        resource=resource,
+        unit=unit,
+        by=division,
+        capacity=plain_amounts(np.minimum.reduceat(capacity, edges), size),
+        free=plain_amounts(np.minimum.reduceat(free, edges), size),
+        layers=[
+            SkylineLayer(name=name, slot=slot, amounts=plain_amounts(amounts[place, peaks], size))
             for place, (name, slot) in enumerate(zip(layers.names, layers.slots, strict=True))
         ],
-    }
+    )
 
 
 def _free(plan: Plan, row: int, unheld: _Ints, start: int, end: int) -> _Ints:

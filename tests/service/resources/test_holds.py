@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from service.access.user import Role, User
-from service.calls.reservations import holds
 from service.problems import ApiProblemError
+from service.resources import holds
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit
@@ -158,9 +158,9 @@ def test_a_user_sees_and_keeps_its_own(service: Service) -> None:
     """What is held for tenants that a user does not act for is not there for it."""
     _hold(service, _SMALL, id="h", tenant="ads")
     ann = User("ann", Role.USER, frozenset({"ml"}))
-    assert holds.page(service.runtime, ann)["holds"] == []
-    for call in (holds.one, holds.accept, holds.give_back):
+    assert holds.list_holds(service.runtime, ann).holds == []
+    for call in (holds.get_hold, holds.accept_hold, holds.release_hold):
         with pytest.raises(ApiProblemError, match="not_found"):
             call(service.runtime, "h", ann)
     with pytest.raises(ApiProblemError, match="forbidden"):
-        holds.take(service.runtime, {"tenant": "ads"}, ann)
+        holds.create_hold(service.runtime, ann, holds.HoldRequest(rdl=_SMALL, tenant="ads"))

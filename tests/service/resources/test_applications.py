@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from service.commits.changes.commands import Key
-from service.resources.applications import Submission, create_application
+from service.resources.applications import Submission, _submit
 from tests.service.applying import an_application, rows_of, shown_of, submit_one
 from tests.service.conftest import Open, Service
 
@@ -216,9 +216,9 @@ def test_of_two_submissions_under_a_key_the_later_is_told_the_earlier(still: Ser
     """A key that another call has stored meanwhile decides, whatever ids the server made."""
     asked = Submission(tenant="default", application=an_application(1))
     key = Key("k", b"same")
-    first = create_application(still.runtime, asked, key)
+    first = _submit(still.runtime, asked, key)
 
-    assert create_application(still.runtime, asked, key) == first
-    other = create_application(still.runtime, asked, Key("k", b"other"))
+    assert _submit(still.runtime, asked, key) == first
+    other = _submit(still.runtime, asked, Key("k", b"other"))
     assert (other.status, b"another request" in other.payload()) == (422, True)
     assert len(still.client.get("/v1/applications").get_json()["applications"]) == 1

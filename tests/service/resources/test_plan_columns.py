@@ -13,12 +13,10 @@ from planner.metrics import measure
 from planner.plan.html import plan_html
 from planner.workload.plan import document_of
 from service.access.user import LOCAL_USER, Role, User
-from service.calls.plan.bars import BarSpan, bars
-from service.calls.plan.counts import counts
-from service.calls.plan.series import PlanSpan
-from service.calls.plan.skyline import skyline
-from service.calls.plan.tenants import tenants
 from service.pictures.skyline_data import skyline_data
+from service.resources.bars import BarSpan, TenantPlace, bars, counts, list_tenants
+from service.resources.plan import PlanSpan
+from service.resources.skyline import skyline
 from tests.patience import eventually
 from tests.service.conftest import Service
 
@@ -82,10 +80,8 @@ def test_a_user_sees_others_as_one_layer(filled: Service) -> None:
     with filled.runtime.reading() as plan:
         mine = skyline(plan, span, "cpu", "tenant", _ADS)
         whole = skyline(plan, span, "cpu", "tenant", LOCAL_USER)
-    assert [(one["name"], one["slot"]) for one in mine["layers"]] == [("ads", 0), (None, None)]
-    totals = [
-        np.sum([layer["amounts"] for layer in one["layers"]], axis=0) for one in (mine, whole)
-    ]
+    assert [(one.name, one.slot) for one in mine.layers] == [("ads", 0), (None, None)]
+    totals = [np.sum([layer.amounts for layer in one.layers], axis=0) for one in (mine, whole)]
     assert (totals[0] == totals[1]).all()
 
 
@@ -134,8 +130,8 @@ def test_bars_follow_a_changed_window(filled: Service) -> None:
 def test_a_user_sees_bars_of_its_tenants_only(filled: Service) -> None:
     """Of others it is told how many there are, and nothing else."""
     seen = bars(filled.runtime.reading, filled.runtime.windows, BarSpan(rows=True), _ADS)
-    assert (seen["id"], seen["others"]) == (["a"], 2)
-    assert seen["tenants"] == [{"name": "ads", "slot": 0}]
+    assert (seen.id, seen.others) == (["a"], 2)
+    assert seen.tenants == [TenantPlace(name="ads", slot=0)]
 
 
 def test_tenants_have_their_place_by_name(filled: Service) -> None:
@@ -145,9 +141,9 @@ def test_tenants_have_their_place_by_name(filled: Service) -> None:
     assert known == [
         {"name": name, "slot": slot} for slot, name in enumerate(["aaa", "ads", "feed", "ml"])
     ]
-    mine = tenants(filled.runtime, _ADS)
-    assert mine["tenants"] == [{"name": "ads", "slot": 1}]
-    assert mine["others"] == 3
+    mine = list_tenants(filled.runtime, _ADS)
+    assert mine.tenants == [TenantPlace(name="ads", slot=1)]
+    assert mine.others == 3
 
 
 @pytest.mark.parametrize("path", ["/v1/plan/bars", "/v1/plan/skyline"])
@@ -202,7 +198,7 @@ def test_counts_are_by_state_and_of_own_tenants(filled: Service) -> None:
     assert counted["accepted"] + counted["active"] == 3
     assert counted["refused"] == 1
     with filled.runtime.reading() as plan:
-        own = counts(plan, BarSpan(0, None), _ADS)["states"]
+        own = counts(plan, BarSpan(0, None), _ADS).states
     assert own["accepted"] + own["active"] == 1
     assert own["refused"] == 0
 

@@ -1,1 +1,0 @@
-"""One function for each call, without HTTP: from parsed fields to the answer."""

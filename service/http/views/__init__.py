@@ -1,1 +1,0 @@
-"""The views of the HTTP calls: one package for each resource, as in `service.calls`."""

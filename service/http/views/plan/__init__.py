@@ -1,1 +1,0 @@
-"""Calls of the Plan as a whole."""

@@ -1,1 +1,0 @@
-"""Calls of reservations, offers, holds, RDL and explanations."""

@@ -1,0 +1,222 @@
+"""YARN's reservation calls, under their own paths (docs/yarn.md says what differs)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from rdl.text_file import name_form
+from service.access.user import User
+from service.http.kinds import Flag, MemberKind
+from service.http.kit import Calls, Input, doc
+from service.http.route import FailureForm, json_of
+from service.problems import FieldError
+from service.response import Response
+from service.runtime import Runtime
+from service.yarn import listing, submissions
+from service.yarn.caller import caller_of
+from service.yarn.faults import YarnFault
+from service.yarn.wire import answer, fault_response, problem_as_fault, read_body
+
+_BASE: Final = "/ws/v1/cluster/reservation"
+
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": ["integer", "string"]}
+
+_PLAIN: Final = MemberKind(_TEXT, lambda value: value)
+
+
+def _read_time(value: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,19}", value, re.ASCII):
+        raise FieldError("write Unix time in ms, a whole number")
+    return int(value)
+
+
+_TIME: Final = MemberKind({"type": "integer"}, _read_time)
+
+
+class YarnCallQuery(Input):
+    user: Annotated[str | None, _PLAIN, doc("Who calls, where no token says so.")] = msgspec.field(
+        default=None, name="user.name"
+    )
+
+
+class YarnListQuery(YarnCallQuery):
+    queue: Annotated[str, MemberKind(_TEXT, name_form), doc("The queue.")] = "default"
+    id: Annotated[str | None, _PLAIN, doc("Only this one, at any time.")] = msgspec.field(
+        default=None, name="reservation-id"
+    )
+    start: Annotated[int, _TIME, doc("Only what ends after this, Unix ms.")] = msgspec.field(
+        default=0, name="start-time"
+    )
+    end: Annotated[int, _TIME, doc("Only what begins by this, Unix ms; negative: no limit.")] = (
+        msgspec.field(default=-1, name="end-time")
+    )
+    allocations: Annotated[Flag, doc("Say what each holds when.")] = msgspec.field(
+        default=False, name="include-resource-allocations"
+    )
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _closed_object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    """Return the schema of an object in a body: other members are errors."""
+    return {**_object(properties, *required), "additionalProperties": False}
+
+
+_STAGE: Final = _closed_object(
+    {
+        "duration": _NUMBER,
+        "num-containers": _NUMBER,
+        "min-concurrency": _NUMBER,
+        "capability": _closed_object({"memory": _NUMBER, "vCores": _NUMBER}),
+    },
+    "capability",
+)
+
+_DEFINITION: Final = _closed_object(
+    {
+        "arrival": _NUMBER,
+        "deadline": _NUMBER,
+        "reservation-name": _TEXT,
+        "priority": _NUMBER,
+        "recurrence-expression": _NUMBER,
+        "reservation-requests": _closed_object(
+            {
+                "reservation-request-interpreter": _NUMBER,
+                "reservation-request": {"anyOf": [_STAGE, {"type": "array", "items": _STAGE}]},
+            },
+            "reservation-request",
+        ),
+    },
+    "arrival",
+    "deadline",
+    "reservation-requests",
+)
+
+_ID: Final = {"reservation-id": _TEXT}
+
+_FAILURE: Final = FailureForm(
+    problem_as_fault,
+    json_of("YarnFault"),
+    {
+        400: "What is wrong with the call, or why the Plan does not take it",
+        401: "No user",
+        403: "The user of YARN's pages where tokens are in force; a page from elsewhere",
+        404: "An id that is none",
+        500: "No queue takes reservations (new-reservation), or the server failed",
+    },
+)
+
+_CALL: Final[dict[str, Any]] = {
+    "fails": ("malformed", "not_found", "unavailable"),
+    "failure": _FAILURE,
+}
+_SUBMISSION: Final = _closed_object(
+    {**_ID, "queue": _TEXT, "reservation-definition": json_of("YarnDefinition")},
+    "reservation-id",
+    "queue",
+    "reservation-definition",
+)
+_UPDATE: Final = {**_SUBMISSION, "required": ["reservation-id", "reservation-definition"]}
+_DELETION: Final = _closed_object(_ID, "reservation-id")
+_MADE: Final = _object(_ID, "reservation-id")
+_LISTED: Final = _object({"reservations": {"type": ["object", "array"]}})
+_NOTHING: Final = _object({})
+
+calls = Calls(
+    schemas={
+        "YarnDefinition": _DEFINITION,
+        "YarnFault": _object(
+            {
+                "RemoteException": _object(
+                    {"exception": _TEXT, "message": _TEXT, "javaClassName": _TEXT},
+                    "exception",
+                    "message",
+                    "javaClassName",
+                )
+            },
+            "RemoteException",
+        ),
+    }
+)
+
+Handler = TypeVar("Handler", bound=Callable[..., Response])
+
+
+def _with_yarn_faults(handler: Handler) -> Handler:
+    """Return the handler that answers a fault in the form of YARN's."""
+
+    @wraps(handler)
+    def once(**given: Any) -> Response:
+        try:
+            return handler(**given)
+        except YarnFault as fault:
+            return fault_response(fault)
+
+    return once  # type: ignore[return-value]
+
+
+@calls.post(f"{_BASE}/new-reservation", "The id.", **_CALL)
+@_with_yarn_faults
+def yarn_new_reservation(
+    runtime: Runtime, user: User, query: YarnCallQuery
+) -> Annotated[Response, _MADE]:
+    """YARN: make the id of a reservation."""
+    caller_of(user, query.user)
+    return answer({"reservation-id": submissions.new_reservation(runtime)})
+
+
+@calls.post(
+    f"{_BASE}/submit", "The reservation is promised and on disk; no body.", status=202, **_CALL
+)
+@_with_yarn_faults
+def yarn_submit_reservation(
+    runtime: Runtime, user: User, query: YarnCallQuery, body: Annotated[Any, _SUBMISSION]
+) -> Annotated[Response, None]:
+    """YARN: reserve; the same request under the same id again is answered alike."""
+    caller = caller_of(user, query.user)
+    submissions.submit(runtime, caller, read_body(body, "reservation-submission-context"))
+    return Response(202, b"")
+
+
+@calls.post(f"{_BASE}/update", "The reservation holds what the new definition asks.", **_CALL)
+@_with_yarn_faults
+def yarn_update_reservation(
+    runtime: Runtime, user: User, query: YarnCallQuery, body: Annotated[Any, _UPDATE]
+) -> Annotated[Response, _NOTHING]:
+    """YARN: swap the request of a reservation, or leave all as it was."""
+    caller = caller_of(user, query.user)
+    submissions.update(runtime, caller, read_body(body, "reservation-update-context"))
+    return answer({})
+
+
+@calls.post(f"{_BASE}/delete", "The reservation is cancelled.", **_CALL)
+@_with_yarn_faults
+def yarn_delete_reservation(
+    runtime: Runtime, user: User, query: YarnCallQuery, body: Annotated[Any, _DELETION]
+) -> Annotated[Response, _NOTHING]:
+    """YARN: cancel a reservation."""
+    caller = caller_of(user, query.user)
+    submissions.delete(runtime, caller, read_body(body, "reservation-delete-context"))
+    return answer({})
+
+
+@calls.get(
+    f"{_BASE}/list",
+    "One reservation is an object, several are an array; numbers are strings.",
+    **_CALL,
+)
+@_with_yarn_faults
+def yarn_list_reservations(
+    runtime: Runtime, user: User, query: YarnListQuery
+) -> Annotated[Response, _LISTED]:
+    """YARN: the reservations of a queue that a time touches."""
+    wanted = listing.YarnQuery(query.queue, query.id, query.start, query.end, query.allocations)
+    return answer(listing.list_reservations(runtime, caller_of(user, query.user), wanted))
