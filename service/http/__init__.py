@@ -1,1 +1,1 @@
-"""The HTTP calls: a table of routes, their views, what they read and what they answer."""
+"""HTTP: routes, who may call, what a request holds; the kit that makes routes of functions."""

@@ -440,16 +440,9 @@ _Made = TypeVar("_Made", bound=Input)
 
 
 def maker_of(kind: type[_Made]) -> Callable[[Mapping[str, Any]], _Made]:
-    """Return what makes an input of its members as they were read, by the names that are sent."""
-    renamed = [
-        (one.name, one.encode_name)
-        for one in msgspec.structs.fields(kind)
-        if one.name != one.encode_name
-    ]
-    if not renamed:
-        return lambda values: kind(**values)
-    own = {sent: name for name, sent in renamed}
-    return lambda values: kind(**{own.get(name, name): one for name, one in values.items()})
+    """Return what makes an input of its members among those that were read, by names as sent."""
+    names = tuple((one.name, one.encode_name) for one in msgspec.structs.fields(kind))
+    return lambda values: kind(**{name: values[sent] for name, sent in names})
 
 
 def _camel(name: str) -> str:

@@ -19,6 +19,7 @@ from service.store.database.notifications import APPLICATIONS, tell
 from service.store.database.tables import applications, dispatching
 from service.store.log.audit import AuditRow, write_audit
 from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
+from service.store.rows.table_rows import TableRows
 
 _DISPATCHER: Final = "dispatcher"
 
@@ -117,14 +118,18 @@ class _KeptDocument(msgspec.Struct):
     application: _KeptApplication
 
 
+_BY_SUBMISSION: Final = (applications.c.submitted_ms, applications.c.id)
+
 _DECODER: Final = msgspec.json.Decoder(_KeptDocument)
 
 
-class ApplicationRows:
+class ApplicationRows(TableRows[ApplicationRow]):
     """The rows of one database."""
 
+    table, kind = applications, ApplicationRow
+
     def __init__(self, engine: sa.Engine, driver: Driver) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._remember = driver.statement(INSERT_ANSWER)
 
     def add(
@@ -144,10 +149,9 @@ class ApplicationRows:
         IdTakenError
             If its id, or the key of the answer, is there already.
         """
-        values = {name: getattr(row, name) for name in ApplicationRow.__slots__}
         try:
             with self._engine.begin() as connection:
-                connection.execute(sa.insert(applications).values(values))
+                connection.execute(sa.insert(applications).values(self.values(row)))
                 if judge is not None:
                     judge(self._open_alone(connection))
                 if remembered is not None:
@@ -170,24 +174,23 @@ class ApplicationRows:
 
     def get(self, id_: str) -> ApplicationRow | None:
         """Return one application, or None."""
-        found = self._select(sa.select(applications).where(applications.c.id == id_))
-        return found[0] if found else None
+        return next(iter(self.select(applications.c.id == id_)), None)
 
     def page(self, wanted: PageOf) -> list[ApplicationRow]:
         """Return applications in order of submission."""
         table = applications.c
-        query = sa.select(applications).order_by(table.submitted_ms, table.id)
+        where: list[sa.ColumnElement[bool]] = []
         if wanted.after is not None:
             at_ms, id_ = wanted.after
             later = sa.and_(table.submitted_ms == at_ms, table.id > id_)
-            query = query.where(sa.or_(table.submitted_ms > at_ms, later))
+            where.append(sa.or_(table.submitted_ms > at_ms, later))
         if wanted.state is not None:
-            query = query.where(table.state == wanted.state)
+            where.append(table.state == wanted.state)
         if wanted.tenant is not None:
-            query = query.where(table.tenant == wanted.tenant)
+            where.append(table.tenant == wanted.tenant)
         if wanted.tenants is not None:
-            query = query.where(table.tenant.in_(sorted(wanted.tenants)))
-        return self._select(query.limit(wanted.limit))
+            where.append(table.tenant.in_(sorted(wanted.tenants)))
+        return self.select(*where, order=_BY_SUBMISSION, limit=wanted.limit)
 
     def end(self, id_: str, audited: AuditRow | None = None) -> ApplicationRow | None:
         """Note that its owner wants an application ended; return it, or None if there is none."""
@@ -204,23 +207,21 @@ class ApplicationRows:
 
     def open(self, *, fresh: bool = False) -> list[ApplicationRow]:
         """Return the applications that are not over, by submission; fresh: not yet taken."""
-        query = sa.select(applications).where(~applications.c.over)
-        if fresh:
-            query = query.where(~applications.c.taken)
-        order = (applications.c.submitted_ms, applications.c.id)
-        return self._select(query.order_by(*order))
+        table = applications.c
+        fresh_ones = (~table.taken,) if fresh else ()
+        return self.select(~table.over, *fresh_ones, order=_BY_SUBMISSION)
 
     def counts(self) -> dict[str, int]:
         """Return how many applications that are not over are in each state."""
         table = applications.c
         query = sa.select(table.state, sa.func.count()).where(~table.over).group_by(table.state)
-        with self._read_only() as connection:
+        with self.reading() as connection:
             return {str(state): int(count) for state, count in connection.execute(query)}
 
     def led_until_ms(self) -> int:
         """Return until when a process leads the dispatch, Unix ms; -1 where none ever has."""
         query = sa.select(dispatching.c.until_ms).where(dispatching.c.name == _DISPATCHER)
-        with self._read_only() as connection:
+        with self.reading() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return -1 if found is None else int(found)
 
@@ -228,13 +229,13 @@ class ApplicationRows:
         """Return the ids of the applications of some tenants that are not over."""
         table = applications.c
         query = sa.select(table.id).where(~table.over, table.tenant.in_(sorted(tenants)))
-        with self._read_only() as connection:
+        with self.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def reservations_in_use(self) -> frozenset[str]:
         """Return the ids of reservations under which applications run that are not over."""
         query = sa.select(applications.c.document).where(~applications.c.over)
-        with self._read_only() as connection:
+        with self.reading() as connection:
             read = [_DECODER.decode(raw) for raw in connection.execute(query).scalars()]
         return frozenset(
             one.application.reservation for one in read if one.application.reservation is not None
@@ -243,7 +244,7 @@ class ApplicationRows:
     def ids_to_end(self) -> list[str]:
         """Return the ids that are to be ended and are not yet."""
         query = sa.select(applications.c.id).where(~applications.c.over, applications.c.unwanted)
-        with self._read_only() as connection:
+        with self.reading() as connection:
             return list(connection.execute(query).scalars())
 
     def lead(self, holder: str, now_ms: int, until_ms: int) -> int:
@@ -257,7 +258,7 @@ class ApplicationRows:
         """
         table = dispatching.c
         query = sa.select(table.holder, table.until_ms).where(table.name == _DISPATCHER)
-        with self._read_only() as connection:  # whoever has to wait does not ask for the write lock
+        with self.reading() as connection:  # whoever has to wait does not ask for the write lock
             found = connection.execute(query).one_or_none()
         # Leadership far ahead was taken before the clock was set back; its holder may be gone.
         latest_ms = now_ms + _SKEW * (until_ms - now_ms)
@@ -283,12 +284,9 @@ class ApplicationRows:
 
     def give_up_leadership(self, holder: str) -> None:
         """Let another process dispatch at once."""
-        with self._engine.begin() as connection:
-            connection.execute(
-                sa.update(dispatching)
-                .where(dispatching.c.name == _DISPATCHER, dispatching.c.holder == holder)
-                .values(until_ms=0)
-            )
+        table = dispatching.c
+        mine = sa.update(dispatching).where(table.name == _DISPATCHER, table.holder == holder)
+        self.change(mine.values(until_ms=0))
 
     def write(
         self,
@@ -324,17 +322,9 @@ class ApplicationRows:
     def assignment(self) -> bytes:
         """Return the assignment written last, JSON; an empty object before the first."""
         query = sa.select(dispatching.c.body).where(dispatching.c.name == _DISPATCHER)
-        with self._read_only() as connection:
+        with self.reading() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return b"{}" if found is None else bytes(found)
-
-    def _read_only(self) -> sa.Connection:
-        return self._engine.connect().execution_options(agenda_read_only=True)
-
-    def _select(self, query: sa.Select[tuple[object, ...]]) -> list[ApplicationRow]:
-        with self._read_only() as connection:
-            rows = connection.execute(query).mappings().all()
-        return [ApplicationRow(**{str(name): row[name] for name in row}) for row in rows]
 
 
 def require_leader(connection: sa.Connection, tenure: int) -> None:

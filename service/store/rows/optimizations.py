@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from service.store.database.engine import hold_lock
 from service.store.database.tables import optimizations
 from service.store.log.audit import AuditRow, write_audit
+from service.store.rows.table_rows import TableRows
 
 #: States of one whose changes the Plan holds, and of one whose changes were taken back.
 APPLIED: Final = "applied"
@@ -106,11 +107,10 @@ _LONG: Final = ("result", "undo")
 _SHORT: Final = tuple(column for column in optimizations.c if column.name not in _LONG)
 
 
-class OptimizationRows:
+class OptimizationRows(TableRows[OptimizationRow]):
     """The rows of one database."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    table, kind = optimizations, OptimizationRow
 
     def add(
         self, row: OptimizationRow, most: int, prefix: str = "", audited: AuditRow | None = None
@@ -128,7 +128,6 @@ class OptimizationRows:
             If that many run already.
         """
         table = optimizations.c
-        values = {name: getattr(row, name) for name in OptimizationRow.__slots__}
         alive = sa.and_(
             table.state == RUNNING,
             table.alive_ms > row.alive_ms - SILENCE_MS,
@@ -141,7 +140,7 @@ class OptimizationRows:
             ).scalar_one()
             if running >= most:
                 raise TooManyError(str(running))
-            connection.execute(sa.insert(optimizations).values(values))
+            connection.execute(sa.insert(optimizations).values(self.values(row)))
             if audited is not None:
                 write_audit(connection, audited)
             over = sa.select(table.id).where(table.state != RUNNING)
@@ -152,19 +151,15 @@ class OptimizationRows:
 
     def get(self, id_: str) -> OptimizationRow | None:
         """Return one optimisation, or None."""
-        query = sa.select(optimizations).where(optimizations.c.id == id_)
-        with self._read_only() as connection:
-            found = connection.execute(query).mappings().one_or_none()
-        return None if found is None else OptimizationRow(**{str(k): found[k] for k in found})
+        return next(iter(self.select(optimizations.c.id == id_)), None)
 
     def page(self, prefix: str = "") -> list[OptimizationRow]:
         """Return all whose ids begin so, newest first, without what they found."""
         table = optimizations.c
         alike = table.id.startswith(prefix)
         query = sa.select(*_SHORT).where(alike).order_by(table.created_ms.desc(), table.id)
-        with self._read_only() as connection:
-            rows = connection.execute(query).mappings().all()
-        return [OptimizationRow(**{str(name): row[name] for name in row}) for row in rows]
+        with self.reading() as connection:
+            return self.rows(connection, query)
 
     def stop(self, id_: str, audited: AuditRow | None = None) -> None:
         """Note that somebody wants it to end with the best so far; again, or later, is nothing."""
@@ -174,10 +169,7 @@ class OptimizationRows:
         state = sa.case((waits, STOPPED), else_=table.state)
         # One statement: between two a server could take over what it was that the first looked for.
         change = sa.update(optimizations).where(table.id == id_, open_)
-        with self._engine.begin() as connection:
-            done = connection.execute(change.values(unwanted=True, state=state))
-            if done.rowcount and audited is not None:
-                write_audit(connection, audited)
+        self.change(change.values(unwanted=True, state=state), audited)
 
     def take_over(self, prefix: str, now_ms: int) -> OptimizationRow | None:
         """Return the newest that was interrupted or fell silent, for the caller to go on with.
@@ -191,7 +183,7 @@ class OptimizationRows:
         heard = table.alive_ms > now_ms - SILENCE_MS
         waits = sa.and_(table.state == INTERRUPTED, table.unwanted.is_(False))
         left = sa.and_(alike, sa.or_(waits, sa.and_(running, sa.not_(heard))))
-        with self._read_only() as connection:  # most of the time there is none: no write lock then
+        with self.reading() as connection:  # most of the time there is none: no write lock then
             if connection.execute(sa.select(table.id).where(left)).first() is None:
                 return None
         newest = sa.select(optimizations).where(left).order_by(table.created_ms.desc()).limit(1)
@@ -199,14 +191,14 @@ class OptimizationRows:
         values = {"state": RUNNING, "reason": "", "ended_ms": 0, "alive_ms": now_ms}
         with self._engine.begin() as connection:
             hold_lock(connection, _LOCK)
-            found = connection.execute(newest).mappings().one_or_none()
+            found = next(iter(self.rows(connection, newest)), None)
             if found is None or connection.execute(alive).first() is not None:
                 return None
             # Somebody may have stopped or forgotten it since it was read.
-            change = sa.update(optimizations).where(table.id == found["id"], left).values(values)
+            change = sa.update(optimizations).where(table.id == found.id, left).values(values)
             if not connection.execute(change).rowcount:
                 return None
-        return OptimizationRow(**{str(name): found[name] for name in found})
+        return found
 
     def beat(
         self, id_: str, at_ms: int, progress: bytes | None = None, kept: bytes | None = None
@@ -232,7 +224,7 @@ class OptimizationRows:
         """Return whether it is to go on."""
         table = optimizations.c
         query = sa.select(table.state, table.unwanted).where(table.id == id_)
-        with self._read_only() as connection:
+        with self.reading() as connection:
             found = connection.execute(query).one_or_none()
         return found is not None and found.state == RUNNING and not found.unwanted
 
@@ -257,23 +249,16 @@ class OptimizationRows:
     ) -> None:
         """Note that the Plan holds what it found, or does no more."""
         mine = sa.update(optimizations).where(optimizations.c.id == id_)
-        with self._engine.begin() as connection:
-            done = connection.execute(mine.values(state=state, reason=reason))
-            if done.rowcount and audited is not None:
-                write_audit(connection, audited)
+        self.change(mine.values(state=state, reason=reason), audited)
 
     def note(self, id_: str, reason: str) -> None:
         """Write down what became of one that is over."""
         mine = sa.update(optimizations).where(optimizations.c.id == id_)
-        with self._engine.begin() as connection:
-            connection.execute(mine.values(reason=reason))
+        self.change(mine.values(reason=reason))
 
     def delete(self, id_: str, audited: AuditRow | None = None) -> None:
         """Forget it; a process that still works on it notices and ends."""
-        mine = sa.delete(optimizations).where(optimizations.c.id == id_)
-        with self._engine.begin() as connection:
-            if connection.execute(mine).rowcount and audited is not None:
-                write_audit(connection, audited)
+        self.change(sa.delete(optimizations).where(optimizations.c.id == id_), audited)
 
     def note_lost(self, now_ms: int, plan_now_ms: int) -> None:
         """Note which have not been heard of for `LOST_MS`.
@@ -287,26 +272,17 @@ class OptimizationRows:
         """
         table = optimizations.c
         silent = sa.and_(table.state == RUNNING, table.alive_ms <= now_ms - LOST_MS)
-        with self._read_only() as connection:  # most of the time there is none: no write lock then
+        with self.reading() as connection:  # most of the time there is none: no write lock then
             ids = list(connection.execute(sa.select(table.id).where(silent)).scalars())
         for id_ in ids:
-            with self._engine.begin() as connection:
-                connection.execute(
-                    sa.update(optimizations)
-                    .where(table.id == id_, silent)
-                    .values(state="lost", ended_ms=plan_now_ms, reason=LOST)
-                )
+            lost = sa.update(optimizations).where(table.id == id_, silent)
+            self.change(lost.values(state="lost", ended_ms=plan_now_ms, reason=LOST))
 
     def _write(self, id_: str, values: dict[str, Any]) -> bool:
         """Change one that runs; return whether it did."""
         table = optimizations.c
-        mine = sa.and_(table.id == id_, table.state == RUNNING)
-        with self._engine.begin() as connection:
-            done = connection.execute(sa.update(optimizations).where(mine).values(values))
-        return bool(done.rowcount)
-
-    def _read_only(self) -> sa.Connection:
-        return self._engine.connect().execution_options(agenda_read_only=True)
+        mine = (table.id == id_, table.state == RUNNING)
+        return self.change(sa.update(optimizations).where(*mine).values(values)) > 0
 
 
 #: Why a row whose process was not heard of any more is lost.

@@ -12,6 +12,7 @@ from service.access.tenant_shares import share_of
 from service.store.database.engine import hold_lock
 from service.store.database.tables import webhook_deliveries, webhooks
 from service.store.log.audit import AuditRow, write_audit
+from service.store.rows.table_rows import TableRows
 
 #: States of a delivery.
 WAITING: Final = "waiting"
@@ -89,11 +90,18 @@ class DeliveryRow:
     error: str = ""
 
 
-class WebhookRows:
+class _DeliveryRows(TableRows[DeliveryRow]):
+    table, kind = webhook_deliveries, DeliveryRow
+
+
+class WebhookRows(TableRows[WebhookRow]):
     """The rows of one database."""
 
+    table, kind = webhooks, WebhookRow
+
     def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+        super().__init__(engine)
+        self._deliveries = _DeliveryRows(engine)
 
     def add(self, row: WebhookRow, most: int, audited: AuditRow | None = None) -> None:
         """Make one durable, with its row of the audit.
@@ -111,21 +119,17 @@ class WebhookRows:
                 raise TooManyWebhooksError(f"there are {most}")
             if row.tenant and connection.execute(mine).scalar_one() >= share_of(most):
                 raise TooManyWebhooksError(f"tenant {row.tenant!r} has {share_of(most)} of them")
-            values = {name: getattr(row, name) for name in WebhookRow.__slots__}
-            connection.execute(sa.insert(webhooks).values(values))
+            connection.execute(sa.insert(webhooks).values(self.values(row)))
             if audited is not None:
                 write_audit(connection, audited)
 
     def page(self) -> list[WebhookRow]:
         """Return all, oldest first."""
-        query = sa.select(webhooks).order_by(webhooks.c.created_ms, webhooks.c.id)
-        with self._read_only() as connection:
-            rows = connection.execute(query).mappings().all()
-        return [WebhookRow(**{str(name): row[name] for name in row}) for row in rows]
+        return self.select(order=(webhooks.c.created_ms, webhooks.c.id))
 
     def get(self, id_: str) -> WebhookRow | None:
         """Return one, or None."""
-        return next((one for one in self.page() if one.id == id_), None)
+        return next(iter(self.select(webhooks.c.id == id_)), None)
 
     def delete(self, id_: str, audited: AuditRow | None = None) -> None:
         """Forget one, and what it was still to be told."""
@@ -152,8 +156,7 @@ class WebhookRows:
             known = set(connection.execute(sa.select(webhooks.c.id)).scalars())
             for one in deliveries:
                 if one.webhook in known:  # not deleted meanwhile
-                    values = {name: getattr(one, name) for name in DeliveryRow.__slots__}
-                    connection.execute(_NOTE, values)
+                    connection.execute(_NOTE, self._deliveries.values(one))
             for id_, version, number in looked_at:
                 connection.execute(
                     sa.update(webhooks)
@@ -170,57 +173,40 @@ class WebhookRows:
         table = webhook_deliveries.c
         first = (table.due_ms, table.event)
         turn = sa.func.row_number().over(partition_by=table.webhook, order_by=first)
-        query = sa.select(webhook_deliveries).where(table.state == WAITING, table.due_ms <= now_ms)
-        return self._select(query.order_by(turn, *first).limit(most))
+        return self._deliveries.select(
+            table.state == WAITING, table.due_ms <= now_ms, order=(turn, *first), limit=most
+        )
 
     def settle(self, row: DeliveryRow) -> None:
         """Write down what came of an attempt."""
         table = webhook_deliveries.c
         values = {name: getattr(row, name) for name in ("state", "attempts", "due_ms", "error")}
-        with self._engine.begin() as connection:
-            connection.execute(
-                sa.update(webhook_deliveries)
-                .where(table.webhook == row.webhook, table.event == row.event)
-                .values(values)
-            )
+        mine = (table.webhook == row.webhook, table.event == row.event)
+        self.change(sa.update(webhook_deliveries).where(*mine).values(values))
 
     def give_up(self, id_: str, error: str, at_ms: int) -> None:
         """Write down that what waits for one webhook is not told to it, and why."""
         table = webhook_deliveries.c
-        with self._engine.begin() as connection:
-            connection.execute(
-                sa.update(webhook_deliveries)
-                .where(table.webhook == id_, table.state == WAITING)
-                .values(state=DEAD, error=error, due_ms=at_ms)
-            )
+        waiting = sa.update(webhook_deliveries).where(table.webhook == id_, table.state == WAITING)
+        self.change(waiting.values(state=DEAD, error=error, due_ms=at_ms))
 
     def counts(self, id_: str) -> dict[str, int]:
         """Return how many deliveries of one webhook are in each state."""
         table = webhook_deliveries.c
         query = sa.select(table.state, sa.func.count()).where(table.webhook == id_)
-        with self._read_only() as connection:
+        with self.reading() as connection:
             found = {str(state): int(n) for state, n in connection.execute(query.group_by("state"))}
         return {state: found.get(state, 0) for state in (WAITING, DELIVERED, DEAD)}
 
     def failures(self, id_: str) -> list[DeliveryRow]:
         """Return the newest that were not taken: given up, or to be tried again."""
         table = webhook_deliveries.c
-        query = sa.select(webhook_deliveries).where(
-            table.webhook == id_, table.error != "", table.state != DELIVERED
-        )
-        return self._select(query.order_by(table.due_ms.desc(), table.event).limit(_SHOWN))
+        failed = (table.webhook == id_, table.error != "", table.state != DELIVERED)
+        newest = (table.due_ms.desc(), table.event)
+        return self._deliveries.select(*failed, order=newest, limit=_SHOWN)
 
     def forget(self, before_ms: int) -> None:
         """Forget what was over before a time."""
         table = webhook_deliveries.c
-        old = sa.and_(table.state != WAITING, table.due_ms < before_ms)
-        with self._engine.begin() as connection:
-            connection.execute(sa.delete(webhook_deliveries).where(old))
-
-    def _read_only(self) -> sa.Connection:
-        return self._engine.connect().execution_options(agenda_read_only=True)
-
-    def _select(self, query: sa.Select[tuple[object, ...]]) -> list[DeliveryRow]:
-        with self._read_only() as connection:
-            rows = connection.execute(query).mappings().all()
-        return [DeliveryRow(**{str(name): row[name] for name in row}) for row in rows]
+        old = (table.state != WAITING, table.due_ms < before_ms)
+        self.change(sa.delete(webhook_deliveries).where(*old))

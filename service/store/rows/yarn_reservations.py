@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from service.store.database.tables import settings, yarn_reservations
+from service.store.rows.table_rows import TableRows
 
 #: Settings: when the first id was made (Unix ms), and how many were.
 _START: Final = "yarn_start_ms"
@@ -67,11 +68,10 @@ class YarnReservationRow:
         return astuple(self)
 
 
-class YarnReservationRows:
+class YarnReservationRows(TableRows[YarnReservationRow]):
     """The rows of one database."""
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    table, kind = yarn_reservations, YarnReservationRow
 
     def next_id(self, now_ms: int) -> tuple[int, int]:
         """Return a start (Unix ms) and a counter that no other caller of the database gets.
@@ -90,12 +90,8 @@ class YarnReservationRows:
 
     def rows_of_client_id(self, name: str) -> list[YarnReservationRow]:
         """Return the rows of a client's id, the newest first."""
-        table = yarn_reservations
-        return self._read(
-            sa.select(table)
-            .where(table.c.name == name)
-            .order_by(table.c.accepted_ms.desc(), table.c.id.desc())
-        )
+        table = yarn_reservations.c
+        return self.select(table.name == name, order=(table.accepted_ms.desc(), table.id.desc()))
 
     def between(self, queue: str, start_ms: int, end_ms: int | None) -> list[YarnReservationRow]:
         """Return the rows of a queue whose time, or a recurrence of it, may touch [start, end].
@@ -106,13 +102,10 @@ class YarnReservationRows:
             Unix ms; an `end_ms` of None is never.
         """
         columns = yarn_reservations.c
-        query = sa.select(yarn_reservations).where(
-            columns.queue == queue, sa.or_(columns.deadline_ms > start_ms, columns.period_ms > 0)
+        begun = () if end_ms is None else (columns.arrival_ms <= end_ms,)
+        return self.select(
+            columns.queue == queue,
+            sa.or_(columns.deadline_ms > start_ms, columns.period_ms > 0),
+            *begun,
+            order=(columns.accepted_ms, columns.name),
         )
-        if end_ms is not None:
-            query = query.where(columns.arrival_ms <= end_ms)
-        return self._read(query.order_by(columns.accepted_ms, columns.name))
-
-    def _read(self, query: sa.Select[Any]) -> list[YarnReservationRow]:
-        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
-            return [YarnReservationRow(*row) for row in connection.execute(query).all()]

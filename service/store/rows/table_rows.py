@@ -1,0 +1,61 @@
+"""Rows of a table: one table of a database as a dataclass: reads, and changes with their audit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, Generic, TypeVar
+
+import sqlalchemy as sa
+
+from service.store.log.audit import AuditRow, write_audit
+
+_Row = TypeVar("_Row")
+
+
+class TableRows(Generic[_Row]):
+    """Base of what reads and changes the rows of one table.
+
+    Attributes
+    ----------
+    table, kind
+        The table, and the dataclass whose fields are its columns.
+    """
+
+    table: ClassVar[sa.Table]
+    kind: type[_Row]
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def reading(self) -> sa.Connection:
+        """Return a connection for a `with` that takes no write lock."""
+        return self._engine.connect().execution_options(agenda_read_only=True)
+
+    def select(
+        self,
+        *where: sa.ColumnElement[bool],
+        order: Sequence[sa.ColumnElement[Any]] = (),
+        limit: int | None = None,
+    ) -> list[_Row]:
+        """Return the rows for which all of `where` holds."""
+        query = sa.select(self.table).where(*where).order_by(*order).limit(limit)
+        with self.reading() as connection:
+            return self.rows(connection, query)
+
+    def rows(self, connection: sa.Connection, query: sa.Select[Any]) -> list[_Row]:
+        """Return what a query finds as rows; columns that it leaves out have their defaults."""
+        found = connection.execute(query).mappings().all()
+        return [self.kind(**{str(name): one[name] for name in one}) for one in found]
+
+    def values(self, row: _Row) -> dict[str, Any]:
+        """Return a row as values of its columns."""
+        return {one.name: getattr(row, one.name) for one in fields(row)}  # type: ignore[arg-type]
+
+    def change(self, statement: sa.Update | sa.Delete, audited: AuditRow | None = None) -> int:
+        """Carry out a statement; return how many rows it changed, audited where there are some."""
+        with self._engine.begin() as connection:
+            count: int = connection.execute(statement).rowcount
+            if count and audited is not None:
+                write_audit(connection, audited)
+        return count
