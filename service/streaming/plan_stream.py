@@ -58,7 +58,7 @@ class EventFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _StreamPiece:
     text: bytes
     position: EventPosition
 
@@ -68,7 +68,7 @@ class PieceMemory:
 
     def __init__(self, recent: RecentEvents) -> None:
         self._recent = recent
-        self._known: dict[tuple[EventFilter, EventPosition], _Piece] = {}
+        self._known: dict[tuple[EventFilter, EventPosition], _StreamPiece] = {}
 
     def next_piece(
         self, wanted: EventFilter, position: EventPosition
@@ -86,12 +86,12 @@ class PieceMemory:
                 self._known[key] = found
         return found.text, found.position
 
-    def _make(self, wanted: EventFilter, position: EventPosition) -> _Piece:
+    def _make(self, wanted: EventFilter, position: EventPosition) -> _StreamPiece:
         newest = self._recent.newest
         events = self._recent.read(position, _MOST_EVENTS)
         if events is None:
             text = event_text("reset", {"kind": "reset", "version": newest.version}, str(newest))
-            return _Piece(text, newest)
+            return _StreamPiece(text, newest)
         told = bytearray()
         for event in events:
             position = event.position
@@ -99,7 +99,7 @@ class PieceMemory:
                 told += event_text(event.kind, event.to_json(), str(position))
                 if len(told) >= _MOST_BYTES:
                     break
-        return _Piece(bytes(told), position)
+        return _StreamPiece(bytes(told), position)
 
 
 class PlanEventSource:
