@@ -8,6 +8,8 @@ What the dispatcher needs stands here; files import only from files before them:
 """
 
 from dispatch.pool.kernels.arrays import (
+    LATER,
+    LINES,
     SERVING,
     URGENT,
     WAITING,
@@ -15,9 +17,11 @@ from dispatch.pool.kernels.arrays import (
     PoolArrays,
     PoolRules,
 )
-from dispatch.pool.kernels.entries import adopt, arrive, depart, requeue, settle
+from dispatch.pool.kernels.entries import adopt, arrive, depart, join, requeue, settle, withdraw
 
 __all__ = [
+    "LATER",
+    "LINES",
     "SERVING",
     "URGENT",
     "WAITING",
@@ -27,6 +31,8 @@ __all__ = [
     "adopt",
     "arrive",
     "depart",
+    "join",
     "requeue",
     "settle",
+    "withdraw",
 ]

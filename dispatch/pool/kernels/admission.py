@@ -6,6 +6,7 @@ from dispatch.pool.kernels.arrays import (
     DRF,
     GROW_ONLY,
     HRRN_PRINTED,
+    LATER,
     MALLEABLE,
     SERVING,
     WAITING,
@@ -15,7 +16,13 @@ from dispatch.pool.kernels.arrays import (
 )
 from dispatch.pool.kernels.compiled import inner
 from dispatch.pool.kernels.grants import grant_more
-from dispatch.pool.kernels.lines import append, insert_sorted, take_place
+from dispatch.pool.kernels.lines import (
+    append,
+    find_place,
+    insert_later,
+    insert_sorted,
+    take_place,
+)
 from dispatch.pool.kernels.order import fill_shares
 
 
@@ -48,6 +55,8 @@ def admit(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> No
         pool.cores[kind] += rows.core[row, kind]
         pool.wanted[kind] += rows.want[row, kind]
     rows.started[row] = True
+    if rows.tier[row] > 0:
+        insert_later(pool, rows, row)
     if rules.preemptive:
         insert_sorted(pool, rows, SERVING, row)
     else:
@@ -65,6 +74,18 @@ def leave(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
     for part in range(rows.part_count.shape[1]):
         rows.granted[row, part] = 0
     rows.started[row] = False
+    leave_later(pool, rows, row)
+
+
+@inner
+def leave_later(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
+    """Take a row out of the line of the later tiers, if it stands there."""
+    if rows.tier[row] > 0:
+        place = find_place(pool, LATER, row)
+        if place >= 0:
+            take_place(pool, LATER, place)
+        for part in range(rows.part_count.shape[1]):
+            rows.extra[row, part] = 0
 
 
 @inner

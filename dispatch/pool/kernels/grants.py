@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dispatch.pool.kernels.arrays import FLEXIBLE, SERVING, ClaimArrays, PoolArrays, PoolRules
+from dispatch.pool.kernels.arrays import (
+    FLEXIBLE,
+    LATER,
+    SERVING,
+    ClaimArrays,
+    PoolArrays,
+    PoolRules,
+)
 from dispatch.pool.kernels.compiled import inner
 
 
@@ -72,6 +79,35 @@ def collect(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) -
             rows.left[row] -= rows.speed[row] * (now - rows.since[row])
             rows.since[row] = now
             rows.speed[row] = (rows.core_count[row] + granted) / rows.all_count[row]
+            pool.changed[changed] = row
+            changed += 1
+    return changed
+
+
+@inner
+def grant_later(pool: PoolArrays, rows: ClaimArrays, changed: int) -> int:
+    """Grant elastic components of the later tiers anew, from what the first leaves, in order.
+
+    Those that do not fit are skipped. Rows whose grants changed are listed behind the `changed`
+    ones; returns how many there are then.
+    """
+    for kind in range(pool.total.size):
+        pool.extra[kind] = 0
+    for place in range(pool.length[LATER]):
+        row = pool.lines[LATER, place]
+        differs = False
+        for part in range(rows.extra_count.shape[1]):
+            more = rows.extra_count[row, part]
+            for kind in range(pool.total.size):
+                each = rows.part[row, part, kind]
+                if each > 0:
+                    room = pool.total[kind] - pool.cores[kind] - pool.given[kind] - pool.extra[kind]
+                    more = min(more, room // each) if room > 0 else 0
+            differs = differs or more != rows.extra[row, part]
+            rows.extra[row, part] = more
+            for kind in range(pool.total.size):
+                pool.extra[kind] += more * rows.part[row, part, kind]
+        if differs:
             pool.changed[changed] = row
             changed += 1
     return changed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dispatch.pool.kernels.arrays import (
     DRF,
+    LATER,
     SRPT,
     STATIC,
     WAITING,
@@ -32,6 +33,29 @@ def insert_sorted(pool: PoolArrays, rows: ClaimArrays, line: int, row: int) -> N
         pool.lines[line, place] = pool.lines[line, place - 1]
     pool.lines[line, low] = row
     pool.length[line] += 1
+
+
+@inner
+def goes_before_later(rows: ClaimArrays, row: int, other: int) -> bool:
+    """Whether a row goes before another in the line of the later tiers."""
+    if rows.tier[row] != rows.tier[other]:
+        return rows.tier[row] < rows.tier[other]
+    if rows.turn[row, 0] != rows.turn[other, 0]:
+        return rows.turn[row, 0] < rows.turn[other, 0]
+    if rows.submitted[row] != rows.submitted[other]:
+        return rows.submitted[row] < rows.submitted[other]
+    return rows.turn[row, 1] < rows.turn[other, 1]
+
+
+@inner
+def insert_later(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
+    """Put a row into the line of the later tiers."""
+    place = pool.length[LATER]
+    while place > 0 and goes_before_later(rows, row, pool.lines[LATER, place - 1]):
+        pool.lines[LATER, place] = pool.lines[LATER, place - 1]
+        place -= 1
+    pool.lines[LATER, place] = row
+    pool.length[LATER] += 1
 
 
 @inner
