@@ -18,7 +18,7 @@ from dispatch.backends.slurm.control.job_names import limit_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
-from dispatch.backends.slurm.last_jobs import LONGEST_WAIT_S
+from dispatch.backends.slurm.job_ledger import LONGEST_WAIT_S
 from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.events import EventKind
 from dispatch.executions.execution import Execution
