@@ -39,6 +39,7 @@ class ClaimRows:
         self._units = [_AREA_UNITS.get(kind, 1.0) for kind in resources]
         self._names: list[str | None] = []
         self._parts: list[int] = []
+        self._tiers: list[int] = []
         self._announced: list[bool] = []
         self._free: list[int] = []
         self._row_by_name: dict[str, int] = {}
@@ -60,6 +61,7 @@ class ClaimRows:
         if row == len(self._names):
             self._names.append(None)
             self._parts.append(0)
+            self._tiers.append(0)
             self._announced.append(False)
         tenant = self._tenants.setdefault(claim.tenant, len(self._tenants))
         self._make_room(row, len(claim.elastic), tenant)
@@ -87,8 +89,8 @@ class ClaimRows:
         row, rows, pool = self._row_by_name[name], self.rows, self.pool
         if tuple(wanted) == self.wanted_of(name):
             return False
-        if rows.tier[row]:
-            rows.extra_count[row, : len(wanted)] = wanted
+        if self._tiers[row]:
+            rows.extra[row, self._kernels.ASKED, : len(wanted)] = wanted
             return True
         for index, count in enumerate(wanted):
             more = count - rows.part_count[row, index]
@@ -118,16 +120,20 @@ class ClaimRows:
 
     def wanted_of(self, name: str) -> tuple[int, ...]:
         """Return how many components of each elastic part a claim asks for."""
-        row = self._row_by_name[name]
-        counts = self.rows.extra_count if self.rows.tier[row] else self.rows.part_count
-        return tuple(counts[row, : self._parts[row]].tolist())
+        row, rows = self._row_by_name[name], self.rows
+        later = rows.extra[:, self._kernels.ASKED]
+        return tuple(
+            (later if self._tiers[row] else rows.part_count)[row, : self._parts[row]].tolist()
+        )
 
     def grants_of(self, name: str) -> tuple[int, ...]:
         """Return how many components of each elastic part a claim holds."""
         return self._grants_of(self._row_by_name[name])
 
     def _grants_of(self, row: int) -> tuple[int, ...]:
-        held = self.rows.extra if self.rows.tier[row] else self.rows.granted
+        held = self.rows.granted
+        if self._tiers[row]:
+            held = self.rows.extra[:, self._kernels.GRANTED]
         return tuple(held[row, : self._parts[row]].tolist())
 
     def line(self, line: int) -> tuple[str, ...]:
@@ -149,7 +155,7 @@ class ClaimRows:
         """Yield where the pool's sums and lines differ from the rows."""
         rows, pool, compiled = self.rows, self.pool, self._kernels
         lines = [pool.lines[line, : pool.length[line]].tolist() for line in range(compiled.LINES)]
-        later = lines[compiled.LATER]
+        later, extra = lines[compiled.LATER], rows.extra[:, compiled.GRANTED]
         coreless = [row for row in later if not rows.core_count[row]]
         listed = sorted([*(row for line in lines[: compiled.LATER] for row in line), *coreless])
         known = sorted(self._row_by_name.values())
@@ -161,18 +167,18 @@ class ClaimRows:
             ("cores", pool.cores, rows.core[serving].sum(axis=0)),
             ("given", pool.given, given),
             ("wanted", pool.wanted, rows.want[serving].sum(axis=0)),
-            ("extra", pool.extra, np.einsum("rp,rpk->k", rows.extra[later], rows.part[later])),
+            ("extra", pool.extra, np.einsum("rp,rpk->k", extra[later], rows.part[later])),
         ):
             if (kept != found).any():
                 yield f"{word} of those in service are {kept.tolist()} and not {found.tolist()}"
         if sorted(serving) != [row for row in known if rows.started[row]]:
             yield "those in service are not those that have started"
-        served_later = {*coreless, *(row for row in serving if rows.tier[row])}
+        served_later = {*coreless, *(row for row in serving if self._tiers[row])}
         if sorted(later) != sorted(served_later):
             yield "those of later tiers are not those in service, or without a core"
         if (rows.granted[known] > rows.part_count[known]).any():
             yield "more is granted than asked for"
-        if (rows.extra[known] > rows.extra_count[known]).any():
+        if (extra[known] > rows.extra[known, compiled.ASKED]).any():
             yield "more is granted in later tiers than asked for"
 
     def _check(self, claim: Claim) -> None:
@@ -198,8 +204,11 @@ class ClaimRows:
         more = [sum(part.count * part.amounts[kind] for part in claim.elastic) for kind in kinds]
         rows.core[row] = core
         rows.part_count[row] = rows.granted[row] = rows.before[row] = 0
-        rows.extra_count[row] = rows.extra[row] = 0
-        counts = rows.extra_count if claim.tier else rows.part_count
+        if claim.tier or self._tiers[row]:
+            rows.extra[row] = 0
+            rows.tier[row] = claim.tier, *claim.turn
+            self._tiers[row] = claim.tier
+        counts = rows.extra[:, self._kernels.ASKED] if claim.tier else rows.part_count
         for index, part in enumerate(claim.elastic):
             rows.part[row, index] = part.amounts
             counts[row, index] = part.count
@@ -220,7 +229,6 @@ class ClaimRows:
         rows.submitted[row], rows.run[row] = claim.submitted_s, claim.run_s
         rows.left[row], rows.since[row], rows.speed[row] = claim.run_s, now_s, 0.0
         rows.tenant[row], rows.started[row] = tenant, False
-        rows.tier[row], rows.turn[row] = claim.tier, claim.turn
         factors = {Size.COMPONENTS: rows.all_count[row], Size.AREA: rows.all_area[row]}
         rows.factor[row] = factors.get(ordering.size, 1.0)
         if ordering.rule is Rule.STATIC:
@@ -257,14 +265,12 @@ class ClaimRows:
             part=np.zeros((size, parts, kinds), longs),
             part_count=np.zeros((size, parts), longs),
             granted=np.zeros((size, parts), longs),
-            extra_count=np.zeros((size, parts), longs),
-            extra=np.zeros((size, parts), longs),
+            extra=np.zeros((size, 2, parts), longs),
             before=np.zeros((size, parts), longs),
             rank=np.zeros(size, floats),
             key=np.zeros(size, floats),
             number=np.zeros(size, longs),
-            tier=np.zeros(size, longs),
-            turn=np.zeros((size, 2), longs),
+            tier=np.zeros((size, 3), longs),
             submitted=np.zeros(size, floats),
             run=np.ones(size, floats),
             left=np.zeros(size, floats),

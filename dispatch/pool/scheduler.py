@@ -164,7 +164,7 @@ class ElasticScheduler:
     def tier_of(self, name: str) -> int | None:
         """Return in which tier an execution has a claim with a core, or None."""
         row, rows = self._claims.find(name), self._claims.rows
-        return int(rows.tier[row]) if row is not None and rows.core_count[row] else None
+        return int(rows.tier[row, 0]) if row is not None and rows.core_count[row] else None
 
     def has_joined(self, name: str) -> bool:
         """Return whether an execution has a claim without a core."""

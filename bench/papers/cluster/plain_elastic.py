@@ -179,7 +179,8 @@ class PlainElastic:
         entry.most = amounts_of((*claim.core, *entry.elastic), kinds)
         self._arrived += 1
         self._entries[claim.name] = entry
-        entry.key = self._key(entry, now)
+        if claim.core:
+            entry.key = self._key(entry, now)
         return entry
 
     def _remove(self, name: str) -> None:

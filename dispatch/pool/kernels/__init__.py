@@ -8,6 +8,8 @@ What the dispatcher needs stands here; files import only from files before them:
 """
 
 from dispatch.pool.kernels.arrays import (
+    ASKED,
+    GRANTED,
     LATER,
     LINES,
     SERVING,
@@ -20,6 +22,8 @@ from dispatch.pool.kernels.arrays import (
 from dispatch.pool.kernels.entries import adopt, arrive, depart, join, requeue, settle, withdraw
 
 __all__ = [
+    "ASKED",
+    "GRANTED",
     "LATER",
     "LINES",
     "SERVING",

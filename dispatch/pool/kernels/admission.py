@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dispatch.pool.kernels.arrays import (
     DRF,
+    GRANTED,
     GROW_ONLY,
     HRRN_PRINTED,
     LATER,
@@ -55,7 +56,7 @@ def admit(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int) -> No
         pool.cores[kind] += rows.core[row, kind]
         pool.wanted[kind] += rows.want[row, kind]
     rows.started[row] = True
-    if rows.tier[row] > 0:
+    if rows.tier[row, 0] > 0:
         insert_later(pool, rows, row)
     if rules.preemptive:
         insert_sorted(pool, rows, SERVING, row)
@@ -80,12 +81,12 @@ def leave(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
 @inner
 def leave_later(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
     """Take a row out of the line of the later tiers, if it stands there."""
-    if rows.tier[row] > 0:
+    if rows.tier[row, 0] > 0:
         place = find_place(pool, LATER, row)
         if place >= 0:
             take_place(pool, LATER, place)
         for part in range(rows.part_count.shape[1]):
-            rows.extra[row, part] = 0
+            rows.extra[row, GRANTED, part] = 0
 
 
 @inner

@@ -34,6 +34,8 @@ MALLEABLE: Final = GrantRule.MALLEABLE.value
 # those in service, in the order in which elastic components are granted; those of the tiers that
 # are granted elastic components from what the first leaves, in their own order.
 WAITING, URGENT, SERVING, LATER = 0, 1, 2, 3
+# Places in `ClaimArrays.extra`.
+ASKED, GRANTED = 0, 1
 #: How many lines there are.
 LINES: Final = 4
 
@@ -46,14 +48,13 @@ class ClaimArrays(NamedTuple):
     part: Longs  # (R, G, L) what one elastic component of a part takes
     part_count: Longs  # (R, G) elastic components asked for
     granted: Longs  # (R, G) elastic components granted
-    extra_count: Longs  # (R, G) of a row of a later tier: elastic components asked for
-    extra: Longs  # (R, G) granted of these
+    extra: Longs  # (R, 2, G) of a row of a later tier: elastic components asked for, and granted
     before: Longs  # (R, G) `granted` before the event that is settled, to list what it changed
     rank: Floats  # (R,) the lower rank goes first, whatever the key: a priority, negated
     key: Floats  # (R,) the lower key goes first in a rank; what it is says `PoolRules.rule`
     number: Longs  # (R,) order of arrival, for equal keys
-    tier: Longs  # (R,) 0 for the first: a row of a later one stands in the line `LATER`, too
-    turn: Longs  # (R, 2) order in a later tier: before, and behind the time of submission
+    tier: Longs  # (R, 3) tier, and order in it before and behind the time of submission; a row of
+    # a later tier than the first, 0, stands in the line `LATER`, too
     submitted: Floats  # (R,) when it was submitted
     run: Floats  # (R,) run time with everything granted
     left: Floats  # (R,) run time that was left at `since`, with everything granted

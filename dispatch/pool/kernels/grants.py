@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dispatch.pool.kernels.arrays import (
+    ASKED,
     FLEXIBLE,
+    GRANTED,
     LATER,
     SERVING,
     ClaimArrays,
@@ -96,15 +98,15 @@ def grant_later(pool: PoolArrays, rows: ClaimArrays, changed: int) -> int:
     for place in range(pool.length[LATER]):
         row = pool.lines[LATER, place]
         differs = False
-        for part in range(rows.extra_count.shape[1]):
-            more = rows.extra_count[row, part]
+        for part in range(rows.extra.shape[2]):
+            more = rows.extra[row, ASKED, part]
             for kind in range(pool.total.size):
                 each = rows.part[row, part, kind]
                 if each > 0:
                     room = pool.total[kind] - pool.cores[kind] - pool.given[kind] - pool.extra[kind]
                     more = min(more, room // each) if room > 0 else 0
-            differs = differs or more != rows.extra[row, part]
-            rows.extra[row, part] = more
+            differs = differs or more != rows.extra[row, GRANTED, part]
+            rows.extra[row, GRANTED, part] = more
             for kind in range(pool.total.size):
                 pool.extra[kind] += more * rows.part[row, part, kind]
         if differs:

@@ -38,13 +38,12 @@ def insert_sorted(pool: PoolArrays, rows: ClaimArrays, line: int, row: int) -> N
 @inner
 def goes_before_later(rows: ClaimArrays, row: int, other: int) -> bool:
     """Whether a row goes before another in the line of the later tiers."""
-    if rows.tier[row] != rows.tier[other]:
-        return rows.tier[row] < rows.tier[other]
-    if rows.turn[row, 0] != rows.turn[other, 0]:
-        return rows.turn[row, 0] < rows.turn[other, 0]
+    for index in range(2):
+        if rows.tier[row, index] != rows.tier[other, index]:
+            return rows.tier[row, index] < rows.tier[other, index]
     if rows.submitted[row] != rows.submitted[other]:
         return rows.submitted[row] < rows.submitted[other]
-    return rows.turn[row, 1] < rows.turn[other, 1]
+    return rows.tier[row, 2] < rows.tier[other, 2]
 
 
 @inner
