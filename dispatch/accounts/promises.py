@@ -47,11 +47,6 @@ class Shortfall:
     unused: frozenset[str] = frozenset()
 
 
-def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[str]:
-    """Return the reservations that are below their entitlement."""
-    return shortfall(directive, table).reservations
-
-
 def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
     """Return what is below its entitlement.
 

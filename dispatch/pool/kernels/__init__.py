@@ -4,7 +4,7 @@ Identical components are counted, never listed; one pass over those in service c
 microseconds for a thousand of them.
 
 What the dispatcher needs stands here; files import only from files before them: `compiled`,
-`arrays`; the `order` of rows and their `lines`, and beside them `grants`; `admission`; `entries`.
+`arrays`; the `lines` of rows and their order; `service`; `entries`.
 """
 
 from dispatch.pool.kernels.arrays import (

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from dispatch.pool.kernels.admission import (
-    admit,
-    admit_best,
-    admit_in_line,
-    core_fits,
-    leave,
-    leave_later,
-)
 from dispatch.pool.kernels.arrays import (
     HRRN,
     HRRN_PRINTED,
@@ -24,17 +16,28 @@ from dispatch.pool.kernels.arrays import (
     PoolRules,
 )
 from dispatch.pool.kernels.compiled import entry
-from dispatch.pool.kernels.grants import cascade, collect, grant_later
 from dispatch.pool.kernels.lines import (
     find_place,
+    goes_before,
     insert_later,
     insert_sorted,
     queue_up,
+    refresh_key,
     sort_line,
     sort_waiting,
     take_place,
 )
-from dispatch.pool.kernels.order import goes_before, refresh_key
+from dispatch.pool.kernels.service import (
+    admit,
+    admit_best,
+    admit_in_line,
+    cascade,
+    collect,
+    core_fits,
+    grant_later,
+    leave,
+    leave_later,
+)
 
 
 @entry

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch.accounts.promises import PromiseLedger, below_entitlement
+from dispatch.accounts.promises import PromiseLedger, shortfall
 from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.assignment import Op
 from dispatch.executions.predecessors import predecessors_of
@@ -257,7 +257,7 @@ def test_promises_are_kept_at_every_tick_where_pieces_fit_anywhere(data: st.Data
             commit(plan, Cancel(data.draw(st.sampled_from(alive))))
         assert not world.tick(at_s).below
         directive = world.directive
-        book.observe(directive.at_ms, below_entitlement(directive, world.table))
+        book.observe(directive.at_ms, shortfall(directive, world.table).reservations)
     book.end(end_s * 1000)
     assert not any(book.below_ms(f"r{at_s}") for at_s in range(end_s))
 

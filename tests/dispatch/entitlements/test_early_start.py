@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatch.accounts.promises import PromiseLedger, below_entitlement
+from dispatch.accounts.promises import PromiseLedger, shortfall
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
@@ -73,7 +73,7 @@ def _run(
     for at_s in range(0, 900, _TICK_S):
         world.tick(at_s)
         directive = world.directive
-        book.observe(directive.at_ms, below_entitlement(directive, world.table))
+        book.observe(directive.at_ms, shortfall(directive, world.table).reservations)
         if ended is not None:
             ended += book.take_ended(directive)
         owner = world.table.get("owner")
