@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from dispatch.backends.slurm.component_jobs import ComponentOrder
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.errors import SlurmAwayError
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
@@ -18,6 +19,7 @@ from dispatch.backends.slurm.job_history import JobHistory
 from dispatch.backends.slurm.job_ledger import JobLedger
 from dispatch.backends.slurm.job_records import JobRecord, Phase
 from dispatch.executions.assignment import Key
+from rdl.resources import Resources
 
 _KEY = ("x", "w", 0)
 _JOB = SlurmJob(7, "j", "u", "", "CANCELLED", "", ("n0",), started_s=100)
@@ -108,6 +110,43 @@ def test_jobs_that_no_component_has_are_cancelled_but_those_of_a_later_leader() 
     look = Look({job.id: job for job in [*jobs, replace(_JOB, id=9, name="stranger")]}, {})
     tenure = {7: 1, 8: 2}
     assert ledger.to_cancel(look, lambda job: tenure[job.id], 1) == [7]
+
+
+@pytest.mark.parametrize(
+    ("ordered", "standing", "done"),
+    [
+        pytest.param([0, 1], [], [0, 1], id="all cores are asked for"),
+        pytest.param([0], [("w", True)], [0], id="the other core stands"),
+        pytest.param([0], [], [], id="the other core is nowhere"),
+        pytest.param([0], [("e", False)], [], id="an elastic component is no core"),
+    ],
+)
+def test_cores_that_ended_well_are_done_where_all_of_them_have_or_stand(
+    ordered: list[int], standing: list[tuple[str, bool]], done: list[int]
+) -> None:
+    """Of a gang of two; what is to be started is nobody's last job any more."""
+    ledger = _ledger()
+    for index in ordered:
+        record = JobRecord(("x", "w", index), "m-0", 0, index + 1, 0.0, core=True, phase=Phase.LEFT)
+        ledger.add(record)
+        record.last_seen = replace(_JOB, id=index + 1, state="COMPLETED")
+    for component, core in standing:
+        ledger.add(JobRecord(("x", component, 1), "m-1", 0, 9, 0.0, core=core, phase=Phase.UP))
+    order = ComponentOrder("x", "t", "true", Resources.of({}), (), True, None, cores=2)
+    found = ledger.take_ended_well({("x", "w", index): order for index in ordered})
+    assert found == {("x", "w", index): index + 1 for index in done}
+    assert not ledger.lacks_look([("x", "w", index) for index in ordered])
+    assert ledger.take_ended_well({("x", "w", index): order for index in ordered}) == {}
+
+
+def test_what_an_earlier_leader_left_is_forgotten_where_it_is_not_resumed() -> None:
+    """It does not stand until then."""
+    ledger = _ledger()
+    ledger.add(JobRecord(_KEY, "m-0", 0, 7, 0.0, core=False, phase=Phase.FORMER))
+    assert ledger.standing() == []
+    assert [one.job for one in ledger.former("x")] == [7]
+    ledger.drop_former()
+    assert ledger.former("x") == []
 
 
 @pytest.mark.parametrize(

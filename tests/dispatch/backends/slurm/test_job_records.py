@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -123,14 +123,14 @@ def test_a_look_moves_a_job_on(
     phase: str,
     known: dict[str, bool],
     job: SlurmJob | None,
-    seen: dict[str, bool],
+    seen: dict[str, Any],
     finding: str,
     after: str,
     events: str,
 ) -> None:
     """The finding, the phase after it, and the events that are reported."""
     record = _record(Phase(phase), **known)
-    sight = Sight(job, _NODE, **seen)  # type: ignore[arg-type]
+    sight = Sight(job, _NODE, **seen)
     found, _ = judge(record, sight)
     assert found is JobFinding(finding)
     kinds = tuple(EventKind(word) for word in events.split())

@@ -320,3 +320,22 @@ def test_what_was_lost_and_is_found_to_have_ended_well_is_not_run_again() -> Non
     _look(slurm, backend)
     assert backend.apply([_ELASTIC], 60_000) == ()
     assert len(slurm.jobs) == 1
+
+
+def test_an_elastic_component_that_ended_well_leaves_its_machine_and_a_core_keeps_it() -> None:
+    """Until all of its execution have ended."""
+    slurm, backend = _started(*_GANG, _ELASTIC)
+    for id_ in (1, 3):
+        slurm.turn(id_, "COMPLETED")
+    assert (EventKind.EXITED, "e", 0) in _look(slurm, backend)
+    assert [row.key for row in backend.state().rows] == [("x", "w", 0), ("x", "w", 1)]
+
+
+def test_what_slurm_does_not_start_in_time_is_lost() -> None:
+    """After `start_s`; one that has begun may take its time."""
+    slurm, backend = _started(*_GANG)
+    assert backend.apply([_ELASTIC], 0) == ()
+    slurm.turn(3, "PENDING")
+    assert _look(slurm, backend) == []
+    slurm.now_s += slurm.settings.start_s
+    assert _look(slurm, backend) == [(EventKind.LOST, "e", 0)]
