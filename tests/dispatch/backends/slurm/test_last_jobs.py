@@ -238,13 +238,18 @@ def test_without_an_accounting_nothing_waits() -> None:
     assert len(slurm.jobs) == 4
 
 
-def _led_anew(slurm: _Slurm) -> tuple[SlurmBackend, Execution]:
-    """Return a new leader of one core that runs in Slurm, as it was taken over."""
+def _led_anew(slurm: _Slurm, *, late: bool = False) -> tuple[SlurmBackend, Execution]:
+    """Return a new leader of one core that runs in Slurm, as it was taken over.
+
+    With `late` it has looked before that.
+    """
     group = MachineGroup("m", 2, Resources.of({"cpu": 4000}))
     table = ExecutionTable(MachinePool(Cluster(1000, 3_600_000, (group,))))
     one = Component("w", 1, True, Resources.of({"cpu": 1000}), "run")
     execution = table.submit("x", Application("job", (one,)), 0)
     backend = SlurmBackend(cast("Any", slurm), _order, steady_s=lambda: slurm.now_s)
+    if late:
+        _look(slurm, backend)
     backend.resume(table, execution)
     return backend, execution
 
@@ -339,3 +344,11 @@ def test_what_slurm_does_not_start_in_time_is_lost() -> None:
     assert _look(slurm, backend) == []
     slurm.now_s += slurm.settings.start_s
     assert _look(slurm, backend) == [(EventKind.LOST, "e", 0)]
+
+
+def test_what_is_not_resumed_before_the_first_look_is_cancelled() -> None:
+    """Nobody wants it; what comes later begins again."""
+    slurm, _ = _started(_GANG[0])
+    backend, execution = _led_anew(slurm, late=True)
+    assert (len(backend.state().rows), execution.holds) == (0, False)
+    assert slurm.jobs[1].state == "CANCELLED"
