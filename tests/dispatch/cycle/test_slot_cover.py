@@ -127,6 +127,27 @@ def test_a_slot_covers_no_component_for_which_its_machine_has_not_the_labels() -
     assert scene.places(("m-0", 1, 9), ("g-0", 1, 5)) == {"one": ({"g-0": 1},)}
 
 
+def test_totals_are_a_slot_on_no_machine() -> None:
+    """They cover what runs anywhere, machines before them, and are on no idle machine."""
+    scene = _Scene()
+    one = scene.submit("one", 3, cpu=2)
+    scene.stand(one, 0, "m-2")
+    assert scene.match(_share("0", (None, 4, 9))) == ({"one": ({None: 3},)}, frozenset())
+    assert scene.places((None, 2, 9), ("m-0", 1, 5)) == {"one": ({"m-0": 1, None: 2},)}
+    assert scene.places((None, 2, 9)) == {}
+
+
+def test_slots_on_machines_that_go_away_cover_nothing() -> None:
+    """Totals stay."""
+    scene = _Scene()
+    scene.submit("one", 1, cpu=2)
+    away = frozenset({"m-0"})
+    for machine, count in (("m-0", 0), ("m-1", 1), (None, 1)):
+        entitlement = Entitlement("r", "t", 0, (_share("0", (machine, 1, 9)),))
+        cover = cover_of(entitlement, scene.table.of_reservation("r"), scene.pool, away)
+        assert len(cover.counts) == count
+
+
 def test_one_that_runs_elsewhere_lacks_nothing() -> None:
     """Of two covered on m-0 one runs on m-1: one is to be put there, none once both run."""
     group = ComponentGroup(an_application("one", 2).components[0])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch.entitlements.slots import ANYWHERE, SlotRows
+from dispatch.entitlements.slots import ANYWHERE, ActiveSlot, SlotRows
 from dispatch.entitlements.start_delay import (
     NO_DELAY,
     StartDelays,
@@ -15,6 +15,7 @@ from dispatch.entitlements.start_delay import (
     enlarge,
     size_class,
 )
+from planner.reservations.slots import NOWHERE
 from rdl.resources import Resources
 from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
@@ -97,3 +98,10 @@ def test_rises_come_sooner_and_nothing_is_lost(
     ahead = [n for s, e, n, _ in rows if s - lead <= step < e]
     assert sum(slot.bundles for slot in found[0]) == max([now, *ahead]) - now
     assert all(slot.machine is None for slot in found[0])
+
+
+def test_bundles_that_lost_their_machine_do_not_begin_early() -> None:
+    """Those that have one do, on it alone."""
+    slots = np.array([[5, 9, 1, NOWHERE], [5, 9, 2, 0]], dtype=np.int64)
+    (found,) = SlotRows(slots, np.zeros(2, dtype=np.int64), ("m-0",)).rises(3, [4])
+    assert found == [ActiveSlot("m-0", 2, 5, 9)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dispatch.accounts.promises import PromiseLedger
 from service.store import Store
 from service.store.promise_ledger import KEPT_MS, StoredLedger, times_below
 
@@ -42,3 +43,11 @@ def test_what_is_long_over_is_forgotten(store: Store) -> None:
     ledger.observe(40_000, ())
     ledger.observe(KEPT_MS + 60_000, {"b"})
     assert set(times_below(store, KEPT_MS + 70_000)) == {"b"}
+
+
+def test_the_longest_time_below_is_remembered() -> None:
+    """Of three falls the second; the sum is of all."""
+    ledger = PromiseLedger()
+    for now_s, below in ((0, "a"), (10, ""), (20, "a"), (50, ""), (60, "a"), (65, "")):
+        ledger.observe(now_s * 1000, below)
+    assert (ledger.longest_below_ms("a"), ledger.below_ms("a")) == (30_000, 45_000)
