@@ -85,6 +85,8 @@ def warm_dispatcher() -> None:
     pool.resize("a", [1], 1.0)
     pool.requeue("a", 2.0)
     pool.depart("a", 3.0)
+    pool.replace_joined((), [Claim("b", (), (ClaimPart(1, (1,)),), tier=1)], 4.0)
+    pool.replace_joined(["b"], (), 5.0)
     machines = MachineConfigurations.of([2], [[1.0]], resources=["cpu"])
     classes = JobClasses.of([1.0], [[0.25]], [1.0])
     placement = MachinePlacement.of_table(plan_lotes(LotesInstance.of(machines, classes)).table)

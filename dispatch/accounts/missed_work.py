@@ -15,6 +15,16 @@ what has begun in a slot keeps it. Recurrences are left alone: a run has a time 
 came too late is not owed: where an application is submitted after its stretch began, or asks for
 what the reservation does not cover.
 
+A job that people submitted to an engine (`agenda sbatch`) is no execution: the engine starts it,
+and all that is known is whether it waits. Its stretch is missed where every job for the reservation
+waits, came in time for it, and
+
+- it was over when the jobs were seen to wait: nothing of it was used (a job that was requeued
+  begins anew, so it needs all again);
+- it goes on, and the job was not yet let run in it: the dispatcher was away.
+
+One that may run in a stretch that goes on is left alone: the engine may take its time to start it.
+
 A stretch that is not owed, and in which an application waited and none ran, passed *unused*: its
 owner is informed (`Note` with the word `UNUSED`), for occurrences of recurrences too.
 """
@@ -22,12 +32,20 @@ owner is informed (`Note` with the word `UNUSED`), for occurrences of recurrence
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from dispatch.accounts.missed_change import LeaseBook, may_miss, missed_change
-from dispatch.accounts.stretches import HeldStretch, past_stretches, stretches_of
+from dispatch.accounts.stretches import (
+    HeldStretch,
+    LeaseBook,
+    may_miss,
+    missed_change,
+    past_stretches,
+    stretches_of,
+)
 from dispatch.cycle.cover.cover import names_atom
 from dispatch.cycle.cover.coverage import cover_faults, is_coverable
 from dispatch.entitlements.follower import PlanFollower
@@ -45,6 +63,37 @@ _PAUSE_MS: Final = 10_000
 
 #: Later than every tick.
 _NEVER: Final = 2**62
+
+
+class JobWait(NamedTuple):
+    """A reservation all of whose jobs wait.
+
+    Attributes
+    ----------
+    submitted_ms
+        When the last of them came, in ms from the origin.
+    may_run
+        Whether all of them may run: then they are late by the engine's doing.
+    seen_ms
+        When they were seen to wait: what came after that is not known.
+    """
+
+    submitted_ms: int
+    may_run: bool
+    seen_ms: int
+
+    def missed_until(self, now_ms: int, stretch: HeldStretch) -> int | None:
+        """Return until when a stretch is missed, in ms; None where it is not."""
+        until_ms, late_ms = min(stretch.end_ms, now_ms), stretch.tolerance_ms
+        seen_ms = min(until_ms, self.seen_ms)
+        waited_ms = seen_ms - max(stretch.start_ms, self.submitted_ms)
+        if self.submitted_ms > stretch.start_ms + late_ms or waited_ms < late_ms:
+            return None
+        return None if self.may_run and stretch.end_ms > seen_ms else until_ms
+
+
+#: Where no engine has jobs of people.
+_NO_WAITS: Final[Mapping[str, JobWait]] = MappingProxyType({})
 
 
 class _RunSpan(NamedTuple):
@@ -133,29 +182,39 @@ class MissedWork:
             return None
         return spans[-1].start_ms if spans[-1].placed_ms == execution.started_ms else None
 
-    def due(self, plan: Plan, table: ExecutionTable, now_ms: int) -> list[Degrade]:
+    def due(
+        self,
+        plan: Plan,
+        table: ExecutionTable,
+        now_ms: int,
+        waits: Mapping[str, JobWait] = _NO_WAITS,
+    ) -> list[Degrade]:
         """Return what is to be taken out of the past of reservations, one change each.
 
         Parameters
         ----------
         now_ms
             In ms from the origin; stretches are judged up to the Plan's present step.
+        waits
+            Reservations whose jobs wait in an engine; executions that name one go before.
         """
         found: list[Degrade] = []
         names = {one.application.reservation or "" for one in table if not one.is_over} - {""}
         self._leases.keep(names)
-        for name in sorted(names):
+        for name in sorted(names | waits.keys()):
             fellows = table.of_reservation(name)
-            if not fellows or now_ms < self._asked_ms.get(name, now_ms - _PAUSE_MS) + _PAUSE_MS:
+            if now_ms < self._asked_ms.get(name, now_ms - _PAUSE_MS) + _PAUSE_MS:
                 continue
             number = plan.table.number_of(name)
             if number is None or not may_miss(plan, number):
                 continue
-            begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]) + 1)
-            runs_ms = [self._runs_since(one) for one in fellows]
-            if all(one is not None and one < begin_ms for one in runs_ms):
-                continue  # they run since it began: they have missed nothing
-            change = self._change_of(plan, number, fellows, table.pool)
+            if name in names and fellows:
+                change = self._change_of(plan, number, fellows, table.pool)
+            elif name in waits and not fellows:
+                until = partial(waits[name].missed_until, plan.grid.ms(plan.now))
+                change = missed_change(plan, number, _missed(plan, number, until))
+            else:
+                continue
             if change is not None:
                 self._asked_ms[name] = now_ms
                 found.append(change)
@@ -244,16 +303,19 @@ class MissedWork:
         self, plan: Plan, number: int, fellows: list[Execution], pool: MachinePool
     ) -> Degrade | None:
         """Return what takes all that was missed out of the past of a reservation, or None."""
-        holding = plan.table.holding(number)
-        if any("@" in atom.path for atom in holding.atoms):
-            return None
-        missed: list[tuple[HeldStretch, int]] = []
-        for atom in holding.atoms:
-            users = [one for one in fellows if _draws_on(one, atom.path)]
-            for stretch in stretches_of(atom, plan.grid, plan.now) if users else ():
-                until_ms = self._missed_until(stretch, users, plan, number)
-                if until_ms is not None and _was_covered(users[0], plan, number, stretch, pool):
-                    missed.append((stretch, until_ms))
+        begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]) + 1)
+        runs_ms = [self._runs_since(one) for one in fellows]
+        if all(one is not None and one < begin_ms for one in runs_ms):
+            return None  # they run since it began: they have missed nothing
+
+        def until(stretch: HeldStretch) -> int | None:
+            users = [one for one in fellows if _draws_on(one, stretch.path)]
+            until_ms = self._missed_until(stretch, users, plan, number) if users else None
+            if until_ms is None or not _was_covered(users[0], plan, number, stretch, pool):
+                return None
+            return until_ms
+
+        missed = _missed(plan, number, until)
         name = plan.table.id_of(number)
         missed = [one for one in missed if not self._has_ended(name, one[0].path)]
         return missed_change(plan, number, missed)
@@ -297,6 +359,21 @@ class MissedWork:
             span.start_ms < stretch.start_ms + late_ms and span.until_ms > stretch.end_ms - late_ms
             for span in self._spans.get(execution.id, ())
         )
+
+
+def _missed(
+    plan: Plan, number: int, until: Callable[[HeldStretch], int | None]
+) -> list[tuple[HeldStretch, int]]:
+    """Return the stretches that were missed, and until when; none of a recurrence."""
+    atoms = plan.table.holding(number).atoms
+    if any("@" in atom.path for atom in atoms):
+        return []
+    return [
+        (stretch, until_ms)
+        for atom in atoms
+        for stretch in stretches_of(atom, plan.grid, plan.now)
+        if (until_ms := until(stretch)) is not None
+    ]
 
 
 def _cores_up_ms(execution: Execution, unknown_ms: int) -> int:

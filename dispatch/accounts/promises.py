@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.cycle.cover.coverage import cover_of
+from dispatch.cycle.cover.cover import cover_of
 from dispatch.entitlements.directive import Directive
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
@@ -45,11 +45,6 @@ class Shortfall:
 
     reservations: frozenset[str]
     unused: frozenset[str] = frozenset()
-
-
-def below_entitlement(directive: Directive, table: ExecutionTable) -> frozenset[str]:
-    """Return the reservations that are below their entitlement."""
-    return shortfall(directive, table).reservations
 
 
 def shortfall(directive: Directive, table: ExecutionTable) -> Shortfall:
@@ -115,6 +110,33 @@ class Outcome(StrEnum):
     def is_broken(self) -> bool:
         """Whether it was promised to the end and lacked machines while they were due."""
         return self not in (Outcome.KEPT, Outcome.CANCELLED)
+
+
+#: When what has not happened happens.
+_NEVER: Final = 2**62
+
+
+@dataclass(slots=True)
+class WorkTimes:
+    """First submission, first start and last end of the work of a reservation, in ms."""
+
+    submitted_ms: int = _NEVER
+    started_ms: int = _NEVER
+    ended_ms: int = 0
+
+    def add(self, submitted_ms: int, started_ms: int | None, ended_ms: int | None) -> None:
+        """Count one application in; None: it has not started, or not ended."""
+        self.submitted_ms = min(self.submitted_ms, submitted_ms)
+        self.started_ms = min(self.started_ms, _NEVER if started_ms is None else started_ms)
+        self.ended_ms = max(self.ended_ms, _NEVER if ended_ms is None else ended_ms)
+
+    def has_waited(self, finish_ms: int, now_ms: int) -> bool:
+        """Return whether it was there in time, and none had begun when its time was over."""
+        return finish_ms <= now_ms and self.submitted_ms < finish_ms <= self.started_ms
+
+    def is_late(self, finish_ms: int, now_ms: int) -> bool:
+        """Return whether it ended after its time, or runs or waits though that is over."""
+        return min(self.ended_ms, now_ms) > finish_ms
 
 
 def outcome_of(
@@ -208,58 +230,101 @@ def _was_taken(history: Iterable[HistoryEntry], now_ms: int) -> bool:
 
 
 @dataclass(slots=True)
-class _Time:
-    since_ms: int | None = None
+class TimeBelow:
+    """How long one reservation was below its entitlement.
+
+    Attributes
+    ----------
+    total_ms, longest_ms
+        In all, and the longest time without a break.
+    since_ms, last_ms
+        Since when it is below (None: it is not), and when it was last.
+    """
+
     total_ms: int = 0
     longest_ms: int = 0
+    since_ms: int | None = None
+    last_ms: int = 0
 
 
-class PromiseBook:
-    """Adds up, tick by tick, how long reservations were below their entitlements."""
+class PromiseLedger:
+    """Adds up, tick by tick, how long reservations were below their entitlements.
 
-    def __init__(self) -> None:
-        self._times: dict[str, _Time] = {}
+    Parameters
+    ----------
+    times, seen_ms
+        What an earlier ledger had added up by reservation, and until when.
 
-    def observe(self, directive: Directive, below: Iterable[str]) -> None:
-        """Count reservations as below from the directive's instant on, until the next call."""
-        now_ms = directive.at_ms
-        for entitlement in directive.entitlements:
-            self._times.setdefault(entitlement.reservation, _Time())
+    Attributes
+    ----------
+    times
+        Of those that were ever below.
+    seen_ms
+        The last instant that was observed.
+    """
+
+    def __init__(self, times: dict[str, TimeBelow] | None = None, seen_ms: int = 0) -> None:
+        self.times: dict[str, TimeBelow] = {} if times is None else times
+        self.seen_ms = seen_ms
+        self._entitled: dict[str, int] = {}
+
+    def observe(self, now_ms: int, below: Iterable[str]) -> bool:
+        """Count reservations as below from now on, until the next call.
+
+        Returns
+        -------
+        bool
+            Whether any fell below, or came back.
+        """
         falling = set(below)
-        for reservation, time in self._times.items():
-            if time.since_ms is not None and reservation not in falling:
-                self._close(time, now_ms)
-            elif time.since_ms is None and reservation in falling:
-                time.since_ms = now_ms
+        changed = False
+        for name, time in self.times.items():
+            if time.since_ms is not None and name not in falling:
+                _close(time, time.since_ms, now_ms)
+                changed = True
+        for name in falling:
+            time = self.times.setdefault(name, TimeBelow())
+            if time.since_ms is None:
+                time.since_ms, changed = now_ms, True
+            time.last_ms = now_ms
+        self.seen_ms = now_ms
+        return changed
 
     def end(self, now_ms: int) -> None:
         """Count what is still below up to the end of the observation."""
-        for time in self._times.values():
-            if time.since_ms is not None:
-                self._close(time, now_ms)
-
-    @staticmethod
-    def _close(time: _Time, now_ms: int) -> None:
-        assert time.since_ms is not None
-        length = max(now_ms - time.since_ms, 0)
-        time.total_ms += length
-        time.longest_ms = max(time.longest_ms, length)
-        time.since_ms = None
+        self.observe(now_ms, ())
 
     def take_ended(self, directive: Directive) -> list[int]:
-        """Forget the reservations whose entitlement has ended; return the ms each was below."""
+        """Return the ms below of the entitlements that have ended since the last call."""
         here = {entitlement.reservation for entitlement in directive.entitlements}
-        ended = [
-            name for name, time in self._times.items() if name not in here and time.since_ms is None
-        ]
-        return [self._times.pop(name).total_ms for name in ended]
+        ended = [name for name in self._entitled if name not in here]
+        for name in here - self._entitled.keys():
+            self._entitled[name] = self.below_ms(name)
+        return [self.below_ms(name) - self._entitled.pop(name) for name in ended]
 
-    def below_ms(self, reservation: str) -> int:
-        """Return for how long a reservation was below in all."""
-        time = self._times.get(reservation)
-        return 0 if time is None else time.total_ms
+    def below_ms(self, reservation: str, until_ms: int | None = None) -> int:
+        """Return for how long a reservation was below in all.
+
+        Parameters
+        ----------
+        until_ms
+            One that still is counts up to then; None leaves that time out.
+        """
+        time = self.times.get(reservation)
+        if time is None:
+            return 0
+        if time.since_ms is None or until_ms is None:
+            return time.total_ms
+        return time.total_ms + max(0, until_ms - time.since_ms)
 
     def longest_below_ms(self, reservation: str) -> int:
         """Return the longest time a reservation was below without a break."""
-        time = self._times.get(reservation)
+        time = self.times.get(reservation)
         return 0 if time is None else time.longest_ms
+
+
+def _close(time: TimeBelow, since_ms: int, now_ms: int) -> None:
+    length_ms = max(now_ms - since_ms, 0)
+    time.total_ms += length_ms
+    time.longest_ms = max(time.longest_ms, length_ms)
+    time.since_ms, time.last_ms = None, now_ms

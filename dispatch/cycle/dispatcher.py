@@ -155,6 +155,7 @@ def _take_changes(
             moves.remove_all(execution, execution.reason or execution.state.value)
             uncovered.withdraw(scratch, execution)
         if execution.is_over:
+            uncovered.withdraw(scratch, execution)
             for part in execution.parts:
                 part.covered = part.granted = part.growth = 0
             table.finish_stop(execution, now_ms)

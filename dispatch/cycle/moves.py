@@ -137,7 +137,7 @@ class Moves:
         return True
 
     def _fill(self, execution: Execution, part: ComponentGroup) -> bool:
-        if part.places is not None and not self._fill_slots(execution, part, part.places):
+        if not self._fill_slots(execution, part):
             return False
         while len(part.held) < part.covered + part.granted:
             if part.paused_until_ms > self._now_ms:
@@ -149,12 +149,10 @@ class Moves:
             self._put(execution, part, machine)
         return True
 
-    def _fill_slots(
-        self, execution: Execution, part: ComponentGroup, places: Mapping[str, int]
-    ) -> bool:
+    def _fill_slots(self, execution: Execution, part: ComponentGroup) -> bool:
         """Put what is covered on the machines of its slots; return whether all of it stands."""
         complete = True
-        for machine, count in part.shortage_by_machine(places).items():
+        for machine, count in part.shortage_by_machine(part.places).items():
             for _ in range(count):
                 if part.paused_until_ms > self._now_ms:
                     return False
@@ -217,7 +215,7 @@ class Moves:
         elastic: list[PlacedComponent] = []
         cores: set[Execution] = set()
         for execution, part, held in self._table.on_machine(machine):
-            if part.places is None and _is_covered(part, held):
+            if part.is_covered_anywhere and _is_covered(part, held):
                 if part.component.core:
                     cores.add(execution)
                 else:
@@ -359,18 +357,16 @@ def _leavers(part: ComponentGroup, over: int) -> list[HeldComponent]:
     Without cover the last to start has least to lose; under a reservation the first to start has
     outlived its lease. Where cover is by machine, what stands in a slot stays.
     """
-    if part.covered and part.places is None:
+    if part.is_covered_anywhere:
         return part.held[:over]
     pairs = zip(part.held, part.cover_flags(), strict=True)
     return [held for held, covered in pairs if not covered][-over:]
 
 
 def _is_covered(part: ComponentGroup, held: HeldComponent) -> bool:
-    place = part.held.index(held)
-    if part.places is None:
-        # A core is covered with all others of its kind.
-        return part.covered > 0 if part.component.core else place >= len(part.held) - part.covered
-    return part.covered > 0 and part.cover_flags()[place]
+    if part.component.core and part.is_covered_anywhere:
+        return True  # with all others of its kind
+    return part.covered > 0 and part.cover_flags()[part.held.index(held)]
 
 
 def _keeps_all(part: ComponentGroup) -> bool:

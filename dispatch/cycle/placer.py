@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.cycle.lending import KeptRoom, needed_last
-from dispatch.entitlements.slots_ahead import SlotsAhead
+from dispatch.entitlements.slots import SlotsAhead
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
@@ -20,6 +19,46 @@ from rdl.resources import MEMORY
 
 #: A component and what is asked of its machine.
 _Shape = tuple[Vector, frozenset[str], str | None, int | None]
+
+
+class KeptRoom:
+    """What is kept of each machine for slots whose components do not stand there yet.
+
+    Attributes
+    ----------
+    amounts
+        int64[machines, resources].
+    """
+
+    def __init__(self, pool: MachinePool) -> None:
+        self.amounts = np.zeros((len(pool.names), len(pool.resources)), dtype=np.int64)
+        self._jobs: dict[int, PlacedJob] = {}
+
+    def numbers(self) -> list[int]:
+        """Return the machines of which something is kept."""
+        return sorted(self._jobs)
+
+    def of(self, left: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what is left of all machines beside what is kept."""
+        return left - self.amounts if self._jobs else left
+
+    def job(self, number: int) -> PlacedJob | None:
+        """Return what stands for the kept room of a machine in the strategy."""
+        return self._jobs.get(number)
+
+    def set(
+        self,
+        number: int,
+        amounts: NDArray[np.int64],
+        job_of: Callable[[NDArray[np.int64]], PlacedJob],
+    ) -> PlacedJob | None:
+        """Keep so much of a machine; return what stands for it, or None for nothing."""
+        self.amounts[number] = amounts
+        self._jobs.pop(number, None)
+        if not amounts.any():
+            return None
+        self._jobs[number] = job_of(amounts)
+        return self._jobs[number]
 
 
 class Placer:
@@ -304,6 +343,28 @@ class Placer:
             )
             self._jobs[shape] = job
         return job
+
+
+def needed_last(fits: NDArray[np.bool_], until: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of the machines that fit are needed last by slots, bool[machines].
+
+    Times of one power of two count as equal, so that the strategy has a choice among them. Machines
+    that do not fit are returned as well: they are not in the way, and to shut them would cost.
+
+    Parameters
+    ----------
+    fits
+        Which machines have room.
+    until
+        Steps until the next slot begins on each.
+    """
+    numbers = np.flatnonzero(fits)
+    if not numbers.size:
+        return ~fits
+    ranks = np.frexp(until[numbers].astype(np.float64))[1]
+    wanted = np.ones(len(fits), dtype=np.bool_)
+    wanted[numbers] = ranks == ranks.max()
+    return wanted
 
 
 def _units_of(pool: MachinePool, table: DispatchTable) -> NDArray[np.float64]:

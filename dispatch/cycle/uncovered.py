@@ -1,13 +1,13 @@
 """Uncovered: executions that no entitlement covers, and which of them may run (steps 4 and 5).
 
 One core/elastic pool serves them in three tiers: best effort, production above its entitlement,
-and work of later reservations. Elastic components follow the same order: those of best effort are
-granted by the pool itself, those of the other two are extras, granted from what it leaves.
+and work of later reservations. Elastic components follow the same order; what cover leaves out of
+those of covered executions joins the second tier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Final
@@ -45,26 +45,29 @@ class UncoveredLine:
 
     Parameters
     ----------
+    table
+        The executions.
     kinds
         Names of the resources, in the order of amounts.
     options
         Which executions are served, and in which order.
     """
 
-    def __init__(self, kinds: Sequence[str], options: LineOptions) -> None:
+    def __init__(self, table: ExecutionTable, kinds: Sequence[str], options: LineOptions) -> None:
         ordering = replace(options.ordering, by_priority=True)
         self._pool = ElasticScheduler(dict.fromkeys(kinds, 0), ordering, options.allocation)
         self._options = options
-        self._by_name: dict[str, tuple[Execution, Tier]] = {}
-        self._wanted: dict[str, list[int]] = {}
-        self._serving: dict[str, Execution] = {}
-        self._reserved: dict[str, tuple[Execution, Tier]] = {}
+        self._table = table
         self._total: Vector = (0,) * len(kinds)
 
     def tier_of(self, execution: Execution) -> Tier | None:
         """Return in which tier an execution stands here, or None."""
-        found = self._by_name.get(execution.id)
-        return None if found is None else found[1]
+        found = self._pool.tier_of(execution.id)
+        return None if found is None else Tier(found)
+
+    def has(self, execution: Execution) -> bool:
+        """Return whether an execution stands here, or has joined with what its cover leaves out."""
+        return self._pool.tier_of(execution.id) is not None or self._pool.has_joined(execution.id)
 
     @property
     def total(self) -> Vector:
@@ -74,56 +77,70 @@ class UncoveredLine:
     @property
     def has_waiting(self) -> bool:
         """Whether an execution stands here whose cores may not run yet."""
-        return len(self._by_name) > len(self._serving)
+        return self._pool.has_waiting
 
-    def members(self) -> Iterable[Execution]:
-        """Return all that stand here, served or not."""
-        return [execution for execution, _ in self._by_name.values()]
+    def members(self) -> Iterator[Execution]:
+        """Yield all that stand here, served or not."""
+        for name in (*self._pool.service_order(), *self._pool.queue()):
+            yield self._named(name)
 
-    def service_order(self) -> Iterable[Execution]:
-        """Return the executions whose cores may run."""
-        return self._serving.values()
+    def service_order(self) -> Iterator[Execution]:
+        """Yield the executions whose cores may run."""
+        for name in self._pool.service_order():
+            yield self._named(name)
 
-    def reservation_holders(self) -> Iterable[tuple[Execution, Tier]]:
-        """Return those served that name a reservation which is not over."""
-        return self._reserved.values()
+    def enter(
+        self, execution: Execution, tier: Tier, now_ms: int, number: int = 0
+    ) -> list[Execution]:
+        """Take an execution in; one that runs keeps its cores. Return those whose grants change.
 
-    def enter(self, execution: Execution, tier: Tier, now_ms: int) -> list[Execution]:
-        """Take an execution in; one that runs keeps its cores. Return those whose grants change."""
-        self._by_name[execution.id] = (execution, tier)
-        self._wanted[execution.id] = _most_of(execution)
-        claim = self._claim(execution, tier)
+        `number` is that of its reservation in the order of acceptance.
+        """
+        elastic = self._wanted_of(execution, tier)
+        core = tuple(ClaimPart(p.component.count, p.amounts) for p in _core(execution))
+        claim = self._claim(execution, tier, core, elastic, number)
         enter = self._pool.adopt if execution.started_ms is not None else self._pool.arrive
         return self._take(enter(claim, now_ms / 1000))
 
+    def join(self, covered: Iterable[tuple[Execution, int]], now_ms: int) -> list[Execution]:
+        """Let covered executions ask for the elastic components that their cover leaves out.
+
+        Each comes with the number of its reservation. Returns those whose grants change.
+        """
+        gone: list[str] = []
+        come: list[Claim] = []
+        for execution, number in covered:
+            wanted = self._wanted_of(execution, None)
+            if self._pool.has_joined(execution.id):
+                if any(wanted) and wanted == self._pool.wanted_of(execution.id):
+                    continue
+                gone.append(execution.id)
+                for part in _elastic(execution):
+                    part.granted = 0
+            if any(wanted):
+                come.append(self._claim(execution, Tier.ABOVE, (), wanted, number))
+        if not (gone or come):
+            return []
+        changed = [self._named(name) for name in gone]
+        return changed + self._take(self._pool.replace_joined(gone, come, now_ms / 1000))
+
     def leave(self, execution: Execution, now_ms: int) -> list[Execution]:
         """Take an execution out; return the executions whose grants change."""
-        del self._by_name[execution.id]
-        self._serving.pop(execution.id, None)
-        self._reserved.pop(execution.id, None)
-        self._wanted.pop(execution.id, None)
         for part in execution.parts:
             part.granted = 0
+        if self._pool.has_joined(execution.id):
+            return self._take(self._pool.replace_joined([execution.id], (), now_ms / 1000))
         return self._take(self._pool.depart(execution.id, now_ms / 1000))
 
     def requeue(self, execution: Execution, now_ms: int) -> list[Execution]:
         """Let one that is served wait again; return the executions whose grants change."""
-        del self._serving[execution.id]
-        self._reserved.pop(execution.id, None)
         for part in execution.parts:
             part.granted = 0
         return self._take(self._pool.requeue(execution.id, now_ms / 1000))
 
     def resize(self, execution: Execution, now_ms: int) -> list[Execution]:
         """Follow how many elastic components an execution still wants."""
-        if self._by_name[execution.id][1] is not Tier.BEST_EFFORT:
-            return []
-        if not self._options.best_effort_elastic:
-            return []
-        wanted = _most_of(execution)
-        if wanted == self._wanted.get(execution.id):
-            return []
-        self._wanted[execution.id] = wanted
+        wanted = self._wanted_of(execution, self.tier_of(execution))
         for part, most in zip(_elastic(execution), wanted, strict=True):
             part.granted = min(part.granted, most)
         return self._take(self._pool.resize(execution.id, wanted, now_ms / 1000))
@@ -137,88 +154,84 @@ class UncoveredLine:
         return self._take(self._pool.set_total(amounts, now_ms / 1000))
 
     def free(self) -> list[int]:
-        """Return what none in service holds, but for extras; negative where cores exceed it."""
+        """Return what those of best effort, and cores, leave; negative where cores exceed it."""
         return list(self._pool.free().values())
 
-    def faults(self) -> Iterator[str]:
+    def left(self) -> list[int]:
+        """Return what is granted to none."""
+        return self._pool.left()
+
+    def faults(self, left_out: Container[Execution]) -> Iterator[str]:
         """Yield where what is kept of the pool, or written into executions, differs from it."""
         yield from self._pool.faults()
-        if set(self._pool.service_order()) != self._serving.keys():
-            yield "those in service are not those of the pool"
-        if {*self._pool.service_order(), *self._pool.queue()} != self._by_name.keys():
-            yield "those in the line are not those of the pool"
-        reserved = {id_ for id_ in self._serving if self._by_name[id_][1] is not Tier.BEST_EFFORT}
-        if reserved != self._reserved.keys():
-            yield "those in service under a reservation are not those that are kept"
-        for id_, (execution, tier) in self._by_name.items():
-            served = id_ in self._serving
+        for execution in self._table:
+            if execution in left_out:
+                continue
+            id_, tier = execution.id, self.tier_of(execution)
+            granted = tuple(part.granted for part in _elastic(execution))
+            if tier is None and not self._pool.has_joined(id_):
+                if any(part.granted for part in execution.parts):
+                    yield f"{id_}: {granted} are granted outside the line"
+                continue
+            served = self._pool.is_served(id_)
             cores = [part.granted for part in _core(execution)]
             if cores != [part.component.count * served for part in _core(execution)]:
                 yield f"{id_}: {cores} cores are granted, in service: {served}"
-            if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
-                if self._wanted[id_] != _most_of(execution):
-                    yield f"{id_}: {self._wanted[id_]} are wanted and not {_most_of(execution)}"
-                granted = tuple(part.granted for part in _elastic(execution))
-                if served and granted != self._pool.grants_of(id_):
-                    yield f"{id_}: {granted} granted and not {self._pool.grants_of(id_)}"
+            if granted != self._pool.grants_of(id_):
+                yield f"{id_}: {granted} granted and not {self._pool.grants_of(id_)}"
+            wanted = self._wanted_of(execution, tier)
+            if self._pool.wanted_of(id_) != wanted:
+                yield f"{id_}: {self._pool.wanted_of(id_)} are wanted and not {wanted}"
 
-    def _claim(self, execution: Execution, tier: Tier) -> Claim:
+    def _wanted_of(self, execution: Execution, tier: Tier | None) -> tuple[int, ...]:
+        """Return how many of each elastic group an execution asks for; None: above its cover."""
+        if tier is Tier.BEST_EFFORT:
+            serves = self._options.best_effort_elastic
+        else:
+            serves = self._options.serves(Tier.ABOVE if tier is None else tier)
+        return tuple(
+            max(0, min(part.wanted - part.covered, part.allowed)) if serves else 0
+            for part in _elastic(execution)
+        )
+
+    def _named(self, name: str) -> Execution:
+        found = self._table.get(name)
+        assert found is not None
+        return found
+
+    def _claim(
+        self,
+        execution: Execution,
+        tier: Tier,
+        core: tuple[ClaimPart, ...],
+        elastic: Sequence[int],
+        number: int,
+    ) -> Claim:
         application = execution.application
-        core = tuple(ClaimPart(p.component.count, p.amounts) for p in _core(execution))
-        elastic: tuple[ClaimPart, ...] = ()
-        if tier is Tier.BEST_EFFORT and self._options.best_effort_elastic:
-            elastic = tuple(
-                ClaimPart(most, part.amounts)
-                for part, most in zip(_elastic(execution), self._wanted[execution.id], strict=True)
-            )
+        parts = zip(_elastic(execution), elastic, strict=True)
         return Claim(
             execution.id,
             core,
-            elastic,
+            tuple(ClaimPart(most, part.amounts) for part, most in parts),
             execution.submitted_ms / 1000,
             inf if application.size_ms is None else application.size_ms / 1000,
             self._options.rank(application) - tier * _TIER_RANKS,
             execution.tenant,
+            int(tier),
+            (number, execution.number),
         )
 
     def _take(self, grants: Iterable[Grant]) -> list[Execution]:
         changed: list[Execution] = []
         for grant in grants:
-            execution, tier = self._by_name[grant.name]
-            self._serving[grant.name] = execution
-            if tier is not Tier.BEST_EFFORT:
-                self._reserved[grant.name] = (execution, tier)
-            if grant.granted:
-                for part, count in zip(_elastic(execution), grant.granted, strict=True):
-                    part.granted = count
-            for part in _core(execution):
-                part.granted = part.component.count
+            execution = self._named(grant.name)
+            for part, count in zip(_elastic(execution), grant.granted, strict=True):
+                part.granted = count
+            if self._pool.is_served(grant.name):
+                for part in _core(execution):
+                    part.granted = part.component.count
             changed.append(execution)
         return changed
-
-
-def grant_extras(
-    executions: Iterable[tuple[Execution, bool]], free: list[int], changed: set[Execution]
-) -> None:
-    """Grant elastic components above cover from `free`, in order, skipping what does not fit.
-
-    Each execution comes with whether it is served at all. `free` is lowered by what is granted; an
-    execution whose grants change is added to `changed`.
-    """
-    for execution, served in executions:
-        for part in execution.parts:
-            if part.component.core:
-                continue
-            more = min(part.wanted - part.covered, part.allowed) if served else 0
-            for amount, there in zip(part.amounts, free, strict=True):
-                if amount:
-                    more = min(more, there // amount)
-            more = max(more, 0)
-            if more != part.granted:
-                part.granted = more
-                changed.add(execution)
-            for kind, amount in enumerate(part.amounts):
-                free[kind] -= more * amount
 
 
 def _core(execution: Execution) -> list[ComponentGroup]:
@@ -227,11 +240,6 @@ def _core(execution: Execution) -> list[ComponentGroup]:
 
 def _elastic(execution: Execution) -> list[ComponentGroup]:
     return [part for part in execution.parts if not part.component.core]
-
-
-def _most_of(execution: Execution) -> list[int]:
-    """Return how many of each elastic part may run without any cover."""
-    return [min(part.wanted, part.allowed) for part in _elastic(execution)]
 
 
 class Uncovered:
@@ -259,7 +267,7 @@ class Uncovered:
     def __init__(
         self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: DispatchOptions
     ) -> None:
-        self.line = UncoveredLine(pool.resources, options.line)
+        self.line = UncoveredLine(table, pool.resources, options.line)
         self.quotas = QuotaBook(pool, options.quotas, options.line.rank)
         self.candidates: set[Execution] = set()
         self._table = table
@@ -271,7 +279,7 @@ class Uncovered:
 
     def withdraw(self, scratch: CycleScratch, execution: Execution) -> None:
         """Take an execution out of the line, if it stands there."""
-        if self.line.tier_of(execution) is not None:
+        if self.line.has(execution):
             scratch.changed.update(self.line.leave(execution, scratch.directive.at_ms))
 
     def serve(self, scratch: CycleScratch, total: Vector) -> None:
@@ -282,28 +290,34 @@ class Uncovered:
         # None is admitted into room that another is about to leave or to take.
         lower = tuple(min(one, other) for one, other in zip(total, line.total, strict=True))
         changed.update(line.set_total(lower, now_ms))
-        entering: list[tuple[Execution, Tier]] = []
+        numbers = {one.reservation: one.number for one in scratch.directive.entitlements}
+        entering: list[tuple[Execution, Tier, int]] = []
+        covered: list[tuple[Execution, int]] = []
         for execution in sorted(self.candidates, key=lambda one: one.order):
             tier = self._tier_of(scratch, execution)
+            number = numbers.get(execution.application.reservation or "", 0)
             self._table.note(execution)
             if tier != line.tier_of(execution):
                 self.withdraw(scratch, execution)
                 if tier is not None and execution.started_ms is not None:
-                    changed.update(line.enter(execution, tier, now_ms))
+                    changed.update(line.enter(execution, tier, now_ms, number))
                 elif tier is not None:
-                    entering.append((execution, tier))
+                    entering.append((execution, tier, number))
                 changed.add(execution)
+            if any(part.covered for part in execution.parts):
+                covered.append((execution, number))
         self.candidates.clear()
+        changed.update(line.join(covered, now_ms))
         if len(entering) > _MANY:
             # They come into an empty pool, so that service is decided once, not each time.
             changed.update(line.set_total((0,) * len(total), now_ms))
-            for execution, tier in entering:
-                changed.update(line.enter(execution, tier, now_ms))
+            for execution, tier, number in entering:
+                changed.update(line.enter(execution, tier, now_ms, number))
             entering = []
         changed.update(line.set_total(total, now_ms))
-        for execution, tier in entering:
-            changed.update(line.enter(execution, tier, now_ms))
-        self._grant_extras(scratch)
+        for execution, tier, number in entering:
+            changed.update(line.enter(execution, tier, now_ms, number))
+        self.left = line.left()
 
     def faults(self, directive: Directive, pending: Iterable[Execution]) -> Iterator[str]:
         """Yield executions that stand in another tier than they should.
@@ -315,8 +329,8 @@ class Uncovered:
         pending
             Executions that have changed since; they are left out.
         """
-        yield from self.line.faults()
         left_out = set(pending)
+        yield from self.line.faults(left_out)
         for execution in self._table:
             found = self.line.tier_of(execution)
             wanted = None if execution.is_over else self._tier_wanted(directive, execution)
@@ -375,6 +389,7 @@ class Uncovered:
         ]
         covered = [one for counts in self._book.counts.values() for one in counts]
         changed = self.quotas.share(standing, covered)
+        self.candidates.update(changed.intersection(covered))
         for execution in before.keys() - set(standing):
             if not execution.is_over:
                 execution.reason = ""
@@ -399,7 +414,7 @@ class Uncovered:
             for execution in victims:
                 moves.remove_all(execution, "the Plan needs its room")
             self.stop(scratch, victims)
-            self._grant_extras(scratch)
+            self.left = self.line.left()
 
     def _helps(self) -> Callable[[Execution], bool]:
         """Return whether stopping one frees a machine that covered work in need could use."""
@@ -438,20 +453,3 @@ class Uncovered:
             else:
                 changed.update(self.line.leave(execution, now_ms))
         changed.update(victims)
-
-    def _grant_extras(self, scratch: CycleScratch) -> None:
-        """Grant elastic components of production and of later reservations from what is left."""
-        self.left = self.line.free()
-        reserved: list[tuple[tuple[int, int, tuple[int, int]], Execution]] = []
-        numbers = {e.reservation: e.number for e in scratch.directive.entitlements}
-        for reservation, counts in self._book.counts.items():
-            reserved += [((1, numbers[reservation], one.order), one) for one in counts]
-        for execution, tier in self.line.reservation_holders():
-            number = numbers.get(str(execution.application.reservation), 0)
-            reserved.append(((int(tier), number, execution.order), execution))
-        if reserved:
-            ordered = [
-                (execution, self._options.serves(Tier(tier)))
-                for (tier, _, _), execution in sorted(reserved, key=lambda entry: entry[0])
-            ]
-            grant_extras(ordered, self.left, scratch.changed)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.entitlements.slots_ahead import SlotsAhead
+from dispatch.entitlements.slots import ActiveSlot, SlotsAhead
 from lp.lotes.dispatch_table import DispatchTable
 from rdl.resources import Resources
 
@@ -22,25 +21,6 @@ class Standing(Enum):
     LATER = "later"  # it holds nothing now and something from later on
     ACTIVE = "active"  # it is entitled to something now
     OVER = "over"  # it holds nothing any more
-
-
-class ActiveSlot(NamedTuple):
-    """Bundles of one atom that have a machine now.
-
-    Attributes
-    ----------
-    machine
-        Its name, or None where the bundles were promised and have no machine.
-    bundles
-        How many.
-    start, end
-        Steps of the slot, [start, end).
-    """
-
-    machine: str | None
-    bundles: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +36,14 @@ class AtomShare:
     bundle, label
         What one is, and the machines it is for.
     slots
-        The machines of its bundles; None where totals only are promised.
+        Where its bundles are: on machines, or on none where only totals are promised.
     """
 
     path: str
     bundles: int
     bundle: Resources
     label: str | None = None
-    slots: tuple[ActiveSlot, ...] | None = None
+    slots: tuple[ActiveSlot, ...] = ()
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -93,7 +73,7 @@ class Entitlement:
     @property
     def is_placed(self) -> bool:
         """Whether its bundles have machines, so that it covers what runs there alone."""
-        return any(atom.slots is not None for atom in self.atoms)
+        return any(slot.machine is not None for atom in self.atoms for slot in atom.slots)
 
     def total(self) -> dict[str, int]:
         """E as canonical amounts by resource."""

@@ -1,81 +1,95 @@
-"""Entitlements that begin early because components start late (Rayon 5.2, the adapter's bias)."""
+"""Entitlements that begin early because components start late (Rayon 5.2, the adapter's bias).
+
+A slot begins early on its own machine, where that has capacity beside all slots of now; every
+early bundle fits beside all entitlements.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dispatch.entitlements.directive import AtomShare, Entitlement
-from dispatch.entitlements.start_delay import anticipate
+from dispatch.entitlements.slots import ActiveSlot, SlotRows
 from planner.cluster.cluster import Cluster
 from rdl.resources import Resources
 
-_Atoms = Sequence[tuple[str, Resources, str | None]]
 
-
-def capacity_of(cluster: Cluster, away: frozenset[str]) -> dict[str, int]:
-    """Return what all machines but those of `away` offer, canonical amounts by resource."""
-    room: dict[str, int] = {}
-    for group in cluster.machines:
-        up = sum(name not in away for name in group.machine_names()) if away else group.count
-        for kind, amount in group.resources.items():
-            room[kind] = room.get(kind, 0) + up * amount
-    return room
-
-
-def take(room: dict[str, int], amounts: Mapping[str, int]) -> None:
-    """Lower what is left by amounts."""
-    for kind, amount in amounts.items():
-        room[kind] = room.get(kind, 0) - amount
-
-
-def early_bundles(
-    rows: NDArray[np.int64], atom: NDArray[np.int64], step: int, leads: Sequence[int]
-) -> dict[int, int]:
-    """Return how many bundles of each atom begin within its lead, by number of the atom.
+class EarlyRoom:
+    """What the entitlements of an instant leave: of every machine that is up, and of all together.
 
     Parameters
     ----------
-    rows, atom
-        int64[m, 3] start, end and bundles, and int64[m] the atom of each row.
-    step
-        The present step.
-    leads
-        Steps by atom.
+    cluster
+        The machines.
+    away
+        Those that are not up.
+    planned
+        What is taken.
     """
-    found: dict[int, int] = {}
-    for number, lead in enumerate(leads):
-        if lead:
-            mine = rows[atom == number]
-            here = _height(mine, step)
-            more = _height(anticipate(mine, lead, 0), step) - here
-            if more > 0:
-                found[number] = more
-    return found
+
+    def __init__(
+        self, cluster: Cluster, away: frozenset[str], planned: Sequence[Entitlement]
+    ) -> None:
+        self._machines = {
+            name: dict(group.resources)
+            for group in cluster.machines
+            for name in group.machine_names()
+            if name not in away
+        }
+        self._total: dict[str, int] = {}
+        for amounts in self._machines.values():
+            _add(self._total, amounts, 1)
+        for entitlement in planned:
+            for share in entitlement.atoms:
+                for slot in share.slots:
+                    self._take(slot, share.bundle)
+
+    def take_fitting(self, slot: ActiveSlot, bundle: Resources) -> ActiveSlot | None:
+        """Take as many bundles of a slot as fit, and return them; None where none does."""
+        rooms = [self._total]
+        if slot.machine is not None:
+            rooms.append(self._machines.get(slot.machine, {}))
+        fits = min(
+            (room.get(kind, 0) // n for room in rooms for kind, n in bundle.items()), default=0
+        )
+        count = min(slot.bundles, fits)
+        if count <= 0:
+            return None
+        found = slot._replace(bundles=count)
+        self._take(found, bundle)
+        return found
+
+    def _take(self, slot: ActiveSlot, bundle: Resources) -> None:
+        _add(self._total, bundle, -slot.bundles)
+        if slot.machine in self._machines:
+            _add(self._machines[slot.machine], bundle, -slot.bundles)
 
 
-def _height(rows: NDArray[np.int64], step: int) -> int:
-    return int(rows[(rows[:, 0] <= step) & (step < rows[:, 1]), 2].sum())
+def _add(into: dict[str, int], amounts: Mapping[str, int], count: int) -> None:
+    for kind, amount in amounts.items():
+        into[kind] = into.get(kind, 0) + count * amount
 
 
 def with_early(
-    planned: Entitlement | None, early: Mapping[int, int], atoms: _Atoms, room: dict[str, int]
+    planned: Entitlement | None,
+    rows: SlotRows,
+    atoms: Sequence[tuple[str, Resources, str | None]],
+    step: int,
+    leads: Sequence[int],
+    room: EarlyRoom,
 ) -> tuple[AtomShare, ...]:
-    """Return the shares of a reservation with its early bundles, as many as fit in `room`.
+    """Return the shares of a reservation with what begins within the lead of each atom.
 
-    `room` is lowered by them. Nothing is returned where nothing is early.
+    As much as fits in `room`, which is lowered by it. Nothing is returned where nothing is early.
     """
     shares = {} if planned is None else {share.path: share for share in planned.atoms}
     added = False
-    for number, more in early.items():
-        path, bundle, label = atoms[number]
-        fits = min((room.get(kind, 0) // amount for kind, amount in bundle.items()), default=0)
-        count = min(more, max(fits, 0))
-        if count:
-            before = shares[path].bundles if path in shares else 0
-            shares[path] = AtomShare(path, before + count, bundle, label)
-            take(room, {kind: amount * count for kind, amount in bundle.items()})
-            added = True
+    for (path, bundle, label), early in zip(atoms, rows.rises(step, leads), strict=True):
+        for slot in early:
+            found = room.take_fitting(slot, bundle)
+            if found is not None:
+                known = shares.get(path, AtomShare(path, 0, bundle, label, ()))
+                slots = (*known.slots, found)
+                shares[path] = AtomShare(path, known.bundles + found.bundles, bundle, label, slots)
+                added = True
     return tuple(shares.values()) if added else ()

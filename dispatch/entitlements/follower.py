@@ -11,13 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dispatch.entitlements.directive import AtomShare, Directive, Entitlement, Standings
-from dispatch.entitlements.early_slots import MachineLeft, with_early_slots
-from dispatch.entitlements.early_start import capacity_of, early_bundles, take, with_early
-from dispatch.entitlements.slot_rows import SlotRows, slots_of_atoms
-from dispatch.entitlements.slots_ahead import SlotsAhead
+from dispatch.entitlements.early_start import EarlyRoom, with_early
+from dispatch.entitlements.slots import ActiveSlot, SlotRows, SlotsAhead, slots_of_holding
 from dispatch.entitlements.start_delay import NO_DELAY, StartDelayTable
 from lp.lotes.dispatch_table import DispatchTable
 from planner.cluster.cluster import SPARE
@@ -43,13 +40,11 @@ class TableSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """The rows of one reservation, one entry a row, and how to know that they are still its own."""
+    """The slots of one reservation, and how to know that they are still its own."""
 
     key: tuple[int, int, int]
-    rows: NDArray[np.int64]
-    atom: NDArray[np.int64]
     atoms: tuple[tuple[str, Resources, str | None], ...]
-    slots: SlotRows | None
+    slots: SlotRows
 
 
 class PlanFollower:
@@ -140,9 +135,7 @@ class PlanFollower:
         self, number: int, start: int, end: int | None, *, placed: bool
     ) -> Iterator[tuple[int, Entitlement]]:
         followed = self._follow_rows(number)
-        marks = followed.rows[:, :2].reshape(-1)
-        if followed.slots is not None:
-            marks = np.concatenate([marks, followed.slots.marks()])
+        marks = followed.slots.marks()
         within = marks > start if end is None else (marks > start) & (marks < end)
         steps = np.unique(np.concatenate([[start], marks[within]]))
         known: set[tuple[AtomShare, ...]] = set()
@@ -178,24 +171,16 @@ class PlanFollower:
         Room is what the machines that are up offer beyond all planned entitlements, so that
         no promise is anticipated at the cost of another.
         """
-        room = capacity_of(self.plan.cluster, away)
-        for entitlement in planned:
-            take(room, entitlement.total())
+        room = EarlyRoom(self.plan.cluster, away, planned)
         longest = -(-max(self.delays.delays_ms.values()) // self.plan.grid.step_ms)
         meta = self.plan.table.meta
         near = np.flatnonzero((meta["begin"] <= step + longest) & (step < meta["finish"]))
         found = {one.number: one for one in planned}
-        left = MachineLeft(self.plan.cluster, away, planned)
         for number in near.tolist():
             followed = self._follow_rows(number)
             leads = self._leads(followed.atoms)
-            if followed.slots is None:
-                early = early_bundles(followed.rows, followed.atom, step, leads)
-                shares = with_early(found.get(number), early, followed.atoms, room)
-            else:
-                shares = with_early_slots(
-                    found.get(number), followed.slots, followed.atoms, step, leads, left, room
-                )
+            planned_here = found.get(number)
+            shares = with_early(planned_here, followed.slots, followed.atoms, step, leads, room)
             if shares:
                 table = self.plan.table
                 tenant = table.scope(number)[0]
@@ -237,13 +222,10 @@ class PlanFollower:
         first, until, entitlement = self._present.get(number, (0, 0, None))
         if first <= step < until:
             return entitlement
-        begun, over = followed.rows[:, 0] <= step, followed.rows[:, 1] <= step
-        marks = followed.rows[:, :2].reshape(-1)
-        if followed.slots is not None:
-            marks = np.concatenate([marks, followed.slots.marks()])
+        marks = followed.slots.marks()
         later = marks[marks > step]
         earlier = marks[marks <= step]
-        entitlement = self._shares(number, followed, begun & ~over, step)
+        entitlement = self._shares(number, followed, step)
         self._present[number] = (
             int(earlier.max()) if earlier.size else step,
             int(later.min()) if later.size else step + 1,
@@ -251,19 +233,10 @@ class PlanFollower:
         )
         return entitlement
 
-    def _shares(
-        self, number: int, followed: _Followed, here: NDArray[np.bool_], step: int
-    ) -> Entitlement | None:
-        bundles: dict[int, int] = {}
-        for row in np.flatnonzero(here).tolist():
-            atom = int(followed.atom[row])
-            bundles[atom] = bundles.get(atom, 0) + int(followed.rows[row, 2])
-        slots = {} if followed.slots is None else followed.slots.at(step)
-        placed = followed.slots is not None
+    def _shares(self, number: int, followed: _Followed, step: int) -> Entitlement | None:
         shares = tuple(
-            AtomShare(path, count, bundle, label, slots.get(atom, ()) if placed else None)
-            for atom, count in bundles.items()
-            if count
+            AtomShare(path, sum(slot.bundles for slot in slots), bundle, label, slots)
+            for atom, slots in followed.slots.at(step).items()
             for path, bundle, label in (followed.atoms[atom],)
         )
         if not shares:
@@ -272,7 +245,7 @@ class PlanFollower:
         return Entitlement(table.id_of(number), table.scope(number)[0], number, shares)
 
     def _follow_rows(self, number: int) -> _Followed:
-        """Return the rows of a reservation, read again only where they have changed."""
+        """Return the slots of a reservation, read again only where they have changed."""
         table = self.plan.table
         meta = table.meta[number]
         key = (int(meta["revision"]), int(meta["atom"]), int(meta["finish"]))
@@ -286,22 +259,17 @@ class PlanFollower:
 
 
 def _timeless(share: AtomShare, *, placed: bool) -> AtomShare:
-    """Return a share without the times of its slots; without its slots where it is not placed."""
-    if share.slots is None or not placed:
-        return replace(share, slots=None)
+    """Return a share without the times of its slots; as totals where it is not placed."""
+    if not placed:
+        return replace(share, slots=(ActiveSlot(None, share.bundles, 0, 1),))
     return replace(share, slots=tuple(one._replace(start=0, end=1) for one in share.slots))
 
 
 def _rows_of(key: tuple[int, int, int], holding: Holding, machines: Sequence[str]) -> _Followed:
-    atoms: list[tuple[str, Resources, str | None]] = []
-    rows: list[NDArray[np.int64]] = []
-    owner: list[NDArray[np.int64]] = []
-    for atom in holding.atoms:
-        for path, held in atom.occurrences():
-            if len(held):
-                rows.append(held)
-                owner.append(np.full(len(held), len(atoms), dtype=np.int64))
-                atoms.append((path, atom.bundle, atom.label))
-    whole = np.concatenate(rows) if rows else np.zeros((0, 3), dtype=np.int64)
-    which = np.concatenate(owner) if owner else np.zeros(0, dtype=np.int64)
-    return _Followed(key, whole, which, tuple(atoms), slots_of_atoms(holding, machines))
+    atoms = tuple(
+        (path, atom.bundle, atom.label)
+        for atom in holding.atoms
+        for path, rows in atom.occurrences()
+        if len(rows)
+    )
+    return _Followed(key, atoms, slots_of_holding(holding, machines))

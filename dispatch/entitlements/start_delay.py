@@ -20,9 +20,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import numpy as np
-
-from planner.reservations.reservation import Rows
 from rdl.expressions import Atom, Expression, map_atoms
 from rdl.resources import Resources
 
@@ -140,39 +137,3 @@ def enlarge(expression: Expression, table: StartDelayTable) -> Expression:
         return replace(atom, lease_ms=lease + delay, work_ms=work, span=None)
 
     return map_atoms(expression, longer)
-
-
-def anticipate(rows: Rows, delay: int, earliest: int) -> Rows:
-    """Return planned rows with every rise `delay` steps sooner; falls stay where they are.
-
-    Parameters
-    ----------
-    rows
-        int64[m, 3]: start step, end step, bundles; sorted and disjoint.
-    delay
-        Steps, 0 or more.
-    earliest
-        First step that can still be entitled, such as now; a rise never moves before it (one that
-        lies before it already stays).
-
-    Returns
-    -------
-    int64[k, 3]
-        Sorted, disjoint, merged; nowhere less than `rows`.
-    """
-    if delay <= 0 or not len(rows):
-        return rows
-    starts = np.maximum(rows[:, 0] - delay, np.minimum(rows[:, 0], earliest))
-    marks = np.unique(np.concatenate([starts, rows[:, 0], rows[:, 1]]))
-    heights = np.zeros(len(marks), dtype=np.int64)
-    for start, (_, end, bundles) in zip(starts.tolist(), rows.tolist(), strict=True):
-        low, high = np.searchsorted(marks, [start, end])
-        heights[low:high] = np.maximum(heights[low:high], bundles)
-    changed = np.flatnonzero(np.diff(heights, prepend=0) != 0)
-    ends = np.append(changed[1:], len(marks) - 1)
-    found = [
-        (int(marks[low]), int(marks[high]), int(heights[low]))
-        for low, high in zip(changed.tolist(), ends.tolist(), strict=True)
-        if heights[low]
-    ]
-    return np.array(found, dtype=np.int64).reshape(-1, 3)

@@ -20,6 +20,9 @@ UNLIMITED: Final = 2**62
 #: Most runs of an execution that are remembered.
 MOST_RUNS: Final = 8
 
+#: How many of a group are covered on each machine; None: wherever they run.
+Places = dict[str | None, int]
+
 
 @dataclass(slots=True)
 class HeldComponent:
@@ -72,7 +75,7 @@ class ComponentGroup:
     uncovered
         Why its reservation cannot cover any of them now; empty where it could.
     places
-        On which machines how many are covered; None where they are covered wherever they run.
+        On which machines how many are covered.
     failures
         Failures in a row: each doubles the next pause.
     paused_until_ms
@@ -90,7 +93,7 @@ class ComponentGroup:
     allowed: int = UNLIMITED
     quota: str = ""
     uncovered: str = ""
-    places: Mapping[str, int] | None = None
+    places: Mapping[str | None, int] = field(default_factory=dict)
     failures: int = 0
     paused_until_ms: int = 0
     _used: set[int] = field(default_factory=set)
@@ -139,21 +142,27 @@ class ComponentGroup:
 
     def cover_flags(self) -> list[bool]:
         """Return which of those held are covered: the first to have started lose cover first."""
-        if self.places is None or not self.covered:
-            over = len(self.held) - self.covered
-            return [place >= over for place in range(len(self.held))]
+        if not self.covered:
+            return [False] * len(self.held)
         left = dict(self.places)
         flags: list[bool] = []
         for held in reversed(self.held):
-            here = left.get(held.machine, 0)
+            where = held.machine if left.get(held.machine, 0) > 0 else None
+            here = left.get(where, 0)
             flags.append(here > 0)
-            left[held.machine] = here - 1
+            left[where] = here - 1
         return flags[::-1]
 
-    def shortage_by_machine(self, places: Mapping[str, int]) -> dict[str, int]:
+    @property
+    def is_covered_anywhere(self) -> bool:
+        """Whether totals cover some of them, wherever they run."""
+        return self.covered > 0 and None in self.places
+
+    def shortage_by_machine(self, places: Mapping[str | None, int]) -> dict[str, int]:
         """Return how many are still to be put on each machine so that those of `places` stand.
 
-        Those that run elsewhere are not moved: they count as if they stood there.
+        Those that run elsewhere are not moved: they count as if they stood there. Totals need no
+        machine.
         """
         missing = sum(places.values()) - len(self.held)
         if missing <= 0:
@@ -161,6 +170,8 @@ class ComponentGroup:
         standing = Counter(held.machine for held in self.held)
         found: dict[str, int] = {}
         for machine, count in places.items():
+            if machine is None:
+                continue
             more = min(count - standing[machine], missing)
             if more > 0:
                 found[machine] = more

@@ -39,6 +39,7 @@ class ClaimRows:
         self._units = [_AREA_UNITS.get(kind, 1.0) for kind in resources]
         self._names: list[str | None] = []
         self._parts: list[int] = []
+        self._tiers: list[int] = []
         self._announced: list[bool] = []
         self._free: list[int] = []
         self._row_by_name: dict[str, int] = {}
@@ -60,6 +61,7 @@ class ClaimRows:
         if row == len(self._names):
             self._names.append(None)
             self._parts.append(0)
+            self._tiers.append(0)
             self._announced.append(False)
         tenant = self._tenants.setdefault(claim.tenant, len(self._tenants))
         self._make_room(row, len(claim.elastic), tenant)
@@ -79,9 +81,17 @@ class ClaimRows:
         self._names[row] = None
         self._free.append(row)
 
-    def resize(self, name: str, wanted: Sequence[int]) -> None:
-        """Change the counts of a claim's elastic parts; grants beyond them go at the next pass."""
+    def resize(self, name: str, wanted: Sequence[int]) -> bool:
+        """Change the counts of a claim's elastic parts; grants beyond them go at the next pass.
+
+        Returns whether any is another.
+        """
         row, rows, pool = self._row_by_name[name], self.rows, self.pool
+        if tuple(wanted) == self.wanted_of(name):
+            return False
+        if self._tiers[row]:
+            rows.extra[row, self._kernels.ASKED, : len(wanted)] = wanted
+            return True
         for index, count in enumerate(wanted):
             more = count - rows.part_count[row, index]
             rows.part_count[row, index] = count
@@ -94,6 +104,7 @@ class ClaimRows:
             if over:
                 rows.granted[row, index] -= over
                 pool.given[:] -= over * rows.part[row, index]
+        return True
 
     def note_waiting(self, row: int) -> None:
         """Let the next grant of a row say again that it starts."""
@@ -103,10 +114,27 @@ class ClaimRows:
         """Return the row of a claim; KeyError where there is none."""
         return self._row_by_name[name]
 
+    def find(self, name: str) -> int | None:
+        """Return the row of a claim, or None."""
+        return self._row_by_name.get(name)
+
+    def wanted_of(self, name: str) -> tuple[int, ...]:
+        """Return how many components of each elastic part a claim asks for."""
+        row, rows = self._row_by_name[name], self.rows
+        later = rows.extra[:, self._kernels.ASKED]
+        return tuple(
+            (later if self._tiers[row] else rows.part_count)[row, : self._parts[row]].tolist()
+        )
+
     def grants_of(self, name: str) -> tuple[int, ...]:
         """Return how many components of each elastic part a claim holds."""
-        row = self._row_by_name[name]
-        return tuple(self.rows.granted[row, : self._parts[row]].tolist())
+        return self._grants_of(self._row_by_name[name])
+
+    def _grants_of(self, row: int) -> tuple[int, ...]:
+        held = self.rows.granted
+        if self._tiers[row]:
+            held = self.rows.extra[:, self._kernels.GRANTED]
+        return tuple(held[row, : self._parts[row]].tolist())
 
     def line(self, line: int) -> tuple[str, ...]:
         """Return the names in one of the kernels' lines, in order."""
@@ -119,16 +147,17 @@ class ClaimRows:
         for row in self.pool.changed[:changed].tolist():
             name = self._names[row]
             assert name is not None
-            granted = tuple(self.rows.granted[row, : self._parts[row]].tolist())
-            found.append(Grant(name, not self._announced[row], granted))
+            found.append(Grant(name, not self._announced[row], self._grants_of(row)))
             self._announced[row] = True
         return tuple(found)
 
     def faults(self) -> Iterator[str]:
         """Yield where the pool's sums and lines differ from the rows."""
         rows, pool, compiled = self.rows, self.pool, self._kernels
-        lines = [pool.lines[line, : pool.length[line]].tolist() for line in range(3)]
-        listed = sorted(row for line in lines for row in line)
+        lines = [pool.lines[line, : pool.length[line]].tolist() for line in range(compiled.LINES)]
+        later, extra = lines[compiled.LATER], rows.extra[:, compiled.GRANTED]
+        coreless = [row for row in later if not rows.core_count[row]]
+        listed = sorted([*(row for line in lines[: compiled.LATER] for row in line), *coreless])
         known = sorted(self._row_by_name.values())
         if listed != known:
             yield f"rows {listed} stand in lines and not {known}"
@@ -138,20 +167,27 @@ class ClaimRows:
             ("cores", pool.cores, rows.core[serving].sum(axis=0)),
             ("given", pool.given, given),
             ("wanted", pool.wanted, rows.want[serving].sum(axis=0)),
+            ("extra", pool.extra, np.einsum("rp,rpk->k", extra[later], rows.part[later])),
         ):
             if (kept != found).any():
                 yield f"{word} of those in service are {kept.tolist()} and not {found.tolist()}"
         if sorted(serving) != [row for row in known if rows.started[row]]:
             yield "those in service are not those that have started"
+        served_later = {*coreless, *(row for row in serving if self._tiers[row])}
+        if sorted(later) != sorted(served_later):
+            yield "those of later tiers are not those in service, or without a core"
         if (rows.granted[known] > rows.part_count[known]).any():
             yield "more is granted than asked for"
+        if (extra[known] > rows.extra[known, compiled.ASKED]).any():
+            yield "more is granted in later tiers than asked for"
 
     def _check(self, claim: Claim) -> None:
         if claim.name in self._row_by_name:
             raise ValueError(f"{claim.name!r} is in the pool already")
-        if not any(part.count > 0 for part in claim.core):
+        joins = claim.tier > 0 and not claim.core
+        if not joins and not any(part.count > 0 for part in claim.core):
             raise ValueError(f"{claim.name!r} has no core component")
-        if not any(amount for part in claim.core for amount in part.amounts):
+        if not joins and not any(amount for part in claim.core for amount in part.amounts):
             raise ValueError(f"{claim.name!r} has a core that asks for nothing")
         if not claim.run_s > 0:
             raise ValueError(f"{claim.name!r} runs {claim.run_s} s; it must be more than zero")
@@ -167,13 +203,20 @@ class ClaimRows:
         core = [sum(part.count * part.amounts[kind] for part in claim.core) for kind in kinds]
         more = [sum(part.count * part.amounts[kind] for part in claim.elastic) for kind in kinds]
         rows.core[row] = core
-        rows.want[row] = [one + other for one, other in zip(core, more, strict=True)]
         rows.part_count[row] = rows.granted[row] = rows.before[row] = 0
+        if claim.tier or self._tiers[row]:
+            rows.extra[row] = 0
+            rows.tier[row] = claim.tier, *claim.turn
+            self._tiers[row] = claim.tier
+        counts = rows.extra[:, self._kernels.ASKED] if claim.tier else rows.part_count
         for index, part in enumerate(claim.elastic):
             rows.part[row, index] = part.amounts
-            rows.part_count[row, index] = part.count
+            counts[row, index] = part.count
             rows.part_area[row, index] = self._area(part)
-        parts = (*claim.core, *claim.elastic)
+        # Elastic components of later tiers do not count in its size, nor keep others out.
+        parts = claim.core if claim.tier else (*claim.core, *claim.elastic)
+        sizes = core if claim.tier else [one + two for one, two in zip(core, more, strict=True)]
+        rows.want[row] = sizes
         rows.core_count[row] = sum(part.count for part in claim.core)
         rows.all_count[row] = sum(part.count for part in parts)
         rows.all_area[row] = sum(part.count * self._area(part) for part in parts)
@@ -204,7 +247,7 @@ class ClaimRows:
             for new, old in zip(larger, self.rows, strict=True):
                 new[tuple(slice(0, extent) for extent in old.shape)] = old
             self.rows = larger
-        slots, tenants = self.pool.changed.size, self.pool.held.shape[0]
+        slots, tenants = self.pool.lines.shape[1], self.pool.held.shape[0]
         if row >= slots or tenant >= tenants:
             wider = self._new_pool(
                 slots * 2 if row >= slots else slots, tenants * 2 if tenant >= tenants else tenants
@@ -222,10 +265,12 @@ class ClaimRows:
             part=np.zeros((size, parts, kinds), longs),
             part_count=np.zeros((size, parts), longs),
             granted=np.zeros((size, parts), longs),
+            extra=np.zeros((size, 2, parts), longs),
             before=np.zeros((size, parts), longs),
             rank=np.zeros(size, floats),
             key=np.zeros(size, floats),
             number=np.zeros(size, longs),
+            tier=np.zeros((size, 3), longs),
             submitted=np.zeros(size, floats),
             run=np.ones(size, floats),
             left=np.zeros(size, floats),
@@ -247,9 +292,10 @@ class ClaimRows:
             cores=np.zeros(kinds, np.int64),
             wanted=np.zeros(kinds, np.int64),
             given=np.zeros(kinds, np.int64),
+            extra=np.zeros(kinds, np.int64),
             held=np.zeros((tenants, kinds), np.int64),
             share=np.zeros(tenants, np.float64),
-            lines=np.zeros((3, size), np.int64),
-            length=np.zeros(3, np.int64),
-            changed=np.zeros(size, np.int64),
+            lines=np.zeros((self._kernels.LINES, size), np.int64),
+            length=np.zeros(self._kernels.LINES, np.int64),
+            changed=np.zeros(2 * size, np.int64),
         )

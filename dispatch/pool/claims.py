@@ -32,7 +32,7 @@ class Claim:
     name
         Unique in the pool.
     core, elastic
-        Its components in file order; at least one is core.
+        Its components in file order; at least one is core, but of what only joins a later tier.
     submitted_s
         When it was submitted.
     run_s
@@ -41,6 +41,11 @@ class Claim:
         The higher goes first.
     tenant
         Its owner, for dominant shares.
+    tier
+        0 is the first. Elastic components of later ones are granted from what the first leaves,
+        are taken back when that is less, and keep none from service.
+    turn
+        Order of grants in a later tier: before, and behind the time of submission.
     """
 
     name: str
@@ -50,6 +55,8 @@ class Claim:
     run_s: float = inf
     priority: int = 0
     tenant: str = ""
+    tier: int = 0
+    turn: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ never taken back here. Every event returns what it changed, and only that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dispatch.pool.claim_rows import ClaimRows
 from dispatch.pool.claims import Claim, Grant, GrantRule
@@ -99,7 +99,7 @@ class ElasticScheduler:
         ValueError
             If it is not in service.
         """
-        if name not in self.service_order():
+        if not self.is_served(name):
             raise ValueError(f"{name!r} is not in service")
         claims = self._claims
         row = claims.row_of(name)
@@ -108,22 +108,43 @@ class ElasticScheduler:
         return claims.grants(changed)
 
     def resize(self, name: str, wanted: Sequence[int], now_s: float) -> tuple[Grant, ...]:
-        """Change how many of each of its elastic parts an execution asks for.
+        """Change how many of each of its elastic parts an execution asks for, in its tier.
 
         Raises
         ------
         KeyError
             If it is not there.
         """
+        if not self._claims.resize(name, wanted):
+            return ()
+        return self._settle(now_s)
+
+    def replace_joined(
+        self, gone: Iterable[str], come: Iterable[Claim], now_s: float
+    ) -> tuple[Grant, ...]:
+        """Let claims without a core leave their tier, and others join it.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`arrive`.
+        """
         claims = self._claims
-        claims.resize(name, wanted)
-        changed = self._kernels.settle(claims.pool, claims.rows, self._rules, float(now_s))
-        return claims.grants(changed)
+        for name in gone:
+            self._kernels.withdraw(claims.pool, claims.rows, claims.row_of(name))
+            claims.remove(name)
+        for claim in come:
+            row = claims.add(claim, now_s)
+            self._kernels.join(claims.pool, claims.rows, row)
+        return self._settle(now_s)
 
     def set_total(self, total: Mapping[str, int], now_s: float) -> tuple[Grant, ...]:
         """Set how much the pool has; elastic components shrink to fit it, cores stay."""
+        self._claims.pool.total[:] = [total.get(kind, 0) for kind in self.resources]
+        return self._settle(now_s)
+
+    def _settle(self, now_s: float) -> tuple[Grant, ...]:
         claims = self._claims
-        claims.pool.total[:] = [total.get(kind, 0) for kind in self.resources]
         changed = self._kernels.settle(claims.pool, claims.rows, self._rules, float(now_s))
         return claims.grants(changed)
 
@@ -140,11 +161,48 @@ class ElasticScheduler:
         """Return how many components of each elastic part an execution holds."""
         return self._claims.grants_of(name)
 
+    def tier_of(self, name: str) -> int | None:
+        """Return in which tier an execution has a claim with a core, or None."""
+        row, rows = self._claims.find(name), self._claims.rows
+        return int(rows.tier[row, 0]) if row is not None and rows.core_count[row] else None
+
+    def has_joined(self, name: str) -> bool:
+        """Return whether an execution has a claim without a core."""
+        row = self._claims.find(name)
+        return row is not None and not self._claims.rows.core_count[row]
+
+    def is_served(self, name: str) -> bool:
+        """Return whether the core of an execution is in service."""
+        row = self._claims.find(name)
+        return row is not None and bool(self._claims.rows.started[row])
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether any waits."""
+        kernels, length = self._kernels, self._claims.pool.length
+        return bool(length[kernels.URGENT] or length[kernels.WAITING])
+
+    def joined(self) -> tuple[str, ...]:
+        """Return those that have a claim without a core, in the order of grants."""
+        return tuple(
+            name for name in self._claims.line(self._kernels.LATER) if self.has_joined(name)
+        )
+
+    def wanted_of(self, name: str) -> tuple[int, ...]:
+        """Return how many components of each elastic part an execution asks for."""
+        return self._claims.wanted_of(name)
+
     def free(self) -> dict[str, int]:
-        """Return what no claim in service holds; negative where cores exceed a smaller total."""
+        """Return what cores and the first tier leave; negative where cores exceed the total."""
         pool = self._claims.pool
         left = pool.total - pool.cores - pool.given
         return dict(zip(self.resources, left.tolist(), strict=True))
+
+    def left(self) -> list[int]:
+        """Return what nothing holds, in the order of resources."""
+        pool = self._claims.pool
+        found: list[int] = (pool.total - pool.cores - pool.given - pool.extra).tolist()
+        return found
 
     def faults(self) -> Iterator[str]:
         """Yield where sums over claims differ from the claims."""

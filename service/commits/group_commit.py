@@ -74,7 +74,7 @@ from service.problems import ProblemDocument
 from service.replication.cluster_trial import try_cluster
 from service.replication.replica import Replica
 from service.store import AuditRow, CommitRow
-from service.store.time_below import times_below
+from service.store.promise_ledger import times_below
 
 logger = logging.getLogger("agenda.service")
 

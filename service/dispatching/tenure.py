@@ -15,9 +15,8 @@ from functools import partial
 import msgspec
 
 from dispatch.accounts.credits import CreditBook
-from dispatch.accounts.missed_jobs import JobWait, MissedJobs
-from dispatch.accounts.missed_work import MissedWork
-from dispatch.accounts.promises import PromiseBook, Shortfall, shortfall
+from dispatch.accounts.missed_work import JobWait, MissedWork
+from dispatch.accounts.promises import shortfall
 from dispatch.applications.application import Kind
 from dispatch.backends.executors import ExecutorBackend, run_document_of
 from dispatch.backends.in_memory import InMemoryBackend
@@ -53,8 +52,8 @@ from service.monitoring.plan_figures import used_by_group
 from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.database.driver import UNAVAILABLE
+from service.store.promise_ledger import StoredLedger
 from service.store.rows.runs import settle_news
-from service.store.time_below import TimeBelowBook
 
 logger = logging.getLogger("agenda.service")
 
@@ -136,11 +135,9 @@ class Tenure:
         else:
             self._backend = InMemoryBackend(self._pool.names, run_ms=run_time_of(table))
         self._start_delays = StartDelays()
-        self._promises = PromiseBook()
-        self._time_below = TimeBelowBook(replica.store)
+        self._promises = StoredLedger(replica.store)
         self._credits = CreditBook()
         self._missed = MissedWork(lambda: ended_work(replica.store.applications))
-        self._missed_jobs = MissedJobs()
         dispatcher = Dispatcher(options_of(self._cluster))
         self._loop = DispatchLoop(
             table, dispatcher, self._backend, self._start_delays, self._credits
@@ -210,10 +207,12 @@ class Tenure:
         self._tables.settle()
         self._keep_table(now_ms)
         self._keep_delays()
-        short = self._count_time_below(directive)
+        short = shortfall(directive, self._loop.table)
         cycle = replace(cycle, below=cycle.below | short.unused)
         self._write(cycle)
-        self._time_below.observe(directive.at_ms, short.reservations)
+        self._promises.observe(directive.at_ms, short.reservations)
+        for time_ms in self._promises.ledger.take_ended(directive):
+            self._telemetry.time_below.observe(time_ms / 1000)
         self._release_credits(now_ms)
         self._releaser.close_left(self.number)
         self._plan_missed(now_ms)
@@ -306,14 +305,6 @@ class Tenure:
         """Return a follower, with dispatch tables where the policy has them made."""
         return PlanFollower(plan, self._tables.tables if plan.cluster.dispatch.tables else None)
 
-    def _count_time_below(self, directive: Directive) -> Shortfall:
-        """Add up times below entitlements; return what is below."""
-        short = shortfall(directive, self._loop.table)
-        self._promises.observe(directive, short.reservations)
-        for time_ms in self._promises.take_ended(directive):
-            self._telemetry.time_below.observe(time_ms / 1000)
-        return short
-
     def _release_credits(self, now_ms: int) -> None:
         """Give back what work above the entitlement has made unnecessary."""
         with self._replica.newest() as plan:
@@ -326,8 +317,7 @@ class Tenure:
         if self._backend.is_silent:
             return
         with self._replica.newest() as plan:
-            due = self._missed.due(plan, self._loop.table, now_ms)
-            due += self._missed_jobs.due(plan, self._job_waits(), now_ms)
+            due = self._missed.due(plan, self._loop.table, now_ms, self._job_waits())
             unused = self._missed.unused(plan, self._loop.table)
         for note in unused:
             logger.warning("%s: unused: %s", note.id, note.reason)
@@ -338,14 +328,13 @@ class Tenure:
             self._releaser.miss(change, self.number)
 
     def _job_waits(self) -> dict[str, JobWait]:
-        """Return the reservations whose people's jobs wait, and that no application names."""
+        """Return the reservations whose people's jobs wait."""
         slurm = self._slurm
         if slurm is None:
             return {}
         return {
             id_: JobWait(slurm.plan_ms(one.submitted_s), one.may_run, slurm.seen_ms)
             for id_, one in slurm.waits.items()
-            if not self._loop.table.of_reservation(id_)
         }
 
     def _write(self, cycle: Cycle) -> None:

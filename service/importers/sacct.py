@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from dispatch.backends.slurm.control.hostlists import expand_hostlist
+from dispatch.backends.slurm.control.records import expand_hostlist
 from rdl.resources import CPU, MEMORY, Resources
 from service.importers.lines import (
     LARGEST,

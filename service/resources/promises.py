@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from dispatch.accounts.promises import Outcome, outcome_of
+from dispatch.accounts.promises import Outcome, WorkTimes, outcome_of
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.table.column_reading import (
@@ -30,7 +30,7 @@ from service.problems import ApiError, malformed_problem
 from service.runtime import Runtime
 from service.store import ApplicationRow, PageOf
 from service.store.log.archive import ArchivePage
-from service.store.time_below import times_below
+from service.store.promise_ledger import times_below
 
 #: Words of a history that say that it is held at other times or on other machines.
 _ELSEWHERE: Final = frozenset({"moved", "missed", "relocated", "optimized", "restored"})
@@ -162,19 +162,6 @@ def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, i
     return start_ms, end_ms
 
 
-#: When what has not happened happens.
-_NEVER: Final = 2**62
-
-
-@dataclass(slots=True)
-class _Work:
-    """First submission, first start and last end of the applications of a reservation, in ms."""
-
-    submitted_ms: int = _NEVER
-    started_ms: int = _NEVER
-    ended_ms: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class _WorkFacts:
     """What the dispatcher says.
@@ -183,7 +170,7 @@ class _WorkFacts:
     many ms; now itself.
     """
 
-    work: Mapping[str, _Work]
+    work: Mapping[str, WorkTimes]
     below: set[str]
     below_ms: Mapping[str, int]
     now_ms: int
@@ -192,17 +179,13 @@ class _WorkFacts:
         """Return what became of a reservation."""
         length_ms, below_ms = max(0, one.finish_ms - one.begin_ms), self.below_ms.get(one.id, 0)
         work = self.work.get(one.id)
-        waited = (
-            work is not None
-            and one.finish_ms <= self.now_ms
-            and work.submitted_ms < one.finish_ms <= work.started_ms
-        )
+        waited = work is not None and work.has_waited(one.finish_ms, self.now_ms)
         return outcome_of(one.state, one.history, self.now_ms, length_ms, below_ms, waited=waited)
 
     def is_late(self, one: _Promised) -> bool:
         """Return whether its work ended after it, or runs or waits though it is over."""
         work = self.work.get(one.id)
-        return work is not None and min(work.ended_ms, self.now_ms) > one.finish_ms
+        return work is not None and work.is_late(one.finish_ms, self.now_ms)
 
 
 class _Promised(NamedTuple):
@@ -338,22 +321,22 @@ def _count(count: PromiseCounts, one: _Promised, facts: _WorkFacts) -> None:
     count.below_s += facts.below_ms.get(one.id, 0) / 1000
 
 
-def _work_of(runtime: Runtime) -> dict[str, _Work]:
+def _work_of(runtime: Runtime) -> dict[str, WorkTimes]:
     """Return what is known of the applications of each reservation, together."""
-    found: dict[str, _Work] = {}
+    found: dict[str, WorkTimes] = {}
     for row in _all_rows(runtime):
         reservation = counted_in(row.document)[0]
         if reservation is None:
             continue
         status = msgspec.json.decode(row.status)
-        started, ended = status.get("started"), status.get("ended")
-        known = found.setdefault(reservation, _Work())
-        known.submitted_ms = min(known.submitted_ms, row.submitted_ms)
-        known.started_ms = min(
-            known.started_ms, _NEVER if started is None else round(1000 * started)
-        )
-        known.ended_ms = max(known.ended_ms, _NEVER if ended is None else round(1000 * ended))
+        started_ms, ended_ms = (_ms_of(status.get(name)) for name in ("started", "ended"))
+        known = found.setdefault(reservation, WorkTimes())
+        known.add(row.submitted_ms, started_ms, ended_ms)
     return found
+
+
+def _ms_of(seconds: float | None) -> int | None:
+    return None if seconds is None else round(1000 * seconds)
 
 
 def _all_rows(runtime: Runtime) -> Iterable[ApplicationRow]:

@@ -64,7 +64,7 @@ def test_kernels_are_found() -> None:
     assert counts["planner.agents.greedy.kernels.free"] > 5
     assert counts["planner.capacity.profile_kernels"] > 5
     assert counts["dispatch.machines.placement.kernels.choices"] > 3
-    assert counts["dispatch.pool.kernels.admission"] > 5
+    assert counts["dispatch.pool.kernels.service"] > 5
 
 
 _CALLEE = """

@@ -115,7 +115,7 @@ class _Day:
 
     def __init__(self, cluster: Cluster, strategy: Policy) -> None:
         from dispatch.accounts.credits import CreditBook
-        from dispatch.accounts.promises import PromiseBook
+        from dispatch.accounts.promises import PromiseLedger
         from dispatch.backends.in_memory import InMemoryBackend
         from dispatch.cycle.dispatcher import Dispatcher
         from dispatch.cycle.options import options_of
@@ -136,7 +136,7 @@ class _Day:
         backend = InMemoryBackend(self.table.pool.names, run_ms=self._size_of)
         self.credit = CreditBook()
         self.loop = DispatchLoop(self.table, Dispatcher(options), backend, credit=self.credit)
-        self.promises = PromiseBook()
+        self.promises = PromiseLedger()
         self.stopped = 0
         self.idle: list[float] = []
         self.first_ms: dict[str, int] = {}
@@ -190,7 +190,7 @@ class _Day:
             self.tables.refresh(self.plan, now_ms)
         directive = self.follower.follow(now_ms)
         self.stopped += len(self.loop.tick(directive).requeued)
-        self.promises.observe(directive, shortfall(directive, self.table).reservations)
+        self.promises.observe(directive.at_ms, shortfall(directive, self.table).reservations)
         for change in self.credit.due(self.plan, now_ms):
             self.commit(change, now_ms)
         waits = False

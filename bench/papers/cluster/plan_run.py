@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch.accounts.promises import PromiseBook, outcomes_in, shortfall
+from dispatch.accounts.promises import PromiseLedger, outcomes_in, shortfall
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
@@ -81,7 +81,7 @@ def run_plan(
     table = ExecutionTable(pool)
     loop = DispatchLoop(table, Dispatcher(options), InMemoryBackend(pool.names))
     follower = PlanFollower(plan, tables)
-    promises = PromiseBook()
+    promises = PromiseLedger()
     for number, application in enumerate(best_effort):
         table.submit(f"best-effort-{number}", application, 0)
     instants = _instants(plan, work)
@@ -97,7 +97,7 @@ def run_plan(
         directive = follower.follow(now_ms)
         stopped += len(loop.tick(directive).requeued)
         short = shortfall(directive, table)
-        promises.observe(directive, short.reservations)
+        promises.observe(directive.at_ms, short.reservations)
     last_ms = instants[-1] if instants else 0
     promises.end(last_ms)
     outcomes = outcomes_in(plan, last_ms, promises.below_ms)

@@ -16,7 +16,7 @@ from math import ceil
 from bench.papers.cluster.job_progress import JobOutcome, JobProgress, RayonRun, Tally
 from bench.papers.cluster.rayon_workload import RayonJob, RayonStage
 from bench.papers.cluster.run_trace import RunTrace
-from dispatch.accounts.promises import PromiseBook, outcomes_in, shortfall
+from dispatch.accounts.promises import PromiseLedger, outcomes_in, shortfall
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.cycle import Cycle
@@ -144,7 +144,7 @@ class _PlannedRun:
         containers = options.machines * options.containers_each
         self.tally = Tally(jobs, containers, options.window_s)
         self.running: dict[str, JobProgress] = {}
-        self.promises = PromiseBook()
+        self.promises = PromiseLedger()
         self.requeued: dict[str, int] = {}
         self.ended: list[str] = []
         self.starting: set[str] = set()
@@ -250,7 +250,7 @@ class _PlannedRun:
         cycle = self.loop.tick(directive)
         self._take(cycle)
         short = shortfall(directive, self.loop.table)
-        self.promises.observe(directive, short.reservations)
+        self.promises.observe(directive.at_ms, short.reservations)
         self.tally.use(now, sum(progress.held for progress in self.running.values()))
         if self.trace is not None:
             self.trace.take(now, self.running.values())

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from dispatch.backends.interface import MachineReport, NotDone
-from dispatch.backends.slurm.component_jobs import ComponentJob, ComponentOrder, limited, request_of
+from dispatch.backends.slurm.component_jobs import ComponentOrder, limited, request_of
 from dispatch.backends.slurm.control.commands import JobRequest
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.job_names import (
@@ -27,13 +25,10 @@ from dispatch.backends.slurm.control.job_names import (
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.slurm import Look, Lookout, Slurm
 from dispatch.backends.slurm.control.submissions import submit_all
-from dispatch.backends.slurm.doubtful_runs import DoubtfulRuns, LastRun
-from dispatch.backends.slurm.ending_jobs import EndingJobs
-from dispatch.backends.slurm.former_jobs import former_jobs
-from dispatch.backends.slurm.job_history import JobHistory
-from dispatch.backends.slurm.last_jobs import LONGEST_WAIT_S, LastJobs
+from dispatch.backends.slurm.job_history import JobHistory, former_jobs
+from dispatch.backends.slurm.job_ledger import JobLedger
+from dispatch.backends.slurm.job_records import TRANSITIONS, JobRecord, Phase, Sight, judge
 from dispatch.backends.slurm.node_states import BACK_MS, NodeStates
-from dispatch.backends.slurm.vanished_jobs import VanishedJobs
 from dispatch.executions.assignment import AssignmentRow, Delta, Key, Op, VirtualAssignment
 from dispatch.executions.events import BackendEvent, EventKind
 from dispatch.executions.execution import Execution, HeldComponent
@@ -104,55 +99,51 @@ class SlurmBackend:
             lambda job: self._key(job) is not None,
             lambda node, at_ms: rights_on(node, None, at_ms).active,
         )
-        self._there: dict[Key, ComponentJob] = {}
-        #: Jobs that were cancelled, by number, and are not known to be gone.
-        self._leaving: set[int] = set()
-        #: Of components that were stopped, the last job: it may have ended well before that.
         commands = slurm.commands if slurm.capabilities.accounting else None
         self._history = JobHistory(commands, slurm.settings.user, steady_s)
-        self._last_jobs = LastJobs(self._is_job_of, self._history, steady_s)
-        self._doubtful = DoubtfulRuns()
-        self._ending = EndingJobs(self._history, steady_s)
-        #: Since when a job is absent of which the accounting does not say how it ended.
-        self._absent_s: dict[int, float] = {}
-        self._vanished = VanishedJobs(slurm.commands, steady_s)
-        #: Jobs of which nothing is left.
-        self._gone: frozenset[int] = frozenset()
+        self._jobs = JobLedger(self._key, self._history, slurm.commands, steady_s)
         self._told: list[BackendEvent] = []
         self.newest: Look | None = None
         #: When that was asked for, at the earliest, in ms from the origin.
         self.newest_ms = 0
-        #: What leaders before this one have left.
-        self._found = former_jobs(slurm, self._history, self._key, needs_history=needs_history)
+        former = former_jobs(slurm, self._history, self._key, needs_history=needs_history)
+        for key, job in former.items():
+            self._add_former(key, job)
+
+    def _add_former(self, key: Key, job: SlurmJob) -> None:
+        """Record what an earlier leader has left, if it is on a machine of the cluster."""
+        machine = self._nodes.machine_of(job.nodes or job.wanted_nodes)
+        if machine is not None:
+            since_ms, limit = self._plan_ms(job.submitted_s), has_own_limit(job)
+            self._jobs.add(
+                JobRecord(
+                    key, machine, since_ms, job.id, self._steady_s(), False, Phase.FORMER, limit,
+                    job.is_ending, last_seen=job,
+                )
+            )  # fmt: skip
 
     def resume(self, table: ExecutionTable, execution: Execution) -> None:
         """See `Backend.resume`."""
         parts = {part.component.name: part for part in execution.parts}
-        mine = [key for key in self._found if key[0] == execution.id]
         placed = []
-        for key in mine:
-            job = self._found.pop(key)
-            machine = self._nodes.machine_of(job.nodes or job.wanted_nodes)
-            if key[1] not in parts or machine is None:
+        for record in self._jobs.former(execution.id):
+            part, job = parts.get(record.key[1]), record.last_seen
+            if part is None or job is None:
+                self._jobs.drop(record.key)
                 continue
-            since_ms = self._plan_ms(job.submitted_s)
-            part = parts[key[1]]
-            core, limit = part.component.core, has_own_limit(job)
-            one = ComponentJob(
-                machine, since_ms, job.id, self._steady_s(), core, up=job.is_up, limit=limit,
-                ending=job.is_ending,
-            )  # fmt: skip
-            self._there[key] = one
-            logger.info("%s was left as job %d, %s", component_text(key), job.id, job.state)
-            placed.append((part, HeldComponent(key[2], machine, since_ms, up=job.is_up)))
+            record.core, record.last_seen = part.component.core, None
+            record.phase = Phase.UP if job.is_up else Phase.SENT
+            logger.info("%s was left as job %d, %s", component_text(record.key), job.id, job.state)
+            held = HeldComponent(record.key[2], record.machine, record.since_ms, up=job.is_up)
+            placed.append((part, held))
         if placed:
             table.resume(execution, placed)
 
     def state(self) -> VirtualAssignment:
         """See `Backend.state`."""
         return VirtualAssignment.of(
-            AssignmentRow(*key, one.machine, one.since_ms, covered=False)
-            for key, one in self._there.items()
+            AssignmentRow(*one.key, one.machine, one.since_ms, covered=False)
+            for one in self._jobs.standing()
         )
 
     # What is asked.
@@ -167,11 +158,9 @@ class SlurmBackend:
         stops = [delta for delta in deltas if delta.op in (Op.STOP, Op.SHRINK)]
         missed = list(self._stop(stops, at_ms))
         starts = [delta for delta in deltas if delta.op not in (Op.STOP, Op.SHRINK)]
-        for delta in starts:
-            one = self._there.get(_key(delta))
-            if one is not None and one.exited:  # told while its execution was on its way back
-                self._last_jobs.add(_key(delta), one.job)
-        if self._last_jobs.lacks_look(_key(delta) for delta in starts):
+        for delta in starts:  # one that has exited was told while its execution was on its way back
+            self._jobs.repeat(_key(delta))
+        if self._jobs.lacks_look(_key(delta) for delta in starts):
             self._look_at_left()
         missed += self._start(starts, at_ms)
         if deltas:
@@ -190,14 +179,14 @@ class SlurmBackend:
 
     def _stop(self, deltas: Iterable[Delta], at_ms: int) -> Iterator[NotDone]:
         """Cancel the jobs of components; yield what cannot be stopped, and why."""
-        going: list[tuple[Delta, ComponentJob]] = []
+        going: list[tuple[Delta, JobRecord]] = []
         for delta in deltas:
-            one = self._there.get(_key(delta))
+            one = self._jobs.find(_key(delta))
             if one is None or one.machine != delta.machine:
                 yield NotDone(delta, f"it is not on {delta.machine}")
             else:
                 going.append((delta, one))
-        open_jobs = [one.job for _, one in going if not one.exited]
+        open_jobs = [one.job for _, one in going if one.phase is not Phase.EXITED]
         try:
             if open_jobs:
                 self._slurm.commands.cancel(open_jobs)
@@ -208,21 +197,20 @@ class SlurmBackend:
         except SlurmError as error:  # it is tried again until they are gone
             logger.warning("jobs are not cancelled yet: %s", error)
         for delta, one in going:
-            del self._there[_key(delta)]
-            self._leaving.update([] if one.exited else [one.job])
-            self._note_left(_key(delta), one, at_ms)
-            self._tell(EventKind.STOPPED, at_ms, _key(delta), one, delta.reason)
+            self._leave(one, at_ms)
+            self._tell(EventKind.STOPPED, at_ms, one, delta.reason)
 
-    def _note_left(self, key: Key, one: ComponentJob, at_ms: int) -> None:
-        """Remember what is stopped: it may have ended before that, or never have begun."""
-        self._last_jobs.add(key, one.job)
-        if one.core and one.up and not one.exited:
+    def _leave(self, one: JobRecord, at_ms: int) -> None:
+        """Record what is stopped: it may have ended before that, or never have begun."""
+        was, one.phase = one.phase, Phase.LEFT
+        one.to_cancel = was is not Phase.EXITED
+        one.to_repeat, one.last_seen, one.wait_since_s = False, None, None
+        if one.core and was is Phase.UP:
             heard_ms = self._nodes.heard_ms(one.machine)
             if heard_ms is not None:
-                void_ms = _known_until(one, heard_ms, at_ms)
-                self._tell(EventKind.VOID, void_ms, key, one, f"{one.machine} did not answer")
-            node, sure_s = self._settings.machines[one.machine], self._vanished.sure_s(one.job)
-            self._doubtful.add(LastRun(key, one.machine, one.since_ms, one.job, node, sure_s))
+                why = f"{one.machine} did not answer"
+                self._tell(EventKind.VOID, one.known_until(heard_ms, at_ms), one, why)
+            one.in_doubt = True
 
     def _start(self, deltas: Iterable[Delta], at_ms: int) -> list[NotDone]:
         """Submit the jobs of components; return what cannot be started, and why.
@@ -240,7 +228,7 @@ class SlurmBackend:
                 orders[_key(delta)] = delta, order
         refused += self._put_off(orders)
         wanted: list[tuple[Delta, JobRequest, bool]] = []
-        done = self._done_before({key: order for key, (_, order) in orders.items()})
+        done = self._jobs.take_ended_well({key: order for key, (_, order) in orders.items()})
         for key, (delta, order) in orders.items():
             if key in done:
                 self._place(delta, done[key], at_ms, core=order.core)
@@ -265,7 +253,7 @@ class SlurmBackend:
 
     def _put_off(self, orders: dict[Key, tuple[Delta, ComponentOrder]]) -> list[NotDone]:
         """Take out of what is to be started what waits until it is known how its last job ended."""
-        waits = self._last_jobs.unsure({key: order for key, (_, order) in orders.items()})
+        waits = self._jobs.unsure({key: order for key, (_, order) in orders.items()})
         for key, job in waits.items():
             logger.info("%s waits: nobody knows yet how job %d ended", component_text(key), job)
         return [
@@ -281,24 +269,16 @@ class SlurmBackend:
     def _place(
         self, delta: Delta, job: int, at_ms: int, *, core: bool, limit: bool = False
     ) -> None:
-        self._leaving.discard(job)
-        self._there[_key(delta)] = ComponentJob(
-            delta.machine, at_ms, job, self._steady_s(), core, limit=limit
-        )
-
-    def _done_before(self, orders: Mapping[Key, ComponentOrder]) -> dict[Key, int]:
-        """Return the jobs of what is to be started that had ended well when they were stopped."""
-        standing = Counter(
-            key[0] for key, one in self._there.items() if one.core and key not in orders
-        )
-        return self._last_jobs.ended_well(orders, standing)
+        asked_s = self._steady_s()
+        one = JobRecord(_key(delta), delta.machine, at_ms, job, asked_s, core, limit=limit)
+        self._jobs.add(one)
 
     def _look_at_left(self) -> None:
         """Look at Slurm beside the turn: what has just been stopped may have ended before."""
         try:
             jobs = self._slurm.look().jobs
             self._history.forget()
-            self._last_jobs.see(jobs)
+            self._jobs.see(jobs)
         except SlurmAwayError as error:
             self.note_silence(error)
         except SlurmError as error:
@@ -309,8 +289,8 @@ class SlurmBackend:
         key = _key(delta)
         if why := self._nodes.why_away(delta.machine):
             return why
-        one = self._there.get(key)
-        if one is not None and not one.exited:  # one that has exited begins anew with its likes
+        one = self._jobs.find(key)
+        if one is not None and one.phase is not Phase.EXITED:  # those begin anew with their likes
             return f"it is on {one.machine} already"
         return "it is asked for twice" if key in asked else ""
 
@@ -322,12 +302,13 @@ class SlurmBackend:
         if look is not None:
             self.newest, self.newest_ms = look, until_ms
             self._history.forget()
-            self._last_jobs.see(look.jobs)
-            standing = {one.machine for one in self._there.values() if one.up}
-            self._told += self._nodes.see(look, standing, until_ms)
-            self._gone = self._vanished.among((one.job for one in self._there.values()), look)
-            for key in list(self._there):
-                self._note_component(key, look, until_ms)
+            self._jobs.see(look.jobs)
+            up = {one.machine for one in self._jobs.standing() if one.phase is not Phase.SENT}
+            self._told += self._nodes.see(look, up, until_ms)
+            self._jobs.find_gone(look)
+            for one in self._jobs.standing():
+                if one.phase is not Phase.EXITED:
+                    self._follow(one, look, until_ms)
             self._tell_void_runs(look, until_ms)
             self._sweep(look)
         told = [event for event in self._told if event.at_ms <= until_ms]
@@ -336,56 +317,50 @@ class SlurmBackend:
 
     def _tell_void_runs(self, look: Look, at_ms: int) -> None:
         """Tell of stopped runs that may never have begun: none of their time was had."""
-        for run in self._doubtful.void(look):
-            why = f"job {run.job} was stopped, and nobody knows whether it had begun"
-            void_ms = min(run.since_ms + 1, at_ms)
-            self._told.append(BackendEvent(EventKind.VOID, void_ms, run.machine, *run.key, why))
+        for one in self._jobs.take_void(look, self._settings.machines):
+            why = f"job {one.job} was stopped, and nobody knows whether it had begun"
+            self._tell(EventKind.VOID, min(one.since_ms + 1, at_ms), one, why)
 
-    def _note_component(self, key: Key, look: Look, at_ms: int) -> None:
-        """Tell what has become of a component since the last look."""
-        one = self._there[key]
-        if one.exited:
-            return
-        job = look.jobs.get(one.job) or self._history.get(one.job)
-        if job is not None and self._key(job) != key:
-            job = None  # a slurmctld that lost its state gives numbers anew
-        if job is None and self._history.is_silent:
-            since_s = self._absent_s.setdefault(one.job, self._steady_s())
-            if self._steady_s() - since_s < LONGEST_WAIT_S:
-                return  # it may have ended well: the next look asks again
-        if job is None:
-            lost_ms = self._lost_ms(one, None, at_ms)
-            self._end(key, one, EventKind.LOST, lost_ms, f"Slurm knows no job {one.job} any more")
-            return
-        if job.is_ending:
-            end = self._ending.ended_well(one.job)
-            job = job if end is None or self._key(end) != key else end
-        why = self._why_not_good(one, job)
-        if why:
-            self._leaving.add(one.job)
-            self._end(key, one, EventKind.LOST, self._lost_ms(one, job, at_ms), why)
-            return
-        if not one.up and (job.is_up or job.state == "COMPLETED"):
-            started_ms = max(one.since_ms, min(self._plan_ms(job.started_s), at_ms))
-            one = self._there[key] = replace(one, up=True)
-            self._tell(EventKind.STARTED, started_ms, key, one, "")
-        if not job.is_open:
-            kind, detail = one.end(job)
-            ended_ms = self._lost_ms(one, job, at_ms) if kind is EventKind.LOST else at_ms
-            self._end(key, one, kind, ended_ms, detail)
+    def _follow(self, one: JobRecord, look: Look, at_ms: int) -> None:
+        """Move the record of a job to the phase that follows from a look, and tell of it."""
+        job = self._jobs.job_of(one, look)
+        waited_s = self._steady_s() - one.asked_s
+        sight = Sight(
+            job,
+            self._settings.machines.get(one.machine),
+            may_be_accounted=job is None and self._jobs.may_be_accounted(one),
+            is_taken=one.machine in self._nodes.taken,
+            is_overdue=waited_s > self._settings.start_s,
+            waited_s=waited_s,
+        )
+        finding, detail = judge(one, sight)
+        phase, kinds = TRANSITIONS[one.phase, finding]
+        for kind in kinds:
+            if kind is EventKind.STARTED and job is not None:
+                started_ms = max(one.since_ms, min(self._plan_ms(job.started_s), at_ms))
+                self._tell(kind, started_ms, one, "")
+            elif kind is EventKind.LOST:
+                logger.info("%s on %s is lost: %s", component_text(one.key), one.machine, detail)
+                one.to_cancel = True
+                self._tell(kind, self._lost_ms(one, job, at_ms), one, detail)
+            else:
+                self._tell(kind, at_ms, one, detail)
+        one.phase = phase
+        if phase is Phase.OVER or (phase is Phase.EXITED and not one.core):
+            self._jobs.drop(one.key)
 
-    def _lost_ms(self, one: ComponentJob, job: SlurmJob | None, at_ms: int) -> int:
+    def _lost_ms(self, one: JobRecord, job: SlurmJob | None, at_ms: int) -> int:
         """Return until when it is known that a component ran that is found lost.
 
         Nobody knows how much of one that vanished ran: perhaps its slurmd never began it. A node
         that began anew may answer again when its job is found to have failed with it, or to wait.
         """
-        if one.job in self._gone or self._began_anew(one):
-            return _known_until(one, one.since_ms, at_ms)
+        if one.is_gone or self._began_anew(one):
+            return one.known_until(one.since_ms, at_ms)
         ended = job is None or not job.is_up
-        return _known_until(one, self._nodes.heard_ms(one.machine, or_back=ended), at_ms)
+        return one.known_until(self._nodes.heard_ms(one.machine, or_back=ended), at_ms)
 
-    def _began_anew(self, one: ComponentJob) -> bool:
+    def _began_anew(self, one: JobRecord) -> bool:
         """Return whether a slurmd began a moment ago, after a component on it, and was not missed.
 
         slurmctld takes some seconds to notice one that is away.
@@ -393,52 +368,19 @@ class SlurmBackend:
         node = self.newest and self.newest.nodes.get(self._settings.machines.get(one.machine, ""))
         if not node or self._nodes.heard_ms(one.machine, or_back=True) is not None:
             return False
-        if node.begun_s in (0, self._vanished.sure_s(one.job)):
+        if node.begun_s in (0, one.node_began_s):
             return False  # not known yet; or it had the job when it was asked
         return self._plan_ms(node.begun_s) > max(one.since_ms, self.newest_ms - BACK_MS)
 
-    def _why_not_good(self, one: ComponentJob, job: SlurmJob) -> str:
-        """Return why the job of a component is given up, or nothing."""
-        why = one.why_not_its_own(job, self._settings.machines.get(one.machine))
-        if why or not job.is_open or job.is_ending:
-            return why
-        if job.id in self._gone:
-            return f"nothing of job {job.id} is left on {','.join(job.nodes)}, which began anew"
-        if not job.is_up and one.machine in self._nodes.taken:
-            return f"other people's jobs run on {one.machine} (job {job.id})"
-        waited_s = self._steady_s() - one.asked_s
-        if not job.is_up and waited_s > self._settings.start_s:
-            return f"Slurm did not start job {job.id} in {waited_s:.0f} s: {job.reason}"
-        return ""
-
-    def _end(self, key: Key, one: ComponentJob, kind: EventKind, at_ms: int, detail: str) -> None:
-        if kind is EventKind.EXITED and one.core:
-            self._there[key] = replace(one, exited=True)
-        else:
-            del self._there[key]
-        if kind is EventKind.LOST:
-            self._last_jobs.add(key, one.job)
-            logger.info("%s on %s is lost: %s", component_text(key), one.machine, detail)
-        self._tell(kind, at_ms, key, one, detail)
-
     def _sweep(self, look: Look) -> None:
         """Cancel jobs that no component has: what was cancelled before, and what nobody knows."""
-        there = {one.job for one in self._there.values()}
-        self._leaving = {id_ for id_ in self._leaving if _is_open(look, id_)}
-        self._ending.keep(there)
-        self._absent_s = {id_: at for id_, at in self._absent_s.items() if id_ in there}
-        stray = {
-            job.id for job in look.jobs.values()
-            if job.is_open and job.id not in there
-            and self._key(job) is not None and not job.is_ending and tenure_of(job) <= self._tenure
-        }  # fmt: skip
-        wanted = sorted(stray | self._leaving)
+        wanted = self._jobs.to_cancel(look, tenure_of, self._tenure)
         if wanted and self._leads():
             try:
                 self._slurm.commands.cancel(wanted)
             except SlurmError as error:
                 logger.warning("jobs %s are not cancelled yet: %s", wanted, error)
-        self._found.clear()
+        self._jobs.drop_former()
 
     # What the service asks of a backend that outlives it.
 
@@ -446,9 +388,10 @@ class SlurmBackend:
         """See `Backend.set_machines`; what is on machines that are gone is stopped."""
         del at_ms
         self._nodes.set_machines(machines)
-        gone = [key for key, one in self._there.items() if one.machine not in self._nodes.machines]
-        for key in gone:
-            self._leaving.add(self._there.pop(key).job)
+        for one in self._jobs.standing():
+            if one.machine not in self._nodes.machines:
+                one.to_cancel = True
+                self._jobs.drop(one.key)
         self._lookout.hurry()
 
     def machines(self) -> MachineReport:
@@ -461,9 +404,6 @@ class SlurmBackend:
     def welcome_back(self) -> None:
         """See `Backend.welcome_back`."""
 
-    def _is_job_of(self, key: Key, job: SlurmJob) -> bool:
-        return self._key(job) == key
-
     def _key(self, job: SlurmJob) -> Key | None:
         if job.user != self._settings.user:
             return None
@@ -472,19 +412,9 @@ class SlurmBackend:
     def _plan_ms(self, unix_s: int) -> int:
         return 1000 * unix_s - self._origin_ms
 
-    def _tell(self, kind: EventKind, at_ms: int, key: Key, one: ComponentJob, detail: str) -> None:
-        self._told.append(BackendEvent(kind, at_ms, one.machine, *key, detail))
+    def _tell(self, kind: EventKind, at_ms: int, one: JobRecord, detail: str) -> None:
+        self._told.append(BackendEvent(kind, at_ms, one.machine, *one.key, detail))
 
 
 def _key(delta: Delta) -> Key:
     return delta.execution, delta.component, delta.index
-
-
-def _known_until(one: ComponentJob, heard_ms: int | None, at_ms: int) -> int:
-    """Return until when a component is known to have run that is away now; None: until now."""
-    return at_ms if heard_ms is None else min(max(heard_ms, one.since_ms + 1), at_ms)
-
-
-def _is_open(look: Look, id_: int) -> bool:
-    job = look.jobs.get(id_)
-    return job is not None and job.is_open

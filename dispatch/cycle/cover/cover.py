@@ -1,47 +1,79 @@
 """What an entitlement covers of the executions that name its reservation (step 2 of a cycle).
 
-Cores of all executions come before all elastic components, both by submission. When an
-entitlement shrinks, elastic components therefore lose cover before cores, and the newest
-execution's before the others'.
+A component is covered on a machine of a slot; totals are a slot on no machine, and cover it
+wherever it runs. Those that stand on machines of slots stay; the others are given what is left,
+cores of all executions before all elastic components, both by submission. When an entitlement
+shrinks, elastic components therefore lose cover before cores, and the newest execution's before the
+others'. One that runs elsewhere meanwhile is left there: it moves when its capacity is needed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from dispatch.entitlements.directive import Entitlement
-from dispatch.executions.execution import ComponentGroup, Execution
+from dispatch.executions.execution import ComponentGroup, Execution, Places
 from dispatch.machines.machine_pool import MachinePool
 
 #: How many components of each group are covered, by execution; one without any is left out.
 Counts = dict[Execution, tuple[int, ...]]
 
 
-def covered_counts(
-    entitlement: Entitlement, executions: Sequence[Execution], pool: MachinePool
-) -> Counts:
-    """Return what `entitlement` covers of `executions`, which are in order of submission.
+class Cover(NamedTuple):
+    """What an entitlement covers.
 
-    An execution that names an atom draws on that atom's share alone; the others on what is left
-    of the whole. It is covered when all its cores fit; elastic components that do not fit are
-    skipped.
+    Attributes
+    ----------
+    counts
+        How many components of each group, by execution; one without any is left out.
+    places
+        On which machines.
+    idle
+        Machines on which slots have capacity left.
     """
-    left = TotalRoom(entitlement, pool)
-    covered: dict[Execution, list[int]] = {}
-    for execution in executions:
-        atom = execution.application.atom
-        if left.fits(execution.core, atom):
-            left.take(execution.core, 1, atom)
-            covered[execution] = [
-                part.component.count if part.component.core else 0 for part in execution.parts
-            ]
-    for execution, counts in covered.items():
-        atom = execution.application.atom
-        for place, part in enumerate(execution.parts):
-            if not part.component.core:
-                counts[place] = left.count_room(part.amounts, part.wanted, atom)
-                left.take(part.amounts, counts[place], atom)
-    return {execution: tuple(counts) for execution, counts in covered.items()}
+
+    counts: Counts
+    places: dict[Execution, tuple[Places, ...]]
+    idle: frozenset[str] = frozenset()
+
+    def places_of(self, execution: Execution) -> tuple[Places, ...]:
+        """Return on which machines each group of an execution is covered."""
+        return self.places.get(execution) or tuple({} for _ in execution.parts)
+
+    @property
+    def names_machines(self) -> bool:
+        """Whether anything is covered on a machine of a slot alone."""
+        return any(
+            machine is not None
+            for parts in self.places.values()
+            for part in parts
+            for machine in part
+        )
+
+
+NO_COVER = Cover({}, {})
+
+
+def cover_of(
+    entitlement: Entitlement | None,
+    executions: Sequence[Execution],
+    pool: MachinePool,
+    away: frozenset[str] = frozenset(),
+) -> Cover:
+    """Return what an entitlement covers of executions, which are in order of submission.
+
+    Slots on machines that are down, or in `away`, cover nothing. An execution is covered when all
+    its cores find slots; elastic components that find none are skipped. One that names an atom
+    draws on that atom's share only.
+    """
+    if entitlement is None:
+        return NO_COVER
+    room = CoverRoom(entitlement, pool, away)
+    places = _Matching(room, executions).run() if executions else {}
+    counts = {one: tuple(sum(part.values()) for part in parts) for one, parts in places.items()}
+    return Cover(counts, places, room.idle())
 
 
 def demand_of(
@@ -64,46 +96,180 @@ def without_occurrences(path: str) -> str:
     return ".".join(step.partition("@")[0] for step in path.split("."))
 
 
-class TotalRoom:
-    """What is left of an entitlement, whole and atom by atom."""
+class CoverRoom:
+    """What the slots of an entitlement have left on each machine, whole and atom by atom.
 
-    def __init__(self, entitlement: Entitlement, pool: MachinePool) -> None:
+    Attributes
+    ----------
+    machines
+        Those with the longest slot first: what stands there has to leave least often; None, of
+        totals, is last.
+    """
+
+    def __init__(self, entitlement: Entitlement, pool: MachinePool, away: frozenset[str]) -> None:
         self._pool = pool
         self._entitlement = entitlement
-        self._whole = list(pool.vector(entitlement.total()))
-        self._by_atom: dict[str, list[int]] = {}
+        self._atoms: dict[str | None, dict[str | None, list[int]]] = {}
+        ends: dict[str, int] = {}
+        totals = False
+        for share in entitlement.atoms:
+            for slot in share.slots:
+                if slot.machine is None:
+                    totals = True
+                elif slot.machine not in away:
+                    ends[slot.machine] = max(ends.get(slot.machine, 0), slot.end)
+        up = [name for name in ends if pool.is_up(name)]
+        up.sort(key=lambda name: (-ends[name], pool.number_of(name)))
+        self.machines: list[str | None] = [*up, None] if totals else [*up]
 
-    def _of(self, atom: str) -> list[int]:
-        if atom not in self._by_atom:
-            mine = [0] * len(self._whole)
+    def _of(self, atom: str | None) -> dict[str | None, list[int]]:
+        known = self._atoms.get(atom)
+        if known is None:
+            known = {name: [0] * len(self._pool.resources) for name in self.machines}
             for share in self._entitlement.atoms:
-                if names_atom(share.path, atom):
-                    for kind, amount in enumerate(self._pool.vector(share.amounts)):
-                        mine[kind] += amount
-            self._by_atom[atom] = mine
-        return self._by_atom[atom]
+                if atom is not None and not names_atom(share.path, atom):
+                    continue
+                bundle = self._pool.vector(dict(share.bundle))
+                for slot in share.slots:
+                    if slot.machine in known:
+                        for kind, amount in enumerate(bundle):
+                            known[slot.machine][kind] += slot.bundles * amount
+            self._atoms[atom] = known
+        return known
 
-    def count(self, part: ComponentGroup, wanted: int, atom: str | None) -> int:
-        """Return how many of `wanted` components of a group fit."""
-        return self.count_room(part.amounts, wanted, atom)
-
-    def count_room(self, amounts: Sequence[int], wanted: int, atom: str | None) -> int:
-        """Return how many of `wanted` equal components fit."""
+    def count_room(
+        self, machine: str | None, part: ComponentGroup, wanted: int, atom: str | None
+    ) -> int:
+        """Return how many of `wanted` components have room in the slots on a machine."""
+        if machine is not None and part.component.labels:
+            number = self._pool.number_of(machine)
+            allowed = self._pool.label_mask(part.component.labels)
+            if allowed is not None and (number is None or not allowed[number]):
+                return 0
         found = wanted
-        rooms = [self._whole] if atom is None else [self._whole, self._of(atom)]
-        for room in rooms:
-            for amount, there in zip(amounts, room, strict=True):
+        for name in (None,) if atom is None else (None, atom):
+            for amount, there in zip(part.amounts, self._of(name)[machine], strict=True):
                 if amount:
                     found = min(found, there // amount)
         return max(found, 0)
 
-    def fits(self, amounts: Sequence[int], atom: str | None) -> bool:
-        """Return whether amounts fit."""
-        return self.count_room(amounts, 1, atom) == 1
+    def count(self, part: ComponentGroup, wanted: int, atom: str | None) -> int:
+        """Return how many of `wanted` components have room in all slots."""
+        found = 0
+        for machine in self.machines:
+            if found >= wanted:
+                break
+            found += self.count_room(machine, part, wanted - found, atom)
+        return found
 
-    def take(self, amounts: Sequence[int], count: int, atom: str | None) -> None:
-        """Take `count` times the amounts."""
-        rooms = [self._whole] if atom is None else [self._whole, self._of(atom)]
-        for room in rooms:
-            for kind, amount in enumerate(amounts):
-                room[kind] -= count * amount
+    def idle(self) -> frozenset[str]:
+        """Return the machines on which anything is left."""
+        left = self._of(None).items()
+        return frozenset(name for name, there in left if name is not None and any(there))
+
+    def take(self, machine: str | None, part: ComponentGroup, count: int, atom: str | None) -> None:
+        """Take the room of `count` components; a negative count releases it."""
+        for name in (None,) if atom is None else (None, atom):
+            left = self._of(name)[machine]
+            for kind, amount in enumerate(part.amounts):
+                left[kind] -= count * amount
+
+
+class _Matching:
+    """Components matched to slots, in the making."""
+
+    def __init__(self, room: CoverRoom, executions: Sequence[Execution]) -> None:
+        self._room = room
+        self._executions = executions
+        self._found: dict[Execution, tuple[Places, ...]] = {
+            one: tuple({} for _ in one.parts) for one in executions
+        }
+        self._has_elastic = False
+
+    def run(self) -> dict[Execution, tuple[Places, ...]]:
+        """Return the places."""
+        for execution in self._executions:
+            self._stay(execution, core=True)
+        for execution in self._executions:
+            self._stay(execution, core=False)
+        missed = [one for one in self._executions if not self._cover_cores(one)]
+        for execution in missed:  # what others gave back may do for them
+            self._stay(execution, core=True)
+        missed = [one for one in missed if not self._cover_cores(one)]
+        left_out = set(missed)
+        covered = [one for one in self._executions if one not in left_out]
+        for execution in covered:
+            self._stay(execution, core=False)
+        for execution in covered:
+            for place, part in enumerate(execution.parts):
+                if not part.component.core:
+                    self._settle(execution, place, part, part.wanted)
+        return {one: self._found[one] for one in covered}
+
+    def _cover_cores(self, execution: Execution) -> bool:
+        """Find slots for all cores of an execution, or give back what it has."""
+        if self._settle_cores(execution):
+            return True
+        if self._has_elastic:  # those make way for cores, wherever they stand
+            self._has_elastic = False
+            for other in self._executions:
+                self._give_back(other, cores=False)
+            if self._settle_cores(execution):
+                return True
+        self._give_back(execution, cores=True)
+        return False
+
+    def _settle_cores(self, execution: Execution) -> bool:
+        complete = True
+        for place, part in enumerate(execution.parts):
+            if part.component.core:
+                count = part.component.count
+                complete = self._settle(execution, place, part, count) and complete
+        return complete
+
+    def _stay(self, execution: Execution, *, core: bool) -> None:
+        """Give components that stand on machines of slots the room they stand in."""
+        for place, part in enumerate(execution.parts):
+            if part.component.core is core and part.held:
+                wanted = part.component.count if core else part.wanted
+                standing = Counter(held.machine for held in part.held)
+                for machine in self._room.machines:
+                    if machine is not None and machine in standing:
+                        known = self._found[execution][place]
+                        more = standing[machine] - known.get(machine, 0)
+                        more = min(more, wanted - sum(known.values()))
+                        self._take(execution, place, part, machine, more)
+
+    def _settle(self, execution: Execution, place: int, part: ComponentGroup, wanted: int) -> bool:
+        """Give a group room for up to `wanted` components; return whether it has all of it."""
+        missing = wanted - sum(self._found[execution][place].values())
+        for machine in self._room.machines:
+            if missing <= 0:
+                break
+            missing -= self._take(execution, place, part, machine, missing)
+        return missing <= 0
+
+    def _take(
+        self,
+        execution: Execution,
+        place: int,
+        part: ComponentGroup,
+        machine: str | None,
+        wanted: int,
+    ) -> int:
+        atom = execution.application.atom
+        count = self._room.count_room(machine, part, wanted, atom) if wanted > 0 else 0
+        if count:
+            self._has_elastic = self._has_elastic or not part.component.core
+            self._room.take(machine, part, count, atom)
+            known = self._found[execution][place]
+            known[machine] = known.get(machine, 0) + count
+        return count
+
+    def _give_back(self, execution: Execution, *, cores: bool) -> None:
+        """Give back the room of elastic components, or with `cores` of all."""
+        for place, part in enumerate(execution.parts):
+            if cores or not part.component.core:
+                for machine, count in self._found[execution][place].items():
+                    self._room.take(machine, part, -count, execution.application.atom)
+                self._found[execution][place].clear()

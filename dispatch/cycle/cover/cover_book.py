@@ -5,13 +5,15 @@ Steps 2 and 3 of a cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from dispatch.cycle.cover.cover import Counts, demand_of
-from dispatch.cycle.cover.coverage import CoverReasons, cover_of
-from dispatch.cycle.cover.slot_needs import SlotNeeds
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch.cycle.cover.cover import NO_COVER, Counts, Cover, cover_of, demand_of
+from dispatch.cycle.cover.coverage import CoverReasons
 from dispatch.entitlements.directive import Directive, Entitlement
-from dispatch.executions.execution import Execution
+from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool, Vector
 
@@ -118,33 +120,33 @@ class CoverBook:
     ) -> list[Execution]:
         fellows = self._table.of_reservation(reservation)
         before = self.counts.pop(reservation, {})
-        counts, places, idle = cover_of(now, fellows, self._pool)
-        later, later_places = counts, places
+        cover = later = cover_of(now, fellows, self._pool)
         if soon is not now and soon != now:
-            later, later_places, _ = cover_of(soon, fellows, self._pool, self._away_soon)
+            later = cover_of(soon, fellows, self._pool, self._away_soon)
+        counts = cover.counts
         changed: list[Execution] = []
         is_short = now is not None and any(not all(counts.get(one, (0,))) for one in fellows)
         reasons = CoverReasons(now, self._pool) if now is not None and is_short else None
         for execution in fellows:
             given = counts.get(execution)
-            machines = None if places is None else places.get(execution)
-            if given != before.get(execution) or _moves(execution, machines):
+            places = cover.places_of(execution)
+            if given != before.get(execution) or _moves(execution, places):
                 changed.append(execution)
             uncovered = self._why_uncovered(reasons, execution, given)
             for place, part in enumerate(execution.parts):
                 part.uncovered = uncovered[place] if uncovered else ""
                 part.covered = 0 if given is None else given[place]
-                part.places = None if machines is None else machines[place]
+                part.places = places[place]
                 if given is None and execution in before:
                     part.granted = 0  # extras above cover; the line grants anew
-        self.needs.note(reservation, places, later_places, idle)
+        self.needs.note(reservation, cover, later)
         self._sums.pop(reservation, None)
         self._soon.pop(reservation, None)
         if counts:
             self.counts[reservation] = counts
             self._sums[reservation] = self._sum_of(counts)
-        if later is not counts:
-            self._soon[reservation] = (self._sum_of(later), later)
+        if later is not cover:
+            self._soon[reservation] = (self._sum_of(later.counts), later.counts)
         return changed
 
     def _why_uncovered(
@@ -224,10 +226,9 @@ def _named(counts: Counts) -> dict[str, tuple[int, ...]]:
     return {execution.id: given for execution, given in counts.items()}
 
 
-def _moves(execution: Execution, places: tuple[dict[str, int], ...] | None) -> bool:
+def _moves(execution: Execution, places: Sequence[Mapping[str | None, int]]) -> bool:
     """Return whether the machines on which an execution is covered are not those of before."""
-    now = (None,) * len(execution.parts) if places is None else places
-    return any(part.places != here for part, here in zip(execution.parts, now, strict=True))
+    return any(part.places != here for part, here in zip(execution.parts, places, strict=True))
 
 
 def _by_reservation(entitlements: Iterable[Entitlement]) -> dict[str, Entitlement]:
@@ -237,3 +238,82 @@ def _by_reservation(entitlements: Iterable[Entitlement]) -> dict[str, Entitlemen
 def _subtract(into: list[int], amounts: Iterable[int]) -> None:
     for kind, amount in enumerate(amounts):
         into[kind] -= amount
+
+
+class SlotNeeds:
+    """Follows the slots of reservations, and says what room has to be kept on which machine.
+
+    A component that runs elsewhere needs none: it is not moved while its room is not wanted.
+    """
+
+    def __init__(self, pool: MachinePool) -> None:
+        self._pool = pool
+        self._covers: dict[str, tuple[Cover, Cover]] = {}
+        self._fresh: set[str] = set()
+        self._idle: dict[str, frozenset[str]] = {}
+
+    def note(self, reservation: str, now: Cover, soon: Cover) -> None:
+        """Follow what covers a reservation, now and when the grace of stops is over."""
+        self._idle.pop(reservation, None)
+        if now.idle:
+            self._idle[reservation] = now.idle
+        self._covers.pop(reservation, None)
+        if now.names_machines or soon.names_machines:
+            self._covers[reservation] = (now, soon)
+            self._fresh.add(reservation)
+
+    def idle(self) -> list[int]:
+        """Return the machines with slots that are not used now, and may be at any time."""
+        names = set().union(*self._idle.values())
+        return [number for name in names if (number := self._pool.number_of(name)) is not None]
+
+    def reserve(self) -> dict[int, NDArray[np.int64]]:
+        """Return the amounts to be kept free, by number of the machine.
+
+        Only reservations that changed since the last call, or change soon, or needed something
+        then, are looked at.
+        """
+        now: dict[int, NDArray[np.int64]] = {}
+        soon: dict[int, NDArray[np.int64]] = {}
+        looked, self._fresh = self._fresh, set()
+        for reservation in sorted(looked):
+            present, later = self._covers.get(reservation, (NO_COVER, NO_COVER))
+            needs = self._add(now, present) | self._add(soon, later)
+            if later is not present:
+                self._leave(soon, present, later)
+            if needs or later is not present:
+                self._fresh.add(reservation)
+        kept = {number: np.maximum(amounts, 0) for number, amounts in now.items()}
+        for number, amounts in soon.items():
+            kept[number] = np.maximum(kept.get(number, np.zeros_like(amounts)), amounts)
+        return {number: amounts for number, amounts in kept.items() if amounts.any()}
+
+    def _add(self, into: dict[int, NDArray[np.int64]], cover: Cover) -> bool:
+        """Add what is lacking; return whether anything is."""
+        found = False
+        for execution, machines in cover.places.items():
+            for part, here in zip(execution.parts, machines, strict=True):
+                for name, count in part.shortage_by_machine(here).items():
+                    self._count(into, name, part, count)
+                    found = True
+        return found
+
+    def _leave(self, into: dict[int, NDArray[np.int64]], present: Cover, later: Cover) -> None:
+        """Take off what is covered now and no more then: its room comes free by itself."""
+        for execution, places in present.places.items():
+            after = later.places_of(execution)
+            for part, here, then in zip(execution.parts, places, after, strict=True):
+                standing = [held.machine for held in part.held]
+                for name, count in here.items():
+                    if name is not None:
+                        leaving = min(count, standing.count(name)) - then.get(name, 0)
+                        if leaving > 0:
+                            self._count(into, name, part, -leaving)
+
+    def _count(
+        self, into: dict[int, NDArray[np.int64]], name: str, part: ComponentGroup, count: int
+    ) -> None:
+        number = self._pool.number_of(name)
+        if number is not None:
+            here = into.setdefault(number, np.zeros(len(part.amounts), dtype=np.int64))
+            here += count * np.array(part.amounts, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The rule of cover: what an entitlement covers, and why it cannot cover an application.
+"""Why an entitlement cannot cover an application.
 
 The dispatcher, the count of broken promises, and the check of an application when it is submitted
 all ask `cover_of`, so an application that is accepted under a reservation is one that the
@@ -12,29 +12,10 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from dispatch.applications.application import Application, Component
-from dispatch.cycle.cover.cover import Counts, TotalRoom, covered_counts, names_atom
-from dispatch.cycle.cover.slot_cover import Places, SlotRoom, counts_of, slot_places
+from dispatch.cycle.cover.cover import CoverRoom, cover_of, names_atom
 from dispatch.entitlements.directive import AtomShare, Entitlement
 from dispatch.executions.execution import ComponentGroup, Execution
 from dispatch.machines.machine_pool import MachinePool
-
-
-class Cover(NamedTuple):
-    """What an entitlement covers.
-
-    Attributes
-    ----------
-    counts
-        How many components of each group, by execution.
-    places
-        On which machines; None where totals are promised.
-    idle
-        Machines on which slots have capacity left.
-    """
-
-    counts: Counts
-    places: Places | None = None
-    idle: frozenset[str] = frozenset()
 
 
 class CoverFault(NamedTuple):
@@ -51,24 +32,6 @@ class CoverFault(NamedTuple):
     component: int | None
     detail: str
     fix: str
-
-
-def cover_of(
-    entitlement: Entitlement | None,
-    executions: Sequence[Execution],
-    pool: MachinePool,
-    away: frozenset[str] = frozenset(),
-) -> Cover:
-    """Return what an entitlement covers of executions, which are in order of submission.
-
-    Slots on machines that are down, or in `away`, cover nothing.
-    """
-    if entitlement is None:
-        return Cover({})
-    if not entitlement.is_placed:
-        return Cover(covered_counts(entitlement, executions, pool))
-    places, idle = slot_places(entitlement, executions, pool, away)
-    return Cover(counts_of(places), places, idle)
 
 
 def is_coverable(
@@ -108,11 +71,7 @@ class CoverReasons:
     def __init__(self, entitlement: Entitlement, pool: MachinePool) -> None:
         self.entitlement = entitlement
         self._pool = pool
-        self._room: SlotRoom | TotalRoom = (
-            SlotRoom(entitlement, pool.intact, frozenset())
-            if entitlement.is_placed
-            else TotalRoom(entitlement, pool)
-        )
+        self._room = CoverRoom(entitlement, pool.intact, frozenset())
         self._known: dict[tuple[str | None, Component], str] = {}
 
     def count(self, atom: str | None, component: Component) -> int:

@@ -4,10 +4,14 @@ Identical components are counted, never listed; one pass over those in service c
 microseconds for a thousand of them.
 
 What the dispatcher needs stands here; files import only from files before them: `compiled`,
-`arrays`; the `order` of rows and their `lines`, and beside them `grants`; `admission`; `entries`.
+`arrays`; the `lines` of rows and their order; `service`; `entries`.
 """
 
 from dispatch.pool.kernels.arrays import (
+    ASKED,
+    GRANTED,
+    LATER,
+    LINES,
     SERVING,
     URGENT,
     WAITING,
@@ -15,9 +19,13 @@ from dispatch.pool.kernels.arrays import (
     PoolArrays,
     PoolRules,
 )
-from dispatch.pool.kernels.entries import adopt, arrive, depart, requeue, settle
+from dispatch.pool.kernels.entries import adopt, arrive, depart, join, requeue, settle, withdraw
 
 __all__ = [
+    "ASKED",
+    "GRANTED",
+    "LATER",
+    "LINES",
     "SERVING",
     "URGENT",
     "WAITING",
@@ -27,6 +35,8 @@ __all__ = [
     "adopt",
     "arrive",
     "depart",
+    "join",
     "requeue",
     "settle",
+    "withdraw",
 ]

@@ -31,8 +31,13 @@ FLEXIBLE: Final = GrantRule.FLEXIBLE.value
 GROW_ONLY: Final = GrantRule.GROW_ONLY.value
 MALLEABLE: Final = GrantRule.MALLEABLE.value
 # Lines, and their places in `length`: those that wait; those that may preempt and did not fit;
-# those in service, in the order in which elastic components are granted.
-WAITING, URGENT, SERVING = 0, 1, 2
+# those in service, in the order in which elastic components are granted; those of the tiers that
+# are granted elastic components from what the first leaves, in their own order.
+WAITING, URGENT, SERVING, LATER = 0, 1, 2, 3
+# Places in `ClaimArrays.extra`.
+ASKED, GRANTED = 0, 1
+#: How many lines there are.
+LINES: Final = 4
 
 
 class ClaimArrays(NamedTuple):
@@ -43,10 +48,13 @@ class ClaimArrays(NamedTuple):
     part: Longs  # (R, G, L) what one elastic component of a part takes
     part_count: Longs  # (R, G) elastic components asked for
     granted: Longs  # (R, G) elastic components granted
+    extra: Longs  # (R, 2, G) of a row of a later tier: elastic components asked for, and granted
     before: Longs  # (R, G) `granted` before the event that is settled, to list what it changed
     rank: Floats  # (R,) the lower rank goes first, whatever the key: a priority, negated
     key: Floats  # (R,) the lower key goes first in a rank; what it is says `PoolRules.rule`
     number: Longs  # (R,) order of arrival, for equal keys
+    tier: Longs  # (R, 3) tier, and order in it before and behind the time of submission; a row of
+    # a later tier than the first, 0, stands in the line `LATER`, too
     submitted: Floats  # (R,) when it was submitted
     run: Floats  # (R,) run time with everything granted
     left: Floats  # (R,) run time that was left at `since`, with everything granted
@@ -67,12 +75,13 @@ class PoolArrays(NamedTuple):
     total: Longs  # (L,) what there is
     cores: Longs  # (L,) cores of those in service
     wanted: Longs  # (L,) what those in service could use at most
-    given: Longs  # (L,) elastic components granted
+    given: Longs  # (L,) elastic components granted in the first tier
+    extra: Longs  # (L,) and in the later ones
     held: Longs  # (T, L) cores and grants by tenant, as `fill_shares` left them
     share: Floats  # (T,) dominant share by tenant, likewise
-    lines: Longs  # (3, R) rows by place, in each line
-    length: Longs  # (3,) rows in each line
-    changed: Longs  # (R,) rows that the last event changed; how many, it returns
+    lines: Longs  # (4, R) rows by place, in each line
+    length: Longs  # (4,) rows in each line
+    changed: Longs  # (2 R,) rows that the last event changed, some twice; how many, it returns
 
 
 class PoolRules(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dispatch.pool.kernels.admission import admit, admit_best, admit_in_line, core_fits, leave
 from dispatch.pool.kernels.arrays import (
     HRRN,
     HRRN_PRINTED,
@@ -17,16 +16,28 @@ from dispatch.pool.kernels.arrays import (
     PoolRules,
 )
 from dispatch.pool.kernels.compiled import entry
-from dispatch.pool.kernels.grants import cascade, collect
 from dispatch.pool.kernels.lines import (
     find_place,
+    goes_before,
+    insert_later,
     insert_sorted,
     queue_up,
+    refresh_key,
     sort_line,
     sort_waiting,
     take_place,
 )
-from dispatch.pool.kernels.order import goes_before, refresh_key
+from dispatch.pool.kernels.service import (
+    admit,
+    admit_best,
+    admit_in_line,
+    cascade,
+    collect,
+    core_fits,
+    grant_later,
+    leave,
+    leave_later,
+)
 
 
 @entry
@@ -60,7 +71,7 @@ def settle(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, now: float) ->
     if rules.preemptive and rules.rule == SRPT:
         sort_line(pool, rows, rules, SERVING, now)  # a row that came in counts as one that runs
     cascade(pool, rows, rules)
-    return collect(pool, rows, rules, now)
+    return grant_later(pool, rows, collect(pool, rows, rules, now))
 
 
 @entry
@@ -111,3 +122,15 @@ def depart(pool: PoolArrays, rows: ClaimArrays, rules: PoolRules, row: int, now:
                 leave(pool, rows, row)
             break
     return settle(pool, rows, rules, now)
+
+
+@entry
+def join(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
+    """Take a row without a core into the line of the later tiers; what is settled next grants."""
+    insert_later(pool, rows, row)
+
+
+@entry
+def withdraw(pool: PoolArrays, rows: ClaimArrays, row: int) -> None:
+    """Take a row without a core out of that line."""
+    leave_later(pool, rows, row)

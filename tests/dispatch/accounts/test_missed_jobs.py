@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dispatch.accounts.missed_jobs import JobWait, MissedJobs
+from dispatch.accounts.missed_work import JobWait, MissedWork
+from dispatch.executions.table import ExecutionTable
+from dispatch.machines.machine_pool import MachinePool
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Close, Degrade
 from planner.promise import PromiseLevel
@@ -31,7 +33,11 @@ def _plan(text: str = "window(atom(<1 cpu>, 2, 2, 20, 40), 0, 100)") -> Plan:
 def _due(plan: Plan, wait: JobWait, at_s: int) -> list[Degrade]:
     if at_s > plan.now:
         commit(plan, Advance(at_s))
-    return MissedJobs().due(plan, {"r": wait}, at_s * 1000)
+    return _ask(MissedWork(), plan, {"r": wait}, at_s * 1000)
+
+
+def _ask(missed: MissedWork, plan: Plan, waits: dict[str, JobWait], now_ms: int) -> list[Degrade]:
+    return missed.due(plan, ExecutionTable(MachinePool(plan.cluster)), now_ms, waits)
 
 
 @pytest.mark.parametrize("wait", [HELD, FREE])
@@ -89,7 +95,7 @@ def test_a_reservation_that_its_owner_closed_is_owed_nothing() -> None:
     revision = int(plan.table.meta[0]["revision"])
     commit(plan, Close("r", revision))
     assert _due(plan, HELD, 30) == []
-    assert MissedJobs().due(plan, {"other": HELD}, 30_000) == []
+    assert _ask(MissedWork(), plan, {"other": HELD}, 30_000) == []
 
 
 def test_runs_of_a_recurrence_are_left_alone() -> None:
@@ -100,8 +106,8 @@ def test_runs_of_a_recurrence_are_left_alone() -> None:
 
 def test_what_the_plan_did_not_take_is_not_asked_for_at_once() -> None:
     """Again after ten seconds."""
-    plan, jobs = _plan(), MissedJobs()
+    plan, jobs = _plan(), MissedWork()
     commit(plan, Advance(30))
-    assert [len(jobs.due(plan, {"r": HELD}, at_ms)) for at_ms in (30_000, 31_000, 41_000)] == [
+    assert [len(_ask(jobs, plan, {"r": HELD}, at_ms)) for at_ms in (30_000, 31_000, 41_000)] == [
         1, 0, 1,
     ]  # fmt: skip

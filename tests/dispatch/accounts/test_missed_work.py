@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from dispatch.accounts.missed_change import LeaseBook
 from dispatch.accounts.missed_work import MissedWork
-from dispatch.accounts.stretches import HeldStretch
+from dispatch.accounts.stretches import HeldStretch, LeaseBook
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
 from dispatch.executions.events import BackendEvent, EventKind

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from dispatch.cycle.cover.coverage import cover_of
+from dispatch.cycle.cover.cover import cover_of
 from dispatch.entitlements.directive import Directive
+from dispatch.entitlements.slots import LOST
 from dispatch.executions.execution import Execution
 from dispatch.executions.table import ExecutionTable
 
@@ -48,7 +49,7 @@ def waiting_slots(directive: Directive, table: ExecutionTable) -> set[tuple[str,
         cover = cover_of(entitlement, fellows, table.pool)
         if not cover.counts and any(_cannot_be_covered(one) for one in fellows):
             found.update((entitlement.reservation, machine) for machine in cover.idle)
-        for execution, machines in (cover.places or {}).items():
+        for execution, machines in cover.places.items():
             for part, here in zip(execution.parts, machines, strict=True):
                 for machine in part.shortage_by_machine(here):
                     found.add((entitlement.reservation, machine))
@@ -104,12 +105,12 @@ class SlotAccount:
         for entitlement in directive.planned:
             name = entitlement.reservation
             for share in entitlement.atoms:
-                for slot in share.slots or ():
+                for slot in share.slots:
                     key = (name, share.path, slot.machine, slot.start)
                     here.add(key)
                     watch = self._watched.setdefault(key, _WatchedSlot())
-                    watch.lost |= slot.machine is None or slot.machine in down
-                    waits = slot.machine is not None and (name, slot.machine) in waiting
+                    watch.lost |= slot.machine == LOST or slot.machine in down
+                    waits = (name, slot.machine) in waiting
                     _follow(watch, now_ms, waits=waits)
         for key in [key for key in self._watched if key not in here]:
             self._close(key)

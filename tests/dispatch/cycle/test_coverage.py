@@ -128,7 +128,7 @@ def test_a_fault_names_the_component_and_what_is_wrong(
     plan, pool = _plan(text), MachinePool(_CLUSTER)
     faults = cover_faults(_ahead(plan), _application(*components), pool)
     if pointers is None:
-        labelled = [slot for one in _ahead(plan) for slot in one.atoms[0].slots or ()]
+        labelled = [slot for one in _ahead(plan) for slot in one.atoms[0].slots]
         pointers = [] if any((slot.machine or "").startswith("g") for slot in labelled) else [0]
     assert [one.component for one in faults] == pointers
     assert all(words in one.detail and one.fix for one in faults)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dispatch.cycle.lending import needed_last
-from dispatch.entitlements.slots_ahead import NEVER
+from dispatch.cycle.placer import needed_last
+from dispatch.entitlements.slots import NEVER
 
 
 @pytest.mark.parametrize(

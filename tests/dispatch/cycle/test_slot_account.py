@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dispatch.entitlements.directive import (
-    ActiveSlot,
     AtomShare,
     Directive,
     Entitlement,
     Standings,
 )
+from dispatch.entitlements.slots import LOST, ActiveSlot
 from rdl.resources import Resources
 from tests.dispatch.cycle.slot_account import SlotAccount, SlotCounts
 
@@ -35,7 +35,7 @@ def _directive(at_ms: int, machine: str | None) -> Directive:
         ((1, 0, 1), "m-0", set(), SlotCounts(kept=1)),
         ((1, 1, 0), "m-0", set(), SlotCounts(broken=1)),
         ((1, 1, 0), "m-0", {"m-0"}, SlotCounts(lost=1)),
-        ((0, 0, 0), None, set(), SlotCounts(lost=1)),
+        ((0, 0, 0), LOST, set(), SlotCounts(lost=1)),
     ],
 )
 def test_a_slot_is_broken_by_work_that_waits_at_two_ticks_in_a_row(

@@ -1,9 +1,10 @@
-"""slot_places: components matched to slots, machine by machine."""
+"""cover_of: components matched to slots, machine by machine, and to totals."""
 
 from __future__ import annotations
 
-from dispatch.cycle.cover.slot_cover import slot_places
-from dispatch.entitlements.directive import ActiveSlot, AtomShare, Entitlement
+from dispatch.cycle.cover.cover import cover_of
+from dispatch.entitlements.directive import AtomShare, Entitlement
+from dispatch.entitlements.slots import LOST, ActiveSlot
 from dispatch.executions.execution import ComponentGroup, Execution, HeldComponent
 from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool
@@ -40,7 +41,7 @@ class _Scene:
     def match(self, *shares: AtomShare) -> tuple[dict[str, object], frozenset[str]]:
         """Match to the slots of atoms."""
         entitlement = Entitlement("r", "t", 0, shares)
-        found, idle = slot_places(entitlement, self.table.of_reservation("r"), self.pool)
+        _, found, idle = cover_of(entitlement, self.table.of_reservation("r"), self.pool)
         return {one.id: machines for one, machines in found.items()}, idle
 
 
@@ -107,7 +108,7 @@ def test_slots_without_a_machine_and_on_machines_that_are_down_cover_nothing() -
     scene = _Scene()
     scene.submit("one", 1, cpu=2)
     scene.pool.lose("m-0")
-    assert scene.places((None, 1, 9), ("m-0", 1, 9)) == {}
+    assert scene.places((LOST, 1, 9), ("m-0", 1, 9)) == {}
 
 
 def test_an_execution_that_names_an_atom_draws_on_its_slots_alone() -> None:
@@ -124,6 +125,27 @@ def test_a_slot_covers_no_component_for_which_its_machine_has_not_the_labels() -
     scene = _Scene()
     scene.submit("one", 1, cpu=2, labels=("gpu",))
     assert scene.places(("m-0", 1, 9), ("g-0", 1, 5)) == {"one": ({"g-0": 1},)}
+
+
+def test_totals_are_a_slot_on_no_machine() -> None:
+    """They cover what runs anywhere, machines before them, and are on no idle machine."""
+    scene = _Scene()
+    one = scene.submit("one", 3, cpu=2)
+    scene.stand(one, 0, "m-2")
+    assert scene.match(_share("0", (None, 4, 9))) == ({"one": ({None: 3},)}, frozenset())
+    assert scene.places((None, 2, 9), ("m-0", 1, 5)) == {"one": ({"m-0": 1, None: 2},)}
+    assert scene.places((None, 2, 9)) == {}
+
+
+def test_slots_on_machines_that_go_away_cover_nothing() -> None:
+    """Totals stay."""
+    scene = _Scene()
+    scene.submit("one", 1, cpu=2)
+    away = frozenset({"m-0"})
+    for machine, count in (("m-0", 0), ("m-1", 1), (None, 1)):
+        entitlement = Entitlement("r", "t", 0, (_share("0", (machine, 1, 9)),))
+        cover = cover_of(entitlement, scene.table.of_reservation("r"), scene.pool, away)
+        assert len(cover.counts) == count
 
 
 def test_one_that_runs_elsewhere_lacks_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dispatch.accounts.promises import below_entitlement
+from dispatch.accounts.promises import shortfall
 from planner.cluster.cluster import Outage
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Reconfigure
@@ -202,7 +202,7 @@ def test_a_component_that_the_slots_cannot_cover_leaves_them_broken() -> None:
     below = set()
     for second in range(14):
         world.tick(second)
-        if below_entitlement(world.directive, world.table):
+        if shortfall(world.directive, world.table).reservations:
             below.add(second)
     assert below == set(range(2, 12))
     assert (world.slots.counts.kept, world.slots.counts.broken) == (0, 1)

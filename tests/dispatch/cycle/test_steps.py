@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch.accounts.promises import PromiseBook, below_entitlement
+from dispatch.accounts.promises import PromiseLedger, shortfall
 from dispatch.cycle.options import DispatchOptions, LineOptions
 from dispatch.executions.assignment import Op
 from dispatch.executions.predecessors import predecessors_of
@@ -236,7 +236,7 @@ def test_promises_are_kept_at_every_tick_where_pieces_fit_anywhere(data: st.Data
     Executions come at any time, end at any time, and the Plan changes under them.
     """
     plan = a_plan(_TEN).build()
-    world, book = World(_TEN, plan), PromiseBook()
+    world, book = World(_TEN, plan), PromiseLedger()
     end_s = 90
     for at_s in range(end_s):
         action = data.draw(st.sampled_from(["", "", "ask", "submit", "submit", "end", "cancel"]))
@@ -257,7 +257,7 @@ def test_promises_are_kept_at_every_tick_where_pieces_fit_anywhere(data: st.Data
             commit(plan, Cancel(data.draw(st.sampled_from(alive))))
         assert not world.tick(at_s).below
         directive = world.directive
-        book.observe(directive, below_entitlement(directive, world.table))
+        book.observe(directive.at_ms, shortfall(directive, world.table).reservations)
     book.end(end_s * 1000)
     assert not any(book.below_ms(f"r{at_s}") for at_s in range(end_s))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatch.accounts.promises import PromiseBook, below_entitlement
+from dispatch.accounts.promises import PromiseLedger, shortfall
 from dispatch.applications.application import Application, Component
 from dispatch.backends.in_memory import InMemoryBackend
 from dispatch.cycle.dispatcher import Dispatcher
@@ -58,9 +58,14 @@ def _learnt() -> StartDelayTable:
     return world.loop.starts.table()
 
 
-def _run(expression: Expression, delays: StartDelayTable | None) -> tuple[PromiseBook, int]:
-    """Follow r1 to its end; return the time below, and component-seconds run under the Plan."""
-    world, book, ran = _world(expression), PromiseBook(), 0
+def _run(
+    expression: Expression, delays: StartDelayTable | None, ended: list[int] | None = None
+) -> tuple[PromiseLedger, int]:
+    """Follow r1 to its end; return the time below, and component-seconds run under the Plan.
+
+    Times below of entitlements that have ended are added to `ended`.
+    """
+    world, book, ran = _world(expression), PromiseLedger(), 0
     if delays is not None:
         world.follower.delays = delays
     world.submit(_job("owner", 4, _LARGE, "r1"), 0)
@@ -68,7 +73,9 @@ def _run(expression: Expression, delays: StartDelayTable | None) -> tuple[Promis
     for at_s in range(0, 900, _TICK_S):
         world.tick(at_s)
         directive = world.directive
-        book.observe(directive, below_entitlement(directive, world.table))
+        book.observe(directive.at_ms, shortfall(directive, world.table).reservations)
+        if ended is not None:
+            ended += book.take_ended(directive)
         owner = world.table.get("owner")
         assert owner is not None
         if directive.planned:
@@ -87,13 +94,10 @@ def test_the_delay_is_learnt_from_what_starts() -> None:
 
 
 def test_time_below_is_told_once_when_the_entitlement_ends() -> None:
-    """Thirty seconds in all, when the Plan has no more of it; then it is forgotten."""
-    book, _ = _run(_REQUEST, None)
-    world = _world(_REQUEST)
-    for at_s, told in ((450, []), (900, [30_000]), (900, [])):
-        world.tick(at_s)
-        directive = world.directive
-        assert book.take_ended(directive) == told
+    """Thirty seconds in all, when the Plan has no more of it."""
+    ended: list[int] = []
+    _run(_REQUEST, None, ended)
+    assert ended == [30_000]
 
 
 def test_a_promise_is_broken_by_the_delay_and_kept_with_the_bias() -> None:

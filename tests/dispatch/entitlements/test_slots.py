@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatch.entitlements.directive import ActiveSlot, Directive
+from dispatch.entitlements.directive import Directive
 from dispatch.entitlements.follower import PlanFollower
-from dispatch.entitlements.slots_ahead import NEVER
+from dispatch.entitlements.slots import LOST, NEVER, ActiveSlot
 from dispatch.entitlements.start_delay import StartDelayTable, size_class
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Cancel, Close, Reconfigure
@@ -27,7 +27,7 @@ def _said(directive: Directive, name: str = "r0") -> list[ActiveSlot]:
         for one in directive.entitlements
         if one.reservation == name
         for share in one.atoms
-        for slot in share.slots or ()
+        for slot in share.slots
     ]
 
 
@@ -106,7 +106,7 @@ def test_machines_described_anew_give_slots_other_numbers_and_the_same_names() -
     smaller = a_cluster().machines("m", 1, cpu=4).build()
     commit(plan, Reconfigure(promised_machines(smaller)))
     machines = {slot.machine for slot in _said(follower.follow(30_000))}
-    assert machines == {None, "m-0"}
+    assert machines == {LOST, "m-0"}
 
 
 def test_a_slot_begins_early_on_its_own_machine_where_that_has_room() -> None:

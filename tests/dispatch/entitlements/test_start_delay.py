@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatch.entitlements.slots import ANYWHERE, ActiveSlot, SlotRows
 from dispatch.entitlements.start_delay import (
     NO_DELAY,
     StartDelays,
     StartDelayTable,
-    anticipate,
     enlarge,
     size_class,
 )
+from planner.reservations.slots import NOWHERE
 from rdl.resources import Resources
 from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
@@ -84,24 +85,23 @@ _ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6), st.integers(1, 
 
 @given(_ROWS, st.integers(0, 8), st.integers(0, 30))
 def test_rises_come_sooner_and_nothing_is_lost(
-    parts: list[tuple[int, int, int]], delay: int, earliest: int
+    parts: list[tuple[int, int, int]], lead: int, step: int
 ) -> None:
-    """At each step: the most of the next `delay` steps' rows, but nothing new before `earliest`."""
+    """At each step, of totals: the most of the rows of the next `lead` steps, less those of now."""
     rows, at = [], 0
     for gap, length, bundles in parts:
-        rows.append((at + gap, at + gap + length, bundles))
+        rows.append((at + gap, at + gap + length, bundles, ANYWHERE))
         at += gap + length
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    slots = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    found = SlotRows(slots, np.zeros(len(rows), dtype=np.int64), ()).rises(step, [lead])
+    now = sum(n for s, e, n, _ in rows if s <= step < e)
+    ahead = [n for s, e, n, _ in rows if s - lead <= step < e]
+    assert sum(slot.bundles for slot in found[0]) == max([now, *ahead]) - now
+    assert all(slot.machine is None for slot in found[0])
 
-    def held(of: np.ndarray, step: int) -> int:
-        return max((n for s, e, n in of.tolist() if s <= step < e), default=0)
 
-    sooner = anticipate(table, delay, earliest)
-    for step in range(at + 1):
-        before = held(table, step)
-        ahead = [n for s, e, n in table.tolist() if s - delay <= step < e]
-        wanted = max([before, *ahead]) if step >= earliest else before
-        assert held(sooner, step) == wanted
-    starts = sooner[:, 0].tolist()
-    assert starts == sorted(starts)
-    assert (sooner[1:, 0] >= sooner[:-1, 1]).all()
+def test_bundles_that_lost_their_machine_do_not_begin_early() -> None:
+    """Those that have one do, on it alone."""
+    slots = np.array([[5, 9, 1, NOWHERE], [5, 9, 2, 0]], dtype=np.int64)
+    (found,) = SlotRows(slots, np.zeros(2, dtype=np.int64), ("m-0",)).rises(3, [4])
+    assert found == [ActiveSlot("m-0", 2, 5, 9)]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.papers.cluster.baselines import SCHEDULERS, RigidScheduler, scheduler_named
-from dispatch.pool.claims import Claim, ClaimPart
+from bench.papers.cluster.plain_elastic import PlainElastic, TotalRoom, amounts_of
+from dispatch.pool.claims import Claim, ClaimPart, GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering, Rule, ordering_named
 from dispatch.pool.scheduler import ElasticScheduler
-from tests.dispatch.pool.reference_elastic import Reference, amounts
 from tests.examples import many_examples
 
 TOTAL = (12, 10)
 KINDS = ("a", "b")
+_RULES = {
+    "flexible": GrantRule.FLEXIBLE,
+    "flexible-grow": GrantRule.GROW_ONLY,
+    "malleable": GrantRule.MALLEABLE,
+    "rigid": GrantRule.FLEXIBLE,
+}
 _ALL = [*ORDERINGS, *[f"{name}!" for name in ORDERINGS if name != "drf"]]
 
 
@@ -60,29 +68,75 @@ def events(draw: st.DrawFn, *, rigid: bool = False) -> list[tuple[int, Claim | N
     return found
 
 
+def _plain(name: str, ordering: Ordering) -> PlainElastic:
+    return PlainElastic(TotalRoom(KINDS, TOTAL), ordering, _RULES[name])
+
+
 @many_examples(250)
 @given(st.sampled_from(SCHEDULERS), st.sampled_from(_ALL), events())
-def test_every_event_gives_what_the_reference_gives(
+def test_every_event_gives_what_the_plain_algorithm_gives(
     name: str, order: str, happenings: list[tuple[int, Claim | None, int]]
 ) -> None:
     """Service, its order, and every grant equal those of lists and loops, whatever the order."""
     total = dict(zip(KINDS, TOTAL, strict=True))
     scheduler = scheduler_named(name, total, ordering_of(order))
-    reference = Reference(name, TOTAL, ordering_of(order))
+    plain = _plain(name, ordering_of(order))
     for now, claim, index in happenings:
-        present = sorted(reference.entries)
+        present = plain.names()
         if claim is not None:
             scheduler.arrive(claim, now)
-            reference.arrive(claim, now)
+            plain.arrive(_rigid(claim) if name == "rigid" else claim, now)
         elif present:
             gone = present[index % len(present)]
             scheduler.depart(gone, now)
-            reference.depart(gone, now)
-        assert scheduler.service_order() == tuple(reference.serving)
-        assert set(scheduler.queue()) == {*reference.waiting, *reference.urgent}
+            plain.depart(gone, now)
+        assert scheduler.service_order() == plain.service_order()
+        assert set(scheduler.queue()) == set(plain.queue())
         if name != "rigid":
-            for other in reference.serving:
-                assert scheduler.grants_of(other) == tuple(reference.entries[other].granted)
+            for other in plain.service_order():
+                assert scheduler.grants_of(other) == plain.grants_of(other)
+
+
+def _rigid(claim: Claim) -> Claim:
+    return replace(claim, core=claim.core + claim.elastic, elastic=())
+
+
+@many_examples(150)
+@given(
+    st.sampled_from(["flexible", "flexible-grow", "malleable"]), st.sampled_from(_ALL), st.data()
+)
+def test_later_tiers_are_granted_from_what_the_first_leaves(
+    name: str, order: str, data: st.DataObject
+) -> None:
+    """In the order of tiers and turns; service is as if they asked for none."""
+    total = dict(zip(KINDS, TOTAL, strict=True))
+    scheduler = ElasticScheduler(total, ordering_of(order), _RULES[name])
+    plain = _plain(name, ordering_of(order))
+    for index, (now, claim, gone) in enumerate(data.draw(events())):
+        present = plain.names()
+        if claim is not None:
+            tier = data.draw(st.integers(0, 2))
+            claim = replace(claim, tier=tier, turn=(data.draw(st.integers(0, 2)), index))
+            if tier and data.draw(st.booleans()):
+                claim = replace(claim, core=())
+                scheduler.replace_joined((), [claim], now)
+                plain.replace_joined((), [claim], now)
+            else:
+                scheduler.arrive(claim, now)
+                plain.arrive(claim, now)
+        elif present:
+            other = present[gone % len(present)]
+            if other in plain.joined():
+                scheduler.replace_joined([other], (), now)
+                plain.replace_joined([other], (), now)
+            else:
+                scheduler.depart(other, now)
+                plain.depart(other, now)
+        assert scheduler.service_order() == plain.service_order()
+        assert set(scheduler.joined()) == set(plain.joined())
+        for other in (*plain.service_order(), *plain.joined()):
+            assert scheduler.grants_of(other) == plain.grants_of(other)
+        assert list(scheduler.faults()) == []
 
 
 def test_those_who_wait_with_preemption_are_ordered_by_what_counts_now() -> None:
@@ -150,7 +204,8 @@ def test_laws_hold_after_every_event(
                 for got, part in zip(told[other], entry.elastic, strict=True)
             )
             held = [
-                one + more for one, more in zip(held, amounts(entry.core + parts, 2), strict=True)
+                one + more
+                for one, more in zip(held, amounts_of(entry.core + parts, 2), strict=True)
             ]
         assert all(one <= most for one, most in zip(held, TOTAL, strict=True))
         free = {kind: TOTAL[at] - held[at] for at, kind in enumerate(KINDS)}

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.hostlists import expand_hostlist
 from dispatch.backends.slurm.control.records import (
     SlurmJob,
     SlurmNode,
     SlurmReservation,
+    expand_hostlist,
     job_of,
     node_of,
     reservation_of,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dispatch.backends.slurm.control.hostlists import expand_hostlist
+#: Parts of a list of nodes, and ranges in them: ``n[1-3,7],login`` is n1, n2, n3, n7 and login.
+_PART = re.compile(r"((?:[^,\[\]]|\[[^\]]*\])+)(?:,|$)")
+_RANGE = re.compile(r"\[([^\]]*)\]")
 
 #: States in which a job is on its nodes or may come onto them.
 OPEN_STATES: Final = frozenset(
@@ -278,3 +281,20 @@ def _gres(value: str) -> tuple[tuple[str, int], ...]:
 
 def _set(value: str) -> str:
     return "" if value == "(null)" else value
+
+
+def expand_hostlist(text: str) -> tuple[str, ...]:
+    """Return the names of a list of nodes in its order; none for an empty one."""
+    return tuple(name for part in _PART.findall(text) for name in _expand(part))
+
+
+def _expand(part: str) -> Iterator[str]:
+    found = _RANGE.search(part)
+    if found is None:
+        yield part
+        return
+    for one in found[1].split(","):
+        first, _, last = one.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            middle = str(number).zfill(len(first))
+            yield from _expand(part[: found.start()] + middle + part[found.end() :])

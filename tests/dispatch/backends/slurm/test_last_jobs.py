@@ -18,7 +18,7 @@ from dispatch.backends.slurm.control.job_names import limit_comment
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode
 from dispatch.backends.slurm.control.settings import SlurmSettings
 from dispatch.backends.slurm.control.slurm import Look
-from dispatch.backends.slurm.last_jobs import LONGEST_WAIT_S
+from dispatch.backends.slurm.job_ledger import LONGEST_WAIT_S
 from dispatch.executions.assignment import Delta, Op
 from dispatch.executions.events import EventKind
 from dispatch.executions.execution import Execution
@@ -238,13 +238,18 @@ def test_without_an_accounting_nothing_waits() -> None:
     assert len(slurm.jobs) == 4
 
 
-def _led_anew(slurm: _Slurm) -> tuple[SlurmBackend, Execution]:
-    """Return a new leader of one core that runs in Slurm, as it was taken over."""
+def _led_anew(slurm: _Slurm, *, late: bool = False) -> tuple[SlurmBackend, Execution]:
+    """Return a new leader of one core that runs in Slurm, as it was taken over.
+
+    With `late` it has looked before that.
+    """
     group = MachineGroup("m", 2, Resources.of({"cpu": 4000}))
     table = ExecutionTable(MachinePool(Cluster(1000, 3_600_000, (group,))))
     one = Component("w", 1, True, Resources.of({"cpu": 1000}), "run")
     execution = table.submit("x", Application("job", (one,)), 0)
     backend = SlurmBackend(cast("Any", slurm), _order, steady_s=lambda: slurm.now_s)
+    if late:
+        _look(slurm, backend)
     backend.resume(table, execution)
     return backend, execution
 
@@ -320,3 +325,30 @@ def test_what_was_lost_and_is_found_to_have_ended_well_is_not_run_again() -> Non
     _look(slurm, backend)
     assert backend.apply([_ELASTIC], 60_000) == ()
     assert len(slurm.jobs) == 1
+
+
+def test_an_elastic_component_that_ended_well_leaves_its_machine_and_a_core_keeps_it() -> None:
+    """Until all of its execution have ended."""
+    slurm, backend = _started(*_GANG, _ELASTIC)
+    for id_ in (1, 3):
+        slurm.turn(id_, "COMPLETED")
+    assert (EventKind.EXITED, "e", 0) in _look(slurm, backend)
+    assert [row.key for row in backend.state().rows] == [("x", "w", 0), ("x", "w", 1)]
+
+
+def test_what_slurm_does_not_start_in_time_is_lost() -> None:
+    """After `start_s`; one that has begun may take its time."""
+    slurm, backend = _started(*_GANG)
+    assert backend.apply([_ELASTIC], 0) == ()
+    slurm.turn(3, "PENDING")
+    assert _look(slurm, backend) == []
+    slurm.now_s += slurm.settings.start_s
+    assert _look(slurm, backend) == [(EventKind.LOST, "e", 0)]
+
+
+def test_what_is_not_resumed_before_the_first_look_is_cancelled() -> None:
+    """Nobody wants it; what comes later begins again."""
+    slurm, _ = _started(_GANG[0])
+    backend, execution = _led_anew(slurm, late=True)
+    assert (len(backend.state().rows), execution.holds) == (0, False)
+    assert slurm.jobs[1].state == "CANCELLED"

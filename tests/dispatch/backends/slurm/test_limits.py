@@ -6,25 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from dispatch.backends.slurm.component_jobs import ComponentJob, ComponentOrder, limited, request_of
+from dispatch.backends.slurm.component_jobs import ComponentOrder, limited, request_of
 from dispatch.backends.slurm.control.capabilities import _limit_warnings
 from dispatch.backends.slurm.control.job_names import has_own_limit, tenure_of
 from dispatch.backends.slurm.control.records import NodeRights, SlurmJob
 from dispatch.backends.slurm.control.settings import SlurmSettings
-from dispatch.executions.events import EventKind
 from rdl.resources import Resources
 
 _SETTINGS = SlurmSettings({"m-0": "n1"}, "agenda", "scavenge", user="agenda")
 _JOB = SlurmJob(7, "agenda/x", "agenda", "", "TIMEOUT", "", ("n1",))
-_PLACED = ComponentJob("m-0", 0, 7, 0.0, core=True)
-
-
-def test_a_limit_for_what_others_have_reserved_loses_the_component() -> None:
-    """It waits for another machine; one that somebody else set is a failure, as before."""
-    given = replace(_PLACED, limit=True)
-    assert given.end(_JOB)[0] is EventKind.LOST
-    assert _PLACED.end(_JOB)[0] is EventKind.FAILED
-    assert given.end(replace(_JOB, state="FAILED"))[0] is EventKind.FAILED
 
 
 @pytest.mark.parametrize("minutes", [0, 7])

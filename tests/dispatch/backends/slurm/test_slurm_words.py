@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dispatch.backends.slurm.component_jobs import end_of
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
-from dispatch.backends.slurm.control.hostlists import expand_hostlist
 from dispatch.backends.slurm.control.job_names import job_name, key_of
-from dispatch.backends.slurm.control.records import SlurmJob, job_of, node_of, reservation_of
+from dispatch.backends.slurm.control.records import expand_hostlist, job_of, node_of, reservation_of
 from dispatch.backends.slurm.control.settings import read_settings
+from dispatch.backends.slurm.job_records import JobFinding, end_of
 from dispatch.backends.slurm.reserved.reservation_pieces import word_of
-from dispatch.executions.events import EventKind
 
 
 @pytest.mark.parametrize(
@@ -47,7 +45,7 @@ def test_a_job_is_read_in_the_forms_of_two_versions() -> None:
     found = job_of(old)
     assert found == job_of(new)
     assert (found.status >> 8, found.reservations, found.limit_min) == (3, ("r1", "r2"), 0)
-    assert end_of(found) == (EventKind.FAILED, "exit code 3 (job 7)")
+    assert end_of(found) == (JobFinding.FAILED, "exit code 3 (job 7)")
 
 
 @pytest.mark.parametrize(
@@ -101,23 +99,6 @@ def test_two_ids_have_two_words() -> None:
     """Signs that Slurm takes in no name are replaced, and the word says that they were."""
     assert word_of("r-1.x") == "r-1.x"
     assert len({word_of(one) for one in ("a_b", "a-b", "a:b", "a@b")}) == 4
-
-
-@pytest.mark.parametrize(
-    ("state", "kind"),
-    [
-        ("COMPLETED", EventKind.EXITED),
-        ("NODE_FAIL", EventKind.LOST),
-        ("PREEMPTED", EventKind.LOST),
-        ("TIMEOUT", EventKind.FAILED),
-        ("OUT_OF_MEMORY", EventKind.FAILED),
-        ("CANCELLED", EventKind.FAILED),
-    ],
-)
-def test_an_end_that_slurm_caused_is_no_failure(state: str, kind: EventKind) -> None:
-    """What the work or a person did is one."""
-    job = SlurmJob(1, "n", "root", "", state, "", ("n1",))
-    assert end_of(job)[0] is kind
 
 
 def test_settings_tell_every_problem(tmp_path: Path) -> None:

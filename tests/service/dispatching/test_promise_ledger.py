@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dispatch.accounts.promises import PromiseLedger
 from service.store import Store
-from service.store.time_below import KEPT_MS, TimeBelowBook, times_below
+from service.store.promise_ledger import KEPT_MS, StoredLedger, times_below
 
 
 @pytest.fixture
@@ -18,18 +19,18 @@ def store(tmp_path: Path) -> Store:
 
 def test_falls_are_added_up(store: Store) -> None:
     """Two falls of one reservation are one sum; who is below still falls on."""
-    book = TimeBelowBook(store)
+    ledger = StoredLedger(store)
     for now_s, below in ((20, {"a"}), (50, ()), (80, {"a", "b"}), (100, {"b"})):
-        book.observe(now_s * 1000, below)
+        ledger.observe(now_s * 1000, below)
     assert times_below(store, 110_000) == {"a": 50_000, "b": 30_000}
 
 
 def test_the_next_leader_goes_on(store: Store) -> None:
     """It counts nobody as below for the time in which no process looked."""
-    book = TimeBelowBook(store)
-    book.observe(20_000, {"a"})
-    book.observe(80_000, {"a"})
-    later = TimeBelowBook(store)
+    ledger = StoredLedger(store)
+    ledger.observe(20_000, {"a"})
+    ledger.observe(80_000, {"a"})
+    later = StoredLedger(store)
     later.observe(500_000, {"a"})
     later.observe(520_000, ())
     assert times_below(store, 600_000) == {"a": 80_000}
@@ -37,8 +38,16 @@ def test_the_next_leader_goes_on(store: Store) -> None:
 
 def test_what_is_long_over_is_forgotten(store: Store) -> None:
     """After forty days; the others stay."""
-    book = TimeBelowBook(store)
-    book.observe(20_000, {"a"})
-    book.observe(40_000, ())
-    book.observe(KEPT_MS + 60_000, {"b"})
+    ledger = StoredLedger(store)
+    ledger.observe(20_000, {"a"})
+    ledger.observe(40_000, ())
+    ledger.observe(KEPT_MS + 60_000, {"b"})
     assert set(times_below(store, KEPT_MS + 70_000)) == {"b"}
+
+
+def test_the_longest_time_below_is_remembered() -> None:
+    """Of three falls the second; the sum is of all."""
+    ledger = PromiseLedger()
+    for now_s, below in ((0, "a"), (10, ""), (20, "a"), (50, ""), (60, "a"), (65, "")):
+        ledger.observe(now_s * 1000, below)
+    assert (ledger.longest_below_ms("a"), ledger.below_ms("a")) == (30_000, 45_000)
