@@ -108,13 +108,22 @@ def warm_relocation() -> None:
     """Lose machines and relocate, after the planner and the machine room, whose loops it calls."""
     from dataclasses import replace
 
+    import numpy as np
+
     from planner.adaptation.relocation import relocate
     from planner.agent import Limits
     from planner.agents import agent_named
     from planner.cluster.cluster import Outage
     from planner.plan.records.changes import Admit, Change, Reconfigure
+    from planner.repacking.board import MachineBoard
+    from planner.reservations.slots import slots_of
+    from rdl.resources import CPU, Resources
 
     plan, requests = _problem(_FEW)
+    # Two slots of one machine each: the first makes way for the second.
+    board = MachineBoard(plan.cluster, (0, 6), 1, [(Resources.of({CPU: 4000}), None)])
+    board.stand(slots_of([[0, 4, 1, 0]]), np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool), 1)
+    board.insert((0, 4, 1), 0, None, 8)
     agent = agent_named("gree-l")
     results = agent.plan(requests, plan.snapshot(), Limits())
     pairs = zip(requests, results, strict=True)
