@@ -68,23 +68,16 @@ def _problem(texts: tuple[str, ...]) -> tuple[Plan, list[Request]]:
     return Plan(cluster, workload.grid), list(workload.requests)
 
 
-def warm_dispatcher() -> None:
-    """Take what a service calls of the core/elastic pool and of placement through its paces."""
+def warm_placement() -> None:
+    """Take what a server's dispatcher calls of placement through its paces."""
     import numpy as np
 
     from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
-    from dispatch.pool.claims import Claim, ClaimPart
-    from dispatch.pool.scheduler import ElasticScheduler
     from dispatch.warm_up import load_kernels
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
     from lp.lotes.pipeline import plan_lotes
 
     load_kernels()
-    pool = ElasticScheduler({"cpu": 4})
-    pool.adopt(Claim("a", (ClaimPart(1, (1,)),), (ClaimPart(2, (1,)),)), 0.0)
-    pool.resize("a", [1], 1.0)
-    pool.requeue("a", 2.0)
-    pool.depart("a", 3.0)
     machines = MachineConfigurations.of([2], [[1.0]], resources=["cpu"])
     classes = JobClasses.of([1.0], [[0.25]], [1.0])
     placement = MachinePlacement.of_table(plan_lotes(LotesInstance.of(machines, classes)).table)
@@ -95,6 +88,19 @@ def warm_dispatcher() -> None:
         placement.count_start(machine, job)
         placement.count_end(machine, job)
         placement.set_open(machine, is_open=True)
+
+
+def warm_dispatcher() -> None:
+    """Do the same, and with what is called where a server takes over or Slurm requeues."""
+    from dispatch.pool.claims import Claim, ClaimPart
+    from dispatch.pool.scheduler import ElasticScheduler
+
+    warm_placement()
+    pool = ElasticScheduler({"cpu": 4})
+    pool.adopt(Claim("a", (ClaimPart(1, (1,)),), (ClaimPart(2, (1,)),)), 0.0)
+    pool.resize("a", [1], 1.0)
+    pool.requeue("a", 2.0)
+    pool.depart("a", 3.0)
 
 
 def warm_planner() -> None:
@@ -154,7 +160,7 @@ def main() -> None:
     if "--demo" in sys.argv[1:]:
         # The two longest first. The last begins when two of the others are done, which are those
         # whose loops it calls.
-        waves = [[warm_planner, warm_machines, warm_dispatcher, warm_relocation]]
+        waves = [[warm_planner, warm_machines, warm_placement, warm_relocation]]
     if "--all" in sys.argv[1:]:
         first = [warm_planner, warm_exact_loops, warm_dispatcher, warm_machines]
         waves = [first, [warm_relocation, warm_exact]]
