@@ -68,7 +68,9 @@ setup: $(VENV)/.warm
 # compile and more to run: they plan hundreds of requests, not hundreds of thousands.
 QUICK_LOOPS := $(if $(wildcard $(VENV)/.warm),,NUMBA_OPT=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/quick-loops)
 
-demo: $(VENV)/.loops
+demo:
+	@test -e $(VENV)/.installed || echo "installing into $(VENV) and compiling: about a minute, the first time"
+	@$(MAKE) --no-print-directory $(VENV)/.loops
 	$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed planner-kernels
 	$(QUICK_LOOPS) STAY=$(STAY) $(BIN)/agenda demo
 

@@ -68,25 +68,16 @@ def _problem(texts: tuple[str, ...]) -> tuple[Plan, list[Request]]:
     return Plan(cluster, workload.grid), list(workload.requests)
 
 
-def warm_dispatcher() -> None:
-    """Take what a service calls of the core/elastic pool and of placement through its paces."""
+def warm_placement() -> None:
+    """Take what a server's dispatcher calls of placement through its paces."""
     import numpy as np
 
     from dispatch.machines.placement.strategy import MachinePlacement, PlacedJob
-    from dispatch.pool.claims import Claim, ClaimPart
-    from dispatch.pool.scheduler import ElasticScheduler
     from dispatch.warm_up import load_kernels
     from lp.lotes.instance import JobClasses, LotesInstance, MachineConfigurations
     from lp.lotes.pipeline import plan_lotes
 
     load_kernels()
-    pool = ElasticScheduler({"cpu": 4})
-    pool.adopt(Claim("a", (ClaimPart(1, (1,)),), (ClaimPart(2, (1,)),)), 0.0)
-    pool.resize("a", [1], 1.0)
-    pool.requeue("a", 2.0)
-    pool.depart("a", 3.0)
-    pool.replace_joined((), [Claim("b", (), (ClaimPart(1, (1,)),), tier=1)], 4.0)
-    pool.replace_joined(["b"], (), 5.0)
     machines = MachineConfigurations.of([2], [[1.0]], resources=["cpu"])
     classes = JobClasses.of([1.0], [[0.25]], [1.0])
     placement = MachinePlacement.of_table(plan_lotes(LotesInstance.of(machines, classes)).table)
@@ -99,12 +90,19 @@ def warm_dispatcher() -> None:
         placement.set_open(machine, is_open=True)
 
 
-def warm_service_dispatch() -> None:
-    """Load what a server's dispatcher calls, and then what its promises on machines call."""
-    from dispatch.warm_up import load_kernels
+def warm_dispatcher() -> None:
+    """Do the same, and with what is called where a server takes over or Slurm requeues."""
+    from dispatch.pool.claims import Claim, ClaimPart
+    from dispatch.pool.scheduler import ElasticScheduler
 
-    load_kernels()
-    warm_machines()
+    warm_placement()
+    pool = ElasticScheduler({"cpu": 4})
+    pool.adopt(Claim("a", (ClaimPart(1, (1,)),), (ClaimPart(2, (1,)),)), 0.0)
+    pool.resize("a", [1], 1.0)
+    pool.requeue("a", 2.0)
+    pool.depart("a", 3.0)
+    pool.replace_joined((), [Claim("b", (), (ClaimPart(1, (1,)),), tier=1)], 4.0)
+    pool.replace_joined(["b"], (), 5.0)
 
 
 def warm_planner() -> None:
@@ -118,13 +116,22 @@ def warm_relocation() -> None:
     """Lose machines and relocate, after the planner and the machine room, whose loops it calls."""
     from dataclasses import replace
 
+    import numpy as np
+
     from planner.adaptation.relocation import relocate
     from planner.agent import Limits
     from planner.agents import agent_named
     from planner.cluster.cluster import Outage
     from planner.plan.records.changes import Admit, Change, Reconfigure
+    from planner.repacking.board import MachineBoard
+    from planner.reservations.slots import slots_of
+    from rdl.resources import CPU, Resources
 
     plan, requests = _problem(_FEW)
+    # Two slots of one machine each: the first makes way for the second.
+    board = MachineBoard(plan.cluster, (0, 6), 1, [(Resources.of({CPU: 4000}), None)])
+    board.stand(slots_of([[0, 4, 1, 0]]), np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool), 1)
+    board.insert((0, 4, 1), 0, None, 8)
     agent = agent_named("gree-l")
     results = agent.plan(requests, plan.snapshot(), Limits())
     pairs = zip(requests, results, strict=True)
@@ -153,7 +160,9 @@ def main() -> None:
     began = time.perf_counter()
     waves = [[warm_planner, warm_dispatcher, warm_machines], [warm_relocation]]
     if "--demo" in sys.argv[1:]:
-        waves = [[warm_planner, warm_service_dispatch]]
+        # The two longest first. The last begins when two of the others are done, which are those
+        # whose loops it calls.
+        waves = [[warm_planner, warm_machines, warm_placement, warm_relocation]]
     if "--all" in sys.argv[1:]:
         first = [warm_planner, warm_exact_loops, warm_dispatcher, warm_machines]
         waves = [first, [warm_relocation, warm_exact]]

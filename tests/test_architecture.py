@@ -1,9 +1,8 @@
-"""Order that no contract of `lint-imports` says: no circle of imports, one class for a name."""
+"""Order that no contract of `lint-imports` says: no circle of imports, no test in another."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from pathlib import Path
 
 import grimp
@@ -11,26 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("rdl", "lp", "planner", "dispatch", "service")
-
-#: What is one thing in the Plan and, over HTTP, in a program's hands (service/client).
-TWINS = {"Hold", "Offer", "Reservation"}
-
-
-def _classes() -> dict[str, list[str]]:
-    """Return the files that define each class of the product."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for name in re.findall(r"^ *class (\w+)", path.read_text("utf-8"), re.MULTILINE):
-                found[name].append(str(path.relative_to(ROOT)))
-    return found
-
-
-def test_a_class_name_means_one_thing() -> None:
-    """No two classes of the product share a name, but for those that are meant to."""
-    twice = {name: files for name, files in _classes().items() if len(files) > 1}
-    assert {name: files for name, files in twice.items() if name not in TWINS} == {}
-    assert set(twice) == TWINS
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from service.cli.forms.question_text import question_lines
+from service.cli.forms.sentences import question_lines
 from service.cli.terminal.errors import CliError, reports_errors
 from service.cli.terminal.exit_codes import DIFFER, DONE, ERROR
 from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text

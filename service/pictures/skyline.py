@@ -61,6 +61,16 @@ def skyline_svg(document: Mapping[str, object], *, beside: CommonAxes | None = N
     return text[text.index("<svg") :]
 
 
+def load_drawing() -> None:
+    """Import what draws a picture, which takes seconds the first time."""
+    from importlib import import_module
+
+    from matplotlib.font_manager import FontProperties, findfont
+
+    import_module("matplotlib.backends.backend_svg")
+    findfont(FontProperties())
+
+
 @contextmanager
 def _drawn(document: Mapping[str, object], beside: CommonAxes | None = None) -> Iterator[Figure]:
     """Yield the figure of a document inside the style it is drawn and written in."""

@@ -132,8 +132,53 @@ def test_a_kernel_is_compiled_once_for_all_whole_numbers(
     widths = importlib.import_module("widths")
 
     assert widths.outer(10, np.array([100], dtype=np.int32)) == 11 + 3 + 0 + 101
-    (kinds,) = widths.inner.signatures
+    (kinds,) = widths.inner.inner.signatures
     assert kinds[0] == numba.int64
+
+
+_SHARED = """
+from pathlib import Path
+from planner.kernel_cache import KernelFamily
+FAMILY = KernelFamily(Path(__file__).parent)
+@FAMILY.kernel
+def least(xs):
+    if xs.size == 0:
+        raise ValueError("nothing is least")
+    return xs.min()
+@FAMILY.kernel
+def twice(xs):
+    return 2 * least(xs)
+@FAMILY.kernel
+def left(xs):
+    return twice(xs) + least(xs)
+@FAMILY.kernel
+def right(xs):
+    return twice(xs[1:]) - 1
+"""
+
+
+def test_what_kernels_call_is_part_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By two callers and through another kernel, with its errors; compiled, and from a cache."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "shared.py").write_text(_SHARED)
+    numbers = np.array([3, 5, 4])
+    for known in (0, 2):
+        planner.kernel_cache._digest.cache_clear()
+        sys.modules.pop("shared", None)
+        shared: Any = importlib.import_module("shared")
+        assert (shared.left(numbers), shared.right(numbers)) == (9, 7)
+        with pytest.raises(ValueError, match="nothing is least"):
+            shared.left(numbers[:0])
+        hits = sum(sum(one.stats.cache_hits.values()) for one in _compiled_in(shared))
+        assert hits == known
+        assert {one.stem.partition("-")[0] for one in tmp_path.rglob("*.nbc")} == {
+            "shared.left",
+            "shared.right",
+        }
+    assert shared.least(numbers) == 3
+    assert len(list(tmp_path.rglob("shared.least*.nbc"))) == 1
 
 
 _PAIR = """

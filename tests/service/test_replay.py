@@ -11,10 +11,9 @@ from click.testing import CliRunner, Result
 
 from bench.replay import Playback, Played, play, replay, report
 from planner.files import WorkloadLine
-from service.cli.client.server import Server
 from service.cli.terminal.exit_codes import DONE, ERROR
 from service.cli.terminal.progress import CommandProgress
-from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.client.in_process_server import InProcessServer, let_commands_ask
 from tests.service.conftest import Service
 
 MINUTE = 60_000
@@ -108,8 +107,7 @@ def test_the_command_posts_a_file_and_says_how_it_was_served(
     still: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bad line is told and left out; the same again gets the same answers."""
-    monkeypatch.setattr(Server, "call", InProcessServer(still).call)
-    monkeypatch.setattr(Server, "once", InProcessServer(still).once)
+    let_commands_ask(still, monkeypatch)
     file = tmp_path / "day.jsonl"
     lines = [json.dumps(line.to_json()) for line in DAY]
     file.write_text("\n".join([*lines, '{"id": "x"}']))

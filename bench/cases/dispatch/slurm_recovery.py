@@ -25,6 +25,9 @@ AWAY_S: Final = (0, 1, 3)
 
 _SLURM: Final = "AGENDA_SLURM"
 
+#: Longest wait for what slurmctld must do after it was started, s.
+_WITHIN_S: Final = 120.0
+
 
 def run(small: bool) -> dict[str, object]:
     """Restart slurmctld; figures in s."""
@@ -78,10 +81,15 @@ def _seconds_of(call: Callable[[], object]) -> float:
 
 
 def _until(is_so: Callable[[], bool]) -> None:
+    """Look again until it is so; what Slurm refuses until then is raised after `_WITHIN_S`."""
+    deadline_s = time.monotonic() + _WITHIN_S
     while True:
         try:
             if is_so():
                 return
-        except SlurmError:
-            pass
+            refusal: SlurmError | None = None
+        except SlurmError as error:
+            refusal = error
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"Slurm has not answered within {_WITHIN_S:g} s") from refusal
         time.sleep(0.05)

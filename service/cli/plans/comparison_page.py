@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from service.cli.forms.better_text import better_clause
+from service.cli.forms.sentences import better_clause
 from service.cli.plans.difference_tables import difference_rows
 from service.cli.plans.left_out_reasons import left_out_counts, left_out_reasons
 from service.cli.plans.plan_tables import METRIC_COLUMNS, run_rows

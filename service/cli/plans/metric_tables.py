@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from rdl.time_grid import duration_text
-from service.cli.forms.better_text import better_text
+from service.cli.forms.sentences import better_text
 from service.cli.plans.plan_tables import METRIC_COLUMNS
 from service.cli.terminal.output import print_table, print_title
 

@@ -20,7 +20,7 @@ from rdl.compile.source import read_source
 from rdl.errors import RdlError
 from rdl.meaning.request_meaning import names_calendar
 from rdl.text_file import TextError, text_of, utf8_of
-from service.cli.forms.question_text import question_lines
+from service.cli.forms.sentences import question_lines
 from service.cli.plans.request_defaults import RequestDefaults
 
 _STDIN = "-"

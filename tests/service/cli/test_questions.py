@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client.server import Server
 from service.cli.terminal.exit_codes import DONE
-from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service
 
@@ -33,11 +32,7 @@ def test_submit_asks_and_goes_on(
     service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The request is made as it was written."""
-    ask = InProcessServer(service).call
-    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
-    monkeypatch.setattr(
-        Server, "once", lambda _, path, body, query=None, key=None: ask("POST", path, body, query)
-    )
+    let_commands_ask(service, monkeypatch)
     request = tmp_path / "half.rdl"
     request.write_text(_HALF)
     done = agenda("submit", request, "--id", "half")

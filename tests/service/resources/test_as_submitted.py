@@ -9,9 +9,8 @@ import pytest
 
 from rdl.codecs.json_codec import to_json
 from rdl.text.parser import parse
-from service.cli.client.server import Server
 from service.cli.terminal.exit_codes import DONE
-from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Open, Service
 
@@ -100,8 +99,7 @@ def test_a_refusal_shows_what_was_submitted(service: Service) -> None:
 
 def test_the_command_shows_both_forms(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines and tabs as submitted; what would steer the terminal is spelled out."""
-    ask = InProcessServer(service).call
-    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
+    let_commands_ask(service, monkeypatch)
     service.reserve("r", SUBMITTED)
     shown = agenda("reservations", "show", "r")
     assert shown.exit_code == DONE

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from service.access.user import Role, User
-from service.cli.client.server import Server
 from service.resources import status
-from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Open, Service
 
@@ -78,8 +77,7 @@ def test_work_that_waits_while_nobody_dispatches_is_a_problem(open_service: Open
 
 def test_the_command_shows_each_part(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines and their outage, the peak, who is at risk, what ends next, and refusals."""
-    ask = InProcessServer(service).call
-    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
+    let_commands_ask(service, monkeypatch)
     service.reserve("a", GANG, tenant="ads")
     service.reserve("c", "window(atom(<1 cpu>, 1, 1, 600, 600), 0, 7200)", tenant="ml")
     service.client.post("/v1/cluster/outages", json={"machines": "plain", "count": 5, "end": "+2h"})

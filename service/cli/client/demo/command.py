@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,14 +94,18 @@ def _play(
     from service.cli.client.demo.scenes import play_scenes
     from service.cli.client.demo.serving import racks, serving
     from service.cli.client.demo.stage import DemoStage
+    from service.pictures.skyline import load_drawing
 
     clock = DayClock(folder)
+    click.echo(f"cluster   {folder / 'cluster.toml'}")
+    click.echo(f"day       {folder / 'workload.jsonl'}: {len(lines)} requests")
     with serving(folder, port) as server, racks(server, folder) as found:
         stage = DemoStage(server, found, clock, folder / "server.log")
         click.echo(f"page      {server.url}/ui/  (the day as it passes)\n")
         stage.tell(f"{len(lines)} clients ask for reservations of this day")
         posted = post_day(server, lines)
         stage.tell(posted.counts())
+        threading.Thread(target=load_drawing, name="agenda-drawing", daemon=True).start()
         play_scenes(stage)
         _show_result(server, picture)
         click.echo(f"\n{posted.pace()}")

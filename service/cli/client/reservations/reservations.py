@@ -25,10 +25,9 @@ from service.cli.client.reservations.tables import (
 )
 from service.cli.client.server import Server, ServerReply, client_options, entry_path
 from service.cli.forms.agents import complete_agent
-from service.cli.forms.better_text import plan_bound_text
 from service.cli.forms.layout import ListColumn
 from service.cli.forms.local_times import common_zone, zone_line
-from service.cli.forms.question_text import question_lines
+from service.cli.forms.sentences import plan_bound_text, question_lines
 from service.cli.forms.table_text import printable
 from service.cli.plans.plan_tables import offer_lines
 from service.cli.terminal.errors import CliError, reports_errors

@@ -7,7 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from dispatch.backends.slurm.control.capabilities import _permission_problems
+from dispatch.backends.slurm.control.capabilities import (
+    _partition_problems,
+    _permission_problems,
+)
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.settings import SlurmSettings
 
@@ -66,3 +69,26 @@ def test_who_may_make_no_reservation_is_told_so_and_a_silent_slurm_is_waited_for
     slurm.fails["create"] = SlurmAwayError("no answer")
     with pytest.raises(SlurmAwayError):
         _problems(slurm)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "problems"),
+    [
+        ({"agenda": {"PriorityTier": "2"}, "scavenge": {"PriorityTier": "1"}}, []),
+        ({"agenda": {"PriorityTier": 2}, "scavenge": {}}, []),
+        ({"agenda": {"PriorityTier": 1}, "scavenge": {"PriorityTier": 1}}, ["(1)"]),
+        ({"agenda": {}, "scavenge": {"PriorityTier": 3}}, ["(3)"]),
+        ({"agenda": {"PriorityTier": 2}}, ["it has agenda"]),
+        ({}, ["it has none", "it has none"]),
+    ],
+)
+def test_promised_work_preempts(partitions: dict[str, Any], problems: list[str]) -> None:
+    """Both partitions are there, and the tier of the promised one is above the other's."""
+
+    class _Partitions:
+        def partitions(self) -> dict[str, Any]:
+            return partitions
+
+    found = list(_partition_problems(_SETTINGS, cast("Any", _Partitions())))
+    assert len(found) == len(problems)
+    assert all(part in text for part, text in zip(problems, found, strict=True))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from service.cli.client.server import Server, ServerReply
 from tests.service.conftest import Service
 
@@ -28,3 +30,11 @@ class InProcessServer(Server):
     def once(self, path: str, body: object, query: Any = None, key: Any = None) -> ServerReply:
         """Post a change."""
         return self.call("POST", path, body, query)
+
+
+def let_commands_ask(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer every call of every command by the service of a test."""
+    server = InProcessServer(service)
+    for call in ("call", "once"):
+        ask = getattr(server, call)
+        monkeypatch.setattr(Server, call, lambda _, *given, ask=ask, **named: ask(*given, **named))

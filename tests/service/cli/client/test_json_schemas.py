@@ -19,7 +19,7 @@ from service.cli.main import main
 from service.cli.schemas import JSON_VERSION, commands
 from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
 from service.events.plan_event import EventPosition, PlanEvent
-from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service
 
@@ -45,11 +45,7 @@ def test_the_documents_of_a_life(
     service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Accepted, refused, impossible, listed, shown, offered, cancelled: each fits its schema."""
-    ask = InProcessServer(service).call
-    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
-    monkeypatch.setattr(
-        Server, "once", lambda _, path, body, query=None, key=None: ask("POST", path, body, query)
-    )
+    let_commands_ask(service, monkeypatch)
     fits, impossible = tmp_path / "fits.rdl", tmp_path / "impossible.rdl"
     several, work = tmp_path / "several.jsonl", tmp_path / "work.json"
     cluster = tmp_path / "cluster.json"

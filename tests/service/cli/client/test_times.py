@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from service.cli.client.server import Server
-from tests.service.cli.client.in_process_server import InProcessServer
+from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 
@@ -15,8 +14,7 @@ from tests.service.conftest import Service
 @pytest.fixture
 def later(service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     """Return a server that is an hour older than its origin, which commands ask."""
-    ask = InProcessServer(service).call
-    monkeypatch.setattr(Server, "call", lambda _, *given, **named: ask(*given, **named))
+    let_commands_ask(service, monkeypatch)
     service.clock.advance(3600)
     return service
 

@@ -1,12 +1,12 @@
-"""How much better a plan could be, in the words that every command uses.
+"""Sentences that every command writes alike: how much better a plan could be, and questions.
 
-The pages for browsers write the same words (`service/web/static/improve/better.js`); a test holds
-both against each other.
+The pages for browsers write the same words on plans (`service/web/static/improve/better.js`); a
+test holds both against each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 #: What a bound may be above a value by rounding alone, as a part of it.
@@ -37,3 +37,19 @@ def plan_bound_text(told: Mapping[str, Any] | None) -> str:
 def _percent(part: float) -> str:
     """Return a part as per cent, rounded so that a little more than nothing is not nothing."""
     return f"{max(100 * part, 0.1):,.1f}".removesuffix(".0") + " %"
+
+
+def question_lines(source: str | Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each number of a request that somebody should look at twice.
+
+    Parameters
+    ----------
+    source
+        RDL as text, which is shown with the place; or as JSON.
+    """
+    from rdl.errors import render
+    from rdl.meaning.questions import questions
+
+    text = source if isinstance(source, str) else None
+    for one in questions(source):
+        yield f"question: {render((one,), text)}"
