@@ -12,8 +12,7 @@ from planner.agents.exact.annealing import Annealer
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import LEFT_OUT, Budget, Incumbent, SolveInput
 from planner.agents.exact.lagrangian import LagrangianBound
-from planner.agents.exact.parallel import solve_in_parallel
-from planner.agents.exact.warm_up import load_loops
+from planner.agents.exact.parallel import load_loops, solve_in_parallel
 from tests.planner.agents.exact.sets import crowded
 
 #: Seed, first cycle, and whether prices had ended, of each search that began.
