@@ -186,10 +186,11 @@ class RigidModel:
         total = self.problem.total
         return min(total, max(0.0, weight * total / SCALE))
 
-    def start_from(self, results: Sequence[PlacementResult]) -> None:
-        """Start from a plan: nothing that is worth less is looked for.
+    def start_from(self, results: Sequence[PlacementResult], *, near: bool) -> None:
+        """Start from a plan; where it is near the optimum, look for nothing that is worth less.
 
-        A plan near the optimum, known from the beginning, shortens proofs many times over.
+        Known from the beginning, that shortens proofs many times over. Searches for plans it only
+        hinders.
         """
         forest = self.problem.forest
         reached = 0
@@ -210,7 +211,7 @@ class RigidModel:
                 if kept is not None and len(kept.starts):
                     at = kept.dominating(int(rows[0, 0]) - self.problem.base)
                     self.model.add_hint(self._start[offset + vertex], at)
-        if not self.single:
+        if near and not self.single:
             self.model.add(self._sum >= reached)
 
     def placements(self, solver: Any) -> list[PlacementResult | None]:
@@ -297,6 +298,7 @@ def solve_rigid(
     *,
     stop: Callable[[], bool] = lambda: False,
     report: Callable[[ProofAnswer], None] = lambda answer: None,
+    near: bool = False,
     repeats: bool = False,
 ) -> ProofAnswer:
     """Solve a problem of blocks (`suits_cp_sat`) until it is proven or `stop` says so.
@@ -309,16 +311,18 @@ def solve_rigid(
         Asked every 50 ms.
     report
         Called with every better answer on the way, by the thread that called.
+    near
+        The hint is near the optimum: one worker proves it, where else a second one looks for plans.
     repeats
         One worker for `REPEATABLE_S` and no clock: equal calls give equal answers.
     """
     from ortools.sat.python import cp_model
 
     rigid = RigidModel(problem, cp_model)
-    rigid.start_from(hint)
+    rigid.start_from(hint, near=near)
     solver = cp_model.CpSolver()
     solver.parameters.random_seed = seed
-    solver.parameters.num_workers = 1 if repeats else 2
+    solver.parameters.num_workers = 1 if repeats or (near and not rigid.single) else 2
     if repeats:
         solver.parameters.max_deterministic_time = REPEATABLE_S
     if not rigid.single:

@@ -48,9 +48,10 @@ _MOST_ROUNDS = 20
 #: Part of the time after which CP-SAT gives up if its bound has not begun to fall.
 _CP_SAT_TRIAL = 0.3
 
-#: Seconds that CP-SAT has at first before it may start again from a better plan, and what part of
-#: the gap such a plan has closed at least.
+#: Seconds that CP-SAT has at first before it may start again from a better plan; the gap of a plan
+#: near the optimum; and what part of the gap a plan has closed at least that is much better.
 _CP_SAT_ROUND_S = 3.0
+_NEAR = 0.015
 _BETTER_START = 0.2
 
 
@@ -163,8 +164,9 @@ class _Workers:
     def prove_by_cp_sat(self, stop: threading.Event) -> None:
         """Let CP-SAT prove what it can until `stop`, or until its trial has shown nothing.
 
-        A solve cannot be given a plan while it runs. So CP-SAT starts again where the plan has
-        become much better, each time after twice the seconds.
+        A solve cannot be given a plan while it runs. So CP-SAT starts again once the best plan is
+        near the optimum, and where it has become much better since, each time after twice the
+        seconds.
         """
         budget, problem, positions = self._budget, self._input.problem, self._input.positions
         trial_began, checked_at, check_s, least = budget.clock(), 0.0, 0.0, problem.total
@@ -183,26 +185,29 @@ class _Workers:
         def gives_up() -> bool:
             return least >= problem.total and budget.clock() - trial_began > trial_s
 
-        def solve_once(round_s: float) -> bool:
-            """Return whether a better plan has ended the solve."""
+        def solve_once(round_s: float, near: bool) -> bool:
+            """Return whether a plan from which to start again has ended the solve."""
             began, value, is_renewed = budget.clock(), self._incumbent.value, False
 
             def must_end() -> bool:
                 nonlocal is_renewed
-                if budget.clock() - began > round_s:
+                if budget.clock() - began > round_s and self._incumbent.gap <= _NEAR:
                     missing = self._incumbent.bound - value
-                    is_renewed = self._incumbent.value - value > _BETTER_START * missing
+                    much = self._incumbent.value - value > _BETTER_START * missing
+                    is_renewed = much or not near
                 self._cp_sat_gave_up = gives_up()
                 return stop.is_set() or is_renewed or self._cp_sat_gave_up
 
             hint = [self._incumbent.results[position] for position in positions]
-            answer = solve_rigid(problem, hint, self._input.seed, stop=must_end, report=report)
+            answer = solve_rigid(
+                problem, hint, self._input.seed, stop=must_end, report=report, near=near
+            )
             report_answer(self._incumbent, positions, answer)
             return is_renewed
 
-        round_s = _CP_SAT_ROUND_S
-        while solve_once(round_s) and not stop.is_set():
-            round_s *= 2
+        round_s, near = _CP_SAT_ROUND_S, False
+        while solve_once(round_s, near) and not stop.is_set():
+            round_s, near = 2 * round_s, True
 
     def prove_by_milp(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove by a MILP of the whole set once the bound has settled, if it can be built."""

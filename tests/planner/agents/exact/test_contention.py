@@ -51,7 +51,7 @@ def test_windowed_gangs_are_proven_to_the_optimum(seed: int) -> None:
     assert _value(requests, results) == pytest.approx(best)
     assert best * (1 - 1e-12) <= answer.bound <= best * (1 + 1e-6)
     # From the optimum itself, known at the beginning, it is proven again.
-    again = solve_rigid(problem, results, repeats=True)
+    again = solve_rigid(problem, results, near=True, repeats=True)
     assert again.results is not None
     assert _value(requests, [one or REFUSED for one in again.results]) == pytest.approx(best)
     assert again.bound == pytest.approx(answer.bound)
