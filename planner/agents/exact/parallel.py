@@ -51,7 +51,7 @@ _CP_SAT_TRIAL = 0.3
 #: Seconds that CP-SAT has at first before it may start again from a better plan; the gap of a plan
 #: near the optimum; and what part of the gap a plan has closed at least that is much better.
 _CP_SAT_ROUND_S = 3.0
-_NEAR = 0.015
+_NEAR = 0.01
 _BETTER_START = 0.2
 
 
