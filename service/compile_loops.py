@@ -38,7 +38,7 @@ _FEW = (
 def warm_exact_loops() -> None:
     """Load what is the exact planner's own: none of it calls a loop of the greedy agents."""
     from planner.agents.exact.build import build_problem
-    from planner.agents.exact.warm_up import load_loops
+    from planner.agents.exact.parallel import load_loops
 
     plan, requests = _problem(_MIX)
     load_loops(build_problem(requests, plan.view()))

@@ -15,7 +15,7 @@ from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.warm_up import load_loops
+from planner.agents.exact.parallel import load_loops
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.request import Request

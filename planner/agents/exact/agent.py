@@ -32,9 +32,8 @@ from planner.agents.exact.build import build_problem
 from planner.agents.exact.cp_sat import solve_first, suits_cp_sat
 from planner.agents.exact.incumbent import Budget, Incumbent, SolveInput
 from planner.agents.exact.lagrangian import evaluation_s
-from planner.agents.exact.parallel import solve_in_parallel
+from planner.agents.exact.parallel import load_loops, solve_in_parallel
 from planner.agents.exact.search import MOST_ROWS
-from planner.agents.exact.warm_up import load_loops
 from planner.agents.fill import fill
 from planner.agents.polish import polish
 from planner.agents.warm_start import warm_start

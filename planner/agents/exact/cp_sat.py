@@ -6,15 +6,15 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 import planner.agents.exact.problem as pb
+from planner.agents.exact.contention import kept_starts
 from planner.agents.exact.incumbent import Budget, Incumbent, ProofAnswer, report_answer
-from planner.agents.exact.problem import PlanningProblem, fitting_starts
+from planner.agents.exact.problem import PlanningProblem
 from planner.placement import PlacementResult
 from rdl.work_graph import ANY, ATOM, EVERY
 
@@ -42,8 +42,10 @@ class RigidModel:
         self._present: list[Any] = [None] * count
         self._start: list[Any] = [None] * count
         self._end: list[Any] = [None] * count
+        self._weight: dict[int, int] = {}
         self._intervals: list[list[tuple[Any, int]]] = [[] for _ in problem.room.free]
         self._tight = self._groups_with_largest_gaps()
+        self._starts = kept_starts(problem)
         for vertex in reversed(range(count)):
             self._add_literal(vertex)
         for vertex in range(count):
@@ -119,11 +121,18 @@ class RigidModel:
 
     def _add_atom(self, vertex: int, row: Any) -> None:
         forest, room = self.problem.forest, self.problem.room
-        length = int(row[pb.V_RUN])
-        start = self.model.new_int_var_from_domain(
-            self._start_domain(row, self._present[vertex]), f"s{vertex}"
-        )
+        length, kept = int(row[pb.V_RUN]), self._starts[vertex]
+        low, last = int(row[pb.V_START]), int(row[pb.V_END]) - length
+        domain = self._cp.Domain(low, last)
+        if len(kept.starts):
+            domain = self._cp.Domain.from_values(kept.starts.tolist())
+        else:  # it fits nowhere
+            self.model.add(self._present[vertex] == 0)
+        start = self.model.new_int_var_from_domain(domain, f"s{vertex}")
         self._start[vertex], self._end[vertex] = start, start + length
+        if kept.is_free:
+            self.model.add(self._present[vertex] == 1)
+            return
         first, end = room.demand_first[row[pb.V_DEMAND] : row[pb.V_DEMAND] + 2].tolist()
         bundles = int(row[pb.V_MOST] * row[pb.V_MULTIPLE])
         for shift in forest.shifts[row[pb.V_SHIFT] : row[pb.V_SHIFT] + row[pb.V_SHIFTS]].tolist():
@@ -133,17 +142,6 @@ class RigidModel:
             for j in range(first, end):
                 amount = bundles * int(room.demand_amounts[j])
                 self._intervals[int(room.demand_rows[j])].append((interval, amount))
-
-    def _start_domain(self, row: Any, present: Any) -> Any:
-        """Return the starts at which the block fits the idle profile; any start if none does."""
-        low, last = int(row[pb.V_START]), int(row[pb.V_END] - row[pb.V_RUN])
-        if row[pb.V_BLOCKED] < 0:
-            return self._cp.Domain(low, last)
-        good = np.flatnonzero(fitting_starts(self.problem.forest, row))
-        if not len(good):
-            self.model.add(present == 0)
-            return self._cp.Domain(low, last)
-        return self._cp.Domain.from_values((good + low).tolist())
 
     def _add_precedence(self, before: int, least: int, largest: int, after: int) -> None:
         if self._start[before] is None or self._start[after] is None:
@@ -176,35 +174,45 @@ class RigidModel:
         forest = self.problem.forest
         scale = SCALE / max(self.problem.total, 1e-300)
         roots = zip(forest.first[1:].tolist(), forest.value.tolist(), strict=True)
-        terms = [math.ceil(value * scale) * self._present[end - 1] for end, value in roots]
+        self._weight = {end - 1: math.ceil(value * scale) for end, value in roots}
         for option in np.flatnonzero(forest.loss).tolist():
             value = float(forest.value[forest.vertices[option, pb.V_REQUEST]])
-            lost = math.floor(value * float(forest.loss[option]) * scale)
-            terms.append(-lost * self._present[option])
-        self.model.maximize(sum(terms))
+            self._weight[option] = -math.floor(value * float(forest.loss[option]) * scale)
+        self._sum = sum(weight * self._present[vertex] for vertex, weight in self._weight.items())
+        self.model.maximize(self._sum)
 
     def value_bound(self, weight: float) -> float:
         """Return what plans can be worth at most where all in the model weigh at most `weight`."""
         total = self.problem.total
         return min(total, max(0.0, weight * total / SCALE))
 
-    def add_hint(self, results: Sequence[PlacementResult]) -> None:
-        """Start from a plan."""
+    def start_from(self, results: Sequence[PlacementResult], *, near: bool) -> None:
+        """Start from a plan; where it is near the optimum, look for nothing that is worth less.
+
+        Known from the beginning, that shortens proofs many times over. Searches for plans it only
+        hinders.
+        """
         forest = self.problem.forest
+        reached = 0
         for request, result in enumerate(results):
             offset = int(forest.first[request])
             root = int(forest.first[request + 1]) - 1
             if not self.single:
                 self.model.add_hint(self._present[root], result.placed)
+                reached += self._weight[root] if result.placed else 0
             for vertex, option in result.choices:
                 row = forest.vertices[offset + vertex]
                 kids = forest.children[row[pb.V_CHILD] : row[pb.V_CHILD] + row[pb.V_CHILDREN]]
                 for place, kid in enumerate(kids.tolist()):
                     self.model.add_hint(self._present[kid], place == option)
+                    reached += self._weight.get(kid, 0) if place == option else 0
             for vertex, rows in result.atoms():
-                if self._start[offset + vertex] is not None:
-                    at = int(rows[0, 0]) - self.problem.base
+                kept = self._starts.get(offset + vertex)
+                if kept is not None and len(kept.starts):
+                    at = kept.dominating(int(rows[0, 0]) - self.problem.base)
                     self.model.add_hint(self._start[offset + vertex], at)
+        if near and not self.single:
+            self.model.add(self._sum >= reached)
 
     def placements(self, solver: Any) -> list[PlacementResult | None]:
         """Return what the solver's best plan reserves for each request."""
@@ -241,7 +249,7 @@ class RigidModel:
         )
 
 
-#: Seconds between two looks at `CpLimits.stop`.
+#: Seconds between two looks at `stop`.
 _POLL_S = 0.05
 
 #: Blocks up to which CP-SAT is asked: of more its model takes too long to build.
@@ -249,44 +257,20 @@ MOST_BLOCKS = 20_000
 
 #: Which of its searches proves sets of several requests. It asks for all of them at once, learns
 #: which cannot all be there and relaxes those: bounds fall from the top, where others wait for
-#: their trees to close (docs/exact-trials.md).
-_PROVER = "core"
+#: their trees to close (docs/exact-trials.md). A second worker searches neighbourhoods for plans.
+_PROVER: Final = "core"
 
-
-#: Requests up to which CP-SAT is asked where equal calls have to give equal answers.
+#: Requests up to which CP-SAT is asked where equal calls have to give equal answers, and for how
+#: many of its deterministic seconds.
 _FEW_REPEATABLE: Final = 100
-
-#: Deterministic seconds of CP-SAT where equal calls have to give equal answers.
-REPEATABLE_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class CpLimits:
-    """When CP-SAT stops.
-
-    Attributes
-    ----------
-    time_s
-        CP-SAT's own limit: wall-clock seconds, or deterministic ones where `repeats`; None: until
-        `stop` says so.
-    repeats
-        One worker and no clock: equal calls give equal answers.
-    stop
-        Asked every 50 ms.
-    report
-        Called with every better answer on the way, by the thread that called.
-    """
-
-    time_s: float | None = None
-    seed: int = 0
-    repeats: bool = False
-    stop: Callable[[], bool] = field(default=lambda: False)
-    report: Callable[[ProofAnswer], None] = field(default=lambda answer: None)
+REPEATABLE_S: Final = 5.0
 
 
 def suits_cp_sat(problem: PlanningProblem) -> bool:
-    """Return whether CP-SAT's model, an interval a block, says all that is asked."""
-    return len(problem.forest.vertices) <= MOST_BLOCKS and is_rigid(problem)
+    """Return whether every atom is one block, and there are not too many of them."""
+    vertices = problem.forest.vertices
+    atoms = vertices[(vertices[:, pb.V_KIND] == ATOM) & (vertices[:, pb.V_SOUND] == 1)]
+    return len(vertices) <= MOST_BLOCKS and bool((atoms[:, pb.V_RUN] > 0).all())
 
 
 def solve_first(
@@ -296,43 +280,54 @@ def solve_first(
     few = 1 if budget.moves is None else _FEW_REPEATABLE
     if len(positions) > few or not suits_cp_sat(problem):
         return
-    seconds = REPEATABLE_S
-    if budget.until is not None:
-        seconds = max(0.0, budget.until - budget.clock())
-    limits = CpLimits(seconds, seed, budget.moves is not None, stop=budget.stop)
-    report_answer(
-        incumbent,
-        positions,
-        solve_rigid(problem, [incumbent.results[i] for i in positions], limits),
+    hint = [incumbent.results[i] for i in positions]
+    answer = solve_rigid(
+        problem,
+        hint,
+        seed,
+        stop=lambda: budget.stop() or budget.left_s <= 0,
+        repeats=budget.moves is not None,
     )
-
-
-def is_rigid(problem: PlanningProblem) -> bool:
-    """Return whether every atom is one block."""
-    vertices = problem.forest.vertices
-    atoms = vertices[(vertices[:, pb.V_KIND] == ATOM) & (vertices[:, pb.V_SOUND] == 1)]
-    return bool((atoms[:, pb.V_RUN] > 0).all())
+    report_answer(incumbent, positions, answer)
 
 
 def solve_rigid(
-    problem: PlanningProblem, hint: Sequence[PlacementResult], limits: CpLimits
+    problem: PlanningProblem,
+    hint: Sequence[PlacementResult],
+    seed: int = 0,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    report: Callable[[ProofAnswer], None] = lambda answer: None,
+    near: bool = False,
+    repeats: bool = False,
 ) -> ProofAnswer:
-    """Solve a rigid problem (`is_rigid`) as far as the limits allow.
+    """Solve a problem of blocks (`suits_cp_sat`) until it is proven or `stop` says so.
 
     Parameters
     ----------
     hint
         A plan to start from, one result a request.
+    stop
+        Asked every 50 ms.
+    report
+        Called with every better answer on the way, by the thread that called.
+    near
+        The hint is near the optimum: one worker proves it, where else a second one looks for plans.
+    repeats
+        One worker for `REPEATABLE_S` and no clock: equal calls give equal answers.
     """
     from ortools.sat.python import cp_model
 
     rigid = RigidModel(problem, cp_model)
-    rigid.add_hint(hint)
+    rigid.start_from(hint, near=near)
     solver = cp_model.CpSolver()
-    _set_limits(solver.parameters, limits, single=rigid.single)
+    solver.parameters.random_seed = seed
+    solver.parameters.num_workers = 1 if repeats or (near and not rigid.single) else 2
+    if repeats:
+        solver.parameters.max_deterministic_time = REPEATABLE_S
     if not rigid.single:
         solver.parameters.subsolvers.append(_PROVER)
-    status = _SolveThread(rigid, solver, cp_model, limits).status()
+    status = _solve_and_report(rigid, solver, cp_model, stop, report)
     if status == cp_model.INFEASIBLE:  # what must be there cannot be
         if problem.forest.keep.any():
             return ProofAnswer(None, -math.inf)
@@ -345,54 +340,40 @@ def solve_rigid(
     return ProofAnswer(rigid.placements(solver), bound)
 
 
-def _set_limits(parameters: Any, limits: CpLimits, *, single: bool) -> None:
-    parameters.random_seed = limits.seed
-    parameters.num_workers = 2 if single and not limits.repeats else 1
-    if limits.time_s is None:
-        return
-    if limits.repeats:
-        parameters.max_deterministic_time = limits.time_s
-    else:
-        parameters.max_time_in_seconds = max(0.01, limits.time_s)
+def _solve_and_report(
+    rigid: RigidModel,
+    solver: Any,
+    cp_model: Any,
+    stop: Callable[[], bool],
+    report: Callable[[ProofAnswer], None],
+) -> Any:
+    """Solve in a thread of its own, so that a stop is heard within a moment; return the status."""
+    plan: list[PlacementResult | None] | None = None
+    bound = float(SCALE)
 
+    class Watch(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+        def on_solution_callback(self) -> None:
+            nonlocal plan
+            plan = rigid.placements(self)
 
-class _SolveThread:
-    """One solve in a thread of its own, so that a stop is heard within a moment."""
+    def lower(least: float) -> None:
+        nonlocal bound
+        bound = min(bound, least)
 
-    def __init__(self, rigid: RigidModel, solver: Any, cp_model: Any, limits: CpLimits) -> None:
-        self._rigid, self._solver, self._limits = rigid, solver, limits
-        self._cp = cp_model
-        self._plan: list[PlacementResult | None] | None = None
-        self._bound = float(SCALE)
-        self._last_report: tuple[object, float] = (None, self._bound)
-
-    def status(self) -> Any:
-        """Return how the solve ended; tell what it finds on the way."""
-        watch = self
-
-        class Watch(self._cp.CpSolverSolutionCallback):  # type: ignore[misc, name-defined]
-            def on_solution_callback(self) -> None:
-                watch._plan = watch._rigid.placements(self)
-
-        if not self._rigid.single:
-            self._solver.best_bound_callback = self._lower
-        with ThreadPoolExecutor(1, thread_name_prefix="cp-sat") as pool:
-            answer = pool.submit(self._solver.solve, self._rigid.model, Watch())
-            try:
-                while not answer.done():
-                    if self._limits.stop():
-                        self._solver.stop_search()
-                    time.sleep(_POLL_S if answer.running() else 0.0)
-                    self._report()
-            finally:
-                self._solver.stop_search()
-            return answer.result()
-
-    def _lower(self, bound: float) -> None:
-        self._bound = min(self._bound, bound)
-
-    def _report(self) -> None:
-        now = (self._plan, self._bound)
-        if now[0] is not self._last_report[0] or now[1] < self._last_report[1]:
-            self._last_report = now
-            self._limits.report(ProofAnswer(now[0], self._rigid.value_bound(now[1])))
+    if not rigid.single:
+        solver.best_bound_callback = lower
+    reported = plan, bound
+    with ThreadPoolExecutor(1, thread_name_prefix="cp-sat") as pool:
+        answer = pool.submit(solver.solve, rigid.model, Watch())
+        try:
+            while not answer.done():
+                if stop():
+                    solver.stop_search()
+                time.sleep(_POLL_S if answer.running() else 0.0)
+                now = plan, bound
+                if now[0] is not reported[0] or now[1] < reported[1]:
+                    reported = now
+                    report(ProofAnswer(now[0], rigid.value_bound(now[1])))
+        finally:
+            solver.stop_search()
+        return answer.result()

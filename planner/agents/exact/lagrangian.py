@@ -1,9 +1,8 @@
-"""The Lagrangian bound: column generation or subgradient ascent, then shorter steps.
+"""The Lagrangian bound: column generation or subgradient ascent.
 
 Column generation comes within a per cent on workflows and mixes in a dozen rounds, where steps
 along a subgradient do not leave the bound of all that fits on an idle cluster. Steps bring a
-thousand single atoms close within a second. Duals are not exact where two relaxations of an atom
-meet (docs/exact.md), so short steps end the search.
+thousand single atoms close within a second.
 
 Where one evaluation takes a good part of a second, prices of buckets of columns come first
 (`coarsen`). Prices that are constant over a bucket see only how much of it a placement uses, so a
@@ -27,8 +26,6 @@ import planner.agents.exact.problem as pb
 from lp.limits import Monitor
 from planner.agents.exact.prices import (
     MOST_REQUESTS,
-    SHORT_STEP,
-    STEP,
     ColumnGeneration,
     SubgradientAscent,
     mean_prices,
@@ -161,14 +158,8 @@ COSTLY_S = 0.15
 _COLUMN_S = 1.9e-7
 _LEASE_S = 1e-9
 
+#: Evaluations without gain before an ascent on fine columns goes back, one ascent after the other.
 _PATIENCE = (30, 60)
-
-#: After column generation prices are nearly the best already: evaluations without gain before such
-#: an ascent goes back, what it aims at at least, as a part of the bound, and what it must lower the
-#: bound by, as a part of everything, so that another one goes on.
-_FINE_PATIENCE = (12, 12)
-_FINE_AIM = 0.998
-FINE_GAIN = 1e-4
 
 
 class _GenerationStage(NamedTuple):
@@ -203,7 +194,6 @@ class LagrangianBound:
     _patience: list[int] = field(default_factory=lambda: list(_PATIENCE))
     _best: F64 | None = None
     _bound: float = float("inf")
-    _before_ascent: float | None = None
 
     def __post_init__(self) -> None:
         """Lay out the first column generation; of many cheap requests both starts of an ascent."""
@@ -233,12 +223,6 @@ class LagrangianBound:
         return self._best
 
     @property
-    def is_settled(self) -> bool:
-        """Whether only small gains are left: column generation, if any, and ascents have ended."""
-        is_generated = not self._stages and self._generation is None
-        return is_generated and all(one.over for one in self._ascents)
-
-    @property
     def size(self) -> int:
         """Columns over which prices are equal in what is evaluated next: 1 for all columns."""
         return 1 if self._generation is None or self._coarse is None else self._coarse.size
@@ -260,29 +244,13 @@ class LagrangianBound:
             self._run_generation()
         elif any(not one.over for one in self._ascents):
             self._run_ascents(rounds, target)
-        elif self._patience and self._best is not None and self._is_gaining():
+        elif self._patience and self._best is not None:
             patience, prices = self._patience.pop(0), self._best.copy()
-            step = SHORT_STEP if self._is_near else STEP
-            self._ascents = [SubgradientAscent(self.problem, prices, (1,), patience, step)]
+            self._ascents = [SubgradientAscent(self.problem, prices, (1,), patience)]
         else:
             self.over = True
 
-    def _is_gaining(self) -> bool:
-        """Return whether the last ascent after column generation, if there was one, has paid."""
-        before = self._before_ascent
-        if before is None:
-            return True  # on these columns no generation has gone before
-        self._before_ascent = self._bound
-        return before - self._bound > FINE_GAIN * self.problem.total
-
-    @property
-    def _is_near(self) -> bool:
-        """Whether prices of column generation on these columns are gone on from."""
-        return self._before_ascent is not None
-
     def _run_ascents(self, rounds: int, target: float) -> None:
-        if self._is_near:  # what plans are worth lies so far below that steps would lead away
-            target = max(target, _FINE_AIM * self._bound)
         for one in self._ascents:
             if not one.over and not self.stop():
                 one.run(rounds, target)
@@ -311,10 +279,8 @@ class LagrangianBound:
         self._generation = None
         if self._stages:
             self._next_stage()
-        else:
-            self._ascents = []
-            if self._coarse is None:
-                self._before_ascent, self._patience = float("inf"), list(_FINE_PATIENCE)
+        elif self._coarse is None:
+            self._patience = []  # on fine columns nothing is left that steps would gain
 
     def _record(self, bound: float, prices: F64, proof: str) -> None:
         if bound < self._bound:

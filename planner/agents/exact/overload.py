@@ -18,9 +18,9 @@ import numpy as np
 import planner.agents.exact.problem as pb
 from planner.agents.exact.build import count_alone
 from planner.agents.exact.incumbent import fill_slice
+from planner.agents.exact.kernels import U64
 from planner.agents.exact.kernels import runs as loops
 from planner.agents.exact.kernels import search_state as state
-from planner.agents.exact.kernels.compiled import U64
 from planner.agents.exact.kernels.runs import A_COLUMNS, R_COLUMNS, RunSet
 from planner.agents.exact.kernels.search_state import MoveMix
 from planner.agents.exact.problem import F64, PlanningProblem

@@ -13,15 +13,15 @@ take turns in one thread, so that equal calls give equal answers.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from planner.agents.exact.annealing import Annealer
-from planner.agents.exact.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.cp_sat import solve_rigid
 from planner.agents.exact.incumbent import (
     CHECKS,
-    CP_SAT,
     SLICE_S,
     Budget,
     Incumbent,
@@ -30,7 +30,12 @@ from planner.agents.exact.incumbent import (
     fill_slice,
     report_answer,
 )
+from planner.agents.exact.kernels.bound import evaluate
 from planner.agents.exact.lagrangian import LagrangianBound
+from planner.agents.exact.overload import OverloadSearch
+from planner.agents.exact.prices import ColumnGeneration, starts
+from planner.agents.exact.problem import PlanningProblem
+from planner.agents.exact.search import SINGLE, RuinRecreate
 from planner.agents.exact.whole_milp import WholeMilp
 
 #: With a limit of work: turns that search and bound take.
@@ -42,6 +47,34 @@ _MOST_ROUNDS = 20
 
 #: Part of the time after which CP-SAT gives up if its bound has not begun to fall.
 _CP_SAT_TRIAL = 0.3
+
+#: Seconds that CP-SAT has at first before it may start again from a better plan; the gap of a plan
+#: near the optimum; and what part of the gap a plan has closed at least that is much better.
+_CP_SAT_ROUND_S = 3.0
+_NEAR = 0.01
+_BETTER_START = 0.2
+
+
+_ready: list[bool] = []
+
+
+def load_loops(problem: PlanningProblem) -> bool:
+    """Call every loop once on a small problem, once a process; return whether that was now.
+
+    Loads them from numba's cache in under a second, or compiles them, which takes a minute.
+    """
+    if _ready:
+        return False
+    search = RuinRecreate(problem, seed=0)
+    search.run(0, SINGLE, 0.0)
+    search.restore_best()
+    OverloadSearch(problem, SINGLE, 0, time.monotonic, lambda: False).load_loops(search)
+    flat, _ = starts(problem)
+    flat.run(1, 0.0)
+    evaluate(problem.forest, problem.room, flat.space, flat.prices)
+    ColumnGeneration(problem, flat.prices, problem.room.free.shape[1]).price()
+    _ready.append(True)  # last: after a fault or ^C on the way the next call loads what is missing
+    return True
 
 
 def solve_in_parallel(incumbent: Incumbent, solve_input: SolveInput, budget: Budget) -> str:
@@ -119,8 +152,6 @@ class _Workers:
         rounds, budget = 1, self._budget
         seconds: dict[int, float] = {}
         while not (stop.is_set() or prices.over):
-            if prices.is_settled and self._incumbent.proof == CP_SAT:
-                return
             size = prices.size
             if budget.left_s < seconds.get(size, prices.predicted_s):
                 return  # nothing can cut an evaluation short
@@ -131,9 +162,14 @@ class _Workers:
             rounds = min(_MOST_ROUNDS, fill_slice(rounds, seconds[size]))
 
     def prove_by_cp_sat(self, stop: threading.Event) -> None:
-        """Let CP-SAT prove what it can until `stop`, or until its trial has shown nothing."""
+        """Let CP-SAT prove what it can until `stop`, or until its trial has shown nothing.
+
+        A solve cannot be given a plan while it runs. So CP-SAT starts again once the best plan is
+        near the optimum, and where it has become much better since, each time after twice the
+        seconds.
+        """
         budget, problem, positions = self._budget, self._input.problem, self._input.positions
-        began, checked_at, check_s, least = budget.clock(), 0.0, 0.0, problem.total
+        trial_began, checked_at, check_s, least = budget.clock(), 0.0, 0.0, problem.total
         trial_s = _CP_SAT_TRIAL * budget.left_s
 
         def report(answer: ProofAnswer) -> None:
@@ -146,14 +182,32 @@ class _Workers:
                 checked_at = budget.clock()
                 check_s = checked_at - before
 
-        def must_end() -> bool:
-            gives_up = least >= problem.total and budget.clock() - began > trial_s
-            self._cp_sat_gave_up = self._cp_sat_gave_up or gives_up
-            return stop.is_set() or gives_up
+        def gives_up() -> bool:
+            return least >= problem.total and budget.clock() - trial_began > trial_s
 
-        hint = [self._incumbent.results[position] for position in positions]
-        limits = CpLimits(None, self._input.seed, stop=must_end, report=report)
-        report_answer(self._incumbent, positions, solve_rigid(problem, hint, limits))
+        def solve_once(round_s: float, near: bool) -> bool:
+            """Return whether a plan from which to start again has ended the solve."""
+            began, value, is_renewed = budget.clock(), self._incumbent.value, False
+
+            def must_end() -> bool:
+                nonlocal is_renewed
+                if budget.clock() - began > round_s and self._incumbent.gap <= _NEAR:
+                    missing = self._incumbent.bound - value
+                    much = self._incumbent.value - value > _BETTER_START * missing
+                    is_renewed = much or not near
+                self._cp_sat_gave_up = gives_up()
+                return stop.is_set() or is_renewed or self._cp_sat_gave_up
+
+            hint = [self._incumbent.results[position] for position in positions]
+            answer = solve_rigid(
+                problem, hint, self._input.seed, stop=must_end, report=report, near=near
+            )
+            report_answer(self._incumbent, positions, answer)
+            return is_renewed
+
+        round_s, near = _CP_SAT_ROUND_S, False
+        while solve_once(round_s, near) and not stop.is_set():
+            round_s, near = 2 * round_s, True
 
     def prove_by_milp(self, bound: Future[None], stop: threading.Event) -> None:
         """Prove by a MILP of the whole set once the bound has settled, if it can be built."""

@@ -23,7 +23,7 @@ from lp.model import Entries, LinearModel
 from lp.result import Basis, SolveStatus
 from lp.solver import solve
 from planner.agents.exact.kernels import bound as kernels
-from planner.agents.exact.kernels.least_cost import LINES, Space
+from planner.agents.exact.kernels.bound import LINES, Space
 from planner.agents.exact.problem import F64, I64, PlanningProblem
 from rdl.work_graph import ATOM
 
@@ -35,10 +35,8 @@ ROUNDING = 1e-9
 
 _PATIENCE = 20
 
-#: Factor of Polyak's step to begin with, and at prices that are nearly the best already: where a
-#: whole step leads away from them, a short one finds what is left to gain, or that nothing is.
-STEP = 1.0
-SHORT_STEP = 1 / 32
+#: Factor of Polyak's step to begin with.
+_STEP = 1.0
 
 
 def pricing_scratch(problem: PlanningProblem) -> Space:
@@ -77,15 +75,12 @@ class SubgradientAscent:
         have become short.
     patience
         Evaluations without gain before the ascent goes back to its best prices.
-    step
-        `STEP`, or `SHORT_STEP` from prices that are good.
     """
 
     problem: PlanningProblem
     prices: F64
     buckets: Sequence[int]
     patience: int = _PATIENCE
-    step: float = STEP
     space: Space = field(init=False)
     best: F64 = field(init=False)
     slope: F64 = field(init=False)
@@ -100,7 +95,7 @@ class SubgradientAscent:
         self.slope = np.zeros_like(self.prices)
         self.state = np.zeros(kernels.STATE)
         self.state[kernels.BEST] = np.inf
-        self.state[kernels.STEP] = self.step
+        self.state[kernels.STEP] = _STEP
 
     @property
     def bound(self) -> float:
@@ -125,7 +120,7 @@ class SubgradientAscent:
         )
         if self.state[kernels.STEP] < 0.02 or self.bound <= target:
             self.level += 1
-            self.state[kernels.STEP] = self.step
+            self.state[kernels.STEP] = _STEP
             self.state[kernels.FAILURES] = 0
             self.prices[:] = self.best
             self.slope[:] = 0

@@ -16,25 +16,343 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import planner.agents.exact.problem as pb
-from planner.agents.exact.kernels.compiled import F64, I64, Int, compiled, inlined
-from planner.agents.exact.kernels.least_cost import (
-    CELLS,
-    HA,
-    HC,
-    IN,
-    Q,
-    Space,
-    best_cells,
-    child_at,
-    forward,
-    most_at,
-    refill,
-    write_prices,
-    write_spent,
-)
+from planner.agents.exact.kernels import F64, I64, Int, compiled, inlined
 from planner.agents.exact.problem import Forest, FreeRoom
 from planner.kernel_cache import borrowed
-from rdl.work_graph import ALL, ANY, ATOM
+from rdl.work_graph import ALL, ANY, ATOM, EVERY
+
+#: Parts of a window in which the flow of a malleable atom may begin and end.
+CELLS: Final = 6
+
+# Rows of `Space.line`.
+IN: Final = 0  # what has been spent before, by start
+Q: Final = 1  # prefix sums of the atom's price
+HP: Final = 2  # heap of the dearest steps taken: price, amount, column
+HA: Final = 3
+HC: Final = 4
+LINES: Final = 5
+
+
+class Space(NamedTuple):
+    """Scratch of one thread.
+
+    Attributes
+    ----------
+    cell
+        int64[vertex]: first cell of the vertex in the arrays below; requests share them.
+    cost
+        float64[cell]: G.
+    lease
+        float64[cell]: what G of a malleable atom would be by leases alone.
+    asked
+        float64[cell]: weight with which G of a column is part of the optimum.
+    line
+        float64[LINES, columns + 1].
+    prefix
+        float64[demand, columns + 1]: prefix sums of a bundle's price.
+    use
+        float64[row, columns + 1]: changes of use, as shares of a row.
+    gains
+        float64[request]: what each request adds to the bound; below 0 only where it must be kept.
+    """
+
+    cell: I64
+    cost: F64
+    lease: F64
+    asked: F64
+    line: F64
+    prefix: F64
+    use: F64
+    gains: F64
+
+
+@inlined
+def most_at(f: Forest, row: I64, i: int) -> Int:
+    """Return the multiples that an atom may hold in column `i` of its window, idle cluster."""
+    if row[pb.V_BLOCKED] < 0:
+        return row[pb.V_MOST]
+    return f.caps[row[pb.V_BLOCKED] + i]
+
+
+class Flow(NamedTuple):
+    """The steps in the heap: how many, the amount that they hold, and what it costs."""
+
+    size: int
+    held: float
+    cost: float
+
+
+@inlined
+def _heap_push(s: Space, size: int, price: float, amount: float, column: int) -> None:
+    hp, ha, hc = s.line[HP], s.line[HA], s.line[HC]
+    i = size
+    while i > 0 and hp[(i - 1) // 2] < price:
+        up = (i - 1) // 2
+        hp[i], ha[i], hc[i] = hp[up], ha[up], hc[up]
+        i = up
+    hp[i], ha[i], hc[i] = price, amount, column
+
+
+@inlined
+def _heap_pop(s: Space, size: int) -> None:
+    """Drop the dearest of `size` entries."""
+    hp, ha, hc = s.line[HP], s.line[HA], s.line[HC]
+    last = size - 1
+    price, amount, column = hp[last], ha[last], hc[last]
+    i = 0
+    while 2 * i + 1 < last:
+        child = 2 * i + 1
+        if child + 1 < last and hp[child + 1] > hp[child]:
+            child += 1
+        if hp[child] <= price:
+            break
+        hp[i], ha[i], hc[i] = hp[child], ha[child], hc[child]
+        i = child
+    hp[i], ha[i], hc[i] = price, amount, column
+
+
+@inlined
+def flow_step(f: Forest, s: Space, row: I64, i: int, flow: Flow) -> Flow:
+    """Offer column `i` to the cheapest flow so far; return what it is then."""
+    amount = float(most_at(f, row, i))
+    if amount <= 0.0:
+        return flow
+    q = s.line[Q]
+    price = max(0.0, q[i + 1] - q[i])
+    work = float(row[pb.V_WORK])
+    if flow.held >= work and price >= s.line[HP, 0]:
+        return flow
+    _heap_push(s, flow.size, price, amount, i)
+    size = flow.size + 1
+    held = flow.held + amount
+    cost = flow.cost + price * amount
+    while size > 0 and held - s.line[HA, 0] >= work:
+        held -= s.line[HA, 0]
+        cost -= s.line[HP, 0] * s.line[HA, 0]
+        _heap_pop(s, size)
+        size -= 1
+    return Flow(size, held, cost)
+
+
+@inlined
+def _flow_cost(s: Space, row: I64, flow: Flow) -> float:
+    """Return what the steps cost, the dearest only as far as the work needs it."""
+    work = float(row[pb.V_WORK])
+    if flow.held < work:
+        return np.inf
+    return float(flow.cost - (flow.held - work) * s.line[HP, 0])
+
+
+@inlined
+def bound_by_flow(f: Forest, s: Space, v: int) -> None:
+    """Raise G of a malleable atom to what its height limit asks: the cheapest steps, each to h.
+
+    Starts and ends are rounded outward to a grid of cells: what is spent is read at the far end
+    of the cell of the start, the steps reach to the far end of the cell of the end.
+    """
+    row = f.vertices[v]
+    n, base, spent = row[pb.V_END] - row[pb.V_START], s.cell[v], s.line[IN]
+    cell = (n + CELLS - 1) // CELLS
+    count = (n + cell - 1) // cell
+    least = np.full(count, np.inf)
+    for c in range(count):
+        last_start = min((c + 1) * cell, n) - 1
+        if c > 0 and not spent[0] > spent[n]:
+            break  # nothing is gained by a later start
+        if spent[last_start] == np.inf:
+            continue
+        before = spent[last_start] if spent[0] > spent[n] else spent[0]
+        flow = Flow(0, 0.0, 0.0)
+        for d in range(c, count):
+            end = min((d + 1) * cell, n)
+            for i in range(d * cell, end):
+                flow = flow_step(f, s, row, i, flow)
+            if end - c * cell >= row[pb.V_SHORTEST]:
+                least[d] = min(least[d], before + _flow_cost(s, row, flow))
+    best = np.inf
+    for d in range(count):
+        best = min(best, least[d])
+        for i in range(d * cell + 1, min((d + 1) * cell, n) + 1):
+            s.cost[base + i] = max(s.cost[base + i], best)
+
+
+@inlined
+def bends(row: I64) -> bool:
+    """Return whether the height limit may cost a malleable atom more than leases do."""
+    return bool(row[pb.V_WORK] > row[pb.V_LEASE] * row[pb.V_MOST] or row[pb.V_BLOCKED] >= 0)
+
+
+@inlined
+def refill(f: Forest, s: Space, v: int, c: int, end: int) -> Flow:
+    """Fill the heap with the cheapest flow from cell `c` to column `end`."""
+    row = f.vertices[v]
+    cell = (row[pb.V_END] - row[pb.V_START] + CELLS - 1) // CELLS
+    flow = Flow(0, 0.0, 0.0)
+    for i in range(c * cell, end):
+        flow = flow_step(f, s, row, i, flow)
+    return flow
+
+
+@inlined
+def best_cells(f: Forest, s: Space, v: int, upto: int) -> tuple[Int, Int]:
+    """Return (cell of the start, last column) of the flow that is least up to column `upto`."""
+    row = f.vertices[v]
+    n, spent = row[pb.V_END] - row[pb.V_START], s.line[IN]
+    cell = (n + CELLS - 1) // CELLS
+    last = (max(upto, 1) - 1) // cell
+    best, best_c, best_end = np.inf, 0, n
+    for c in range(last + 1):
+        start = min((c + 1) * cell, n) - 1
+        if c > 0 and not spent[0] > spent[n]:
+            break
+        if spent[start] == np.inf:
+            continue
+        before = spent[start] if spent[0] > spent[n] else spent[0]
+        flow = Flow(0, 0.0, 0.0)
+        for d in range(c, last + 1):
+            end = min((d + 1) * cell, n)
+            for i in range(d * cell, end):
+                flow = flow_step(f, s, row, i, flow)
+            total = before + _flow_cost(s, row, flow)
+            if end - c * cell >= row[pb.V_SHORTEST] and total < best:
+                best, best_c, best_end = total, c, end
+    return best_c, best_end
+
+
+@inlined
+def write_spent(f: Forest, s: Space, v: int) -> None:
+    """Write what is spent before `v` could start at each column of its window."""
+    row = f.vertices[v]
+    n = row[pb.V_END] - row[pb.V_START]
+    out = s.line[IN]
+    for i in range(n + 1):
+        out[i] = 0.0
+    top = row[pb.V_INFLOW]
+    if top < 0:
+        return
+    first = f.vertices[top, pb.V_PRED]
+    for e in range(first, first + f.vertices[top, pb.V_PREDS]):
+        u = f.preds[e, 0]
+        part = f.inflow[v] * f.flow[u]
+        width = f.vertices[u, pb.V_END] - f.vertices[u, pb.V_START]
+        move = row[pb.V_START] - f.preds[e, 1] - f.vertices[u, pb.V_START]
+        base = s.cell[u]
+        for i in range(n + 1):
+            at = min(i + move, width)
+            out[i] += part * s.cost[base + at] if at >= 0 else np.inf
+
+
+@inlined
+def write_prices(f: Forest, s: Space, v: int) -> None:
+    """Write prefix sums of the price of one multiple of an atom, all occurrences together."""
+    row = f.vertices[v]
+    n = row[pb.V_END] - row[pb.V_START]
+    out, prefix = s.line[Q], s.prefix[row[pb.V_DEMAND]]
+    for i in range(n + 1):
+        out[i] = 0.0
+    last = prefix.shape[0] - 1
+    for k in range(row[pb.V_SHIFT], row[pb.V_SHIFT] + row[pb.V_SHIFTS]):
+        begin = row[pb.V_START] + f.shifts[k]
+        for i in range(n + 1):
+            out[i] += row[pb.V_MULTIPLE] * prefix[min(begin + i, last)]
+
+
+@inlined
+def _run(f: Forest, s: Space, v: int) -> None:
+    """G of an atom that must be one block: exact."""
+    row = f.vertices[v]
+    n, length, base = row[pb.V_END] - row[pb.V_START], row[pb.V_RUN], s.cell[v]
+    spent, q = s.line[IN], s.line[Q]
+    best = np.inf
+    free_from = 0  # no column from here on is too low
+    for i in range(n + 1):
+        if i > 0 and row[pb.V_BLOCKED] >= 0 and most_at(f, row, i - 1) < row[pb.V_MOST]:
+            free_from = i
+        begin = i - length
+        if begin >= free_from:
+            best = min(best, spent[begin] + row[pb.V_MOST] * (q[i] - q[begin]))
+        s.cost[base + i] = best
+
+
+@inlined
+def _least_mean(spent: F64, q: F64, i: int, shortest: int, longest: int, work: float) -> float:
+    """Return the least of spent + work x mean price over blocks that end at column `i`."""
+    best = np.inf
+    for length in range(shortest, longest + 1):
+        cost = spent[i - length] + (q[i] - q[i - length]) * (work / length)
+        best = min(best, cost)
+    return float(best)
+
+
+@inlined
+def _leases(f: Forest, s: Space, v: int) -> None:
+    """G of a malleable atom by leases: one of them costs no more than the mean of all.
+
+    Every lease of 2 l or more splits into leases of l to 2 l - 1, so no others need a look.
+    """
+    row = f.vertices[v]
+    n, lease, base = row[pb.V_END] - row[pb.V_START], row[pb.V_LEASE], s.cell[v]
+    spent, q = s.line[IN], s.line[Q]
+    best = np.inf
+    free_from = 0
+    for i in range(n + 1):
+        if i > 0 and row[pb.V_BLOCKED] >= 0 and most_at(f, row, i - 1) == 0:
+            free_from = i
+        longest = min(2 * lease - 1, i - free_from)
+        if longest >= lease:
+            best = min(best, _least_mean(spent, q, i, lease, longest, float(row[pb.V_WORK])))
+        s.lease[base + i] = best
+        s.cost[base + i] = best if i >= row[pb.V_SHORTEST] else np.inf
+
+
+@inlined
+def child_at(f: Forest, s: Space, v: int, i: int, child: int) -> Int:
+    """Return the cell of `child` for column `i` of group `v`, or -1 before its window."""
+    row = f.vertices[v]
+    at = row[pb.V_START] + i - f.vertices[child, pb.V_START]
+    if row[pb.V_KIND] == EVERY:
+        at -= row[pb.V_LAST]
+    at = min(at, f.vertices[child, pb.V_END] - f.vertices[child, pb.V_START])
+    return s.cell[child] + at if at >= 0 else -1
+
+
+@inlined
+def _group(f: Forest, s: Space, v: int) -> None:
+    """G of a group: the sum of what nothing follows, the least option, the moved child."""
+    row = f.vertices[v]
+    base = s.cell[v]
+    for i in range(row[pb.V_END] - row[pb.V_START] + 1):
+        total = np.inf if row[pb.V_KIND] == ANY else 0.0
+        for k in range(row[pb.V_CHILD], row[pb.V_CHILD] + row[pb.V_CHILDREN]):
+            child = f.children[k]
+            if row[pb.V_KIND] == ALL and f.vertices[child, pb.V_SUCCS] > 0:
+                continue
+            at = child_at(f, s, v, i, child)
+            cost = float(s.cost[at]) if at >= 0 else np.inf
+            total = min(total, cost) if row[pb.V_KIND] == ANY else total + cost
+        s.cost[base + i] = total
+
+
+@compiled
+def forward(f: Forest, s: Space, r: int) -> None:
+    """Compute G of every vertex of a request."""
+    for k in range(f.first[r], f.first[r + 1]):
+        v = f.program[k]
+        row = f.vertices[v]
+        if row[pb.V_SOUND] == 0:
+            for i in range(max(0, row[pb.V_END] - row[pb.V_START]) + 1):
+                s.cost[s.cell[v] + i] = np.inf
+        elif row[pb.V_KIND] == ATOM:
+            write_spent(f, s, v)
+            write_prices(f, s, v)
+            if row[pb.V_RUN] > 0:
+                _run(f, s, v)
+            else:
+                _leases(f, s, v)
+                if bends(row):
+                    bound_by_flow(f, s, v)
+        else:
+            _group(f, s, v)
 
 
 @inlined

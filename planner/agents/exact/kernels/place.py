@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import planner.agents.exact.problem as pb
-from planner.agents.exact.kernels.compiled import I64, Int, compiled, inlined
+from planner.agents.exact.kernels import I64, Int, compiled, inlined
 from planner.agents.exact.kernels.search_state import BEFORE, CAP, PLAN, ColumnSpan, SearchState, X
 from planner.agents.exact.problem import Forest, FreeRoom
 

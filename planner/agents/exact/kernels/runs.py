@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import planner.agents.exact.problem as pb
-from planner.agents.exact.kernels.compiled import F64, I64, U64, Int, compiled, inlined
+from planner.agents.exact.kernels import F64, I64, U64, Int, compiled, inlined
 from planner.agents.exact.kernels.search_state import (
     ACTIVE,
     BEST,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import planner.agents.exact.problem as pb
-from planner.agents.exact.kernels.compiled import Int, compiled, inlined
+from planner.agents.exact.kernels import Int, compiled, inlined
 from planner.agents.exact.kernels.place import AtomForm, BlockWindow, place, stays, take
 from planner.agents.exact.kernels.search_state import (
     ACTIVE,

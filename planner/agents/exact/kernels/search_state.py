@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from planner.agents.exact.kernels.compiled import F64, I64, U64, Int, inlined
+from planner.agents.exact.kernels import F64, I64, U64, Int, inlined
 
 # Rows of `SearchState.vertex`.
 ACTIVE: Final = 0  # in the options taken

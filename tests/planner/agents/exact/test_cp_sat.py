@@ -14,11 +14,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT
-from planner.agents.exact.cp_sat import (
-    CpLimits,
-    is_rigid,
-    solve_rigid,
-)
+from planner.agents.exact.cp_sat import solve_rigid, suits_cp_sat
 from planner.agents.exact.incumbent import ProofAnswer
 from planner.plan.plan import Plan
 from planner.request import Request
@@ -47,9 +43,9 @@ def test_cp_sat_proves_the_best_plan_of_blocks(
     """Value and bound are those of full enumeration, and what is placed passes the check."""
     requests = draw(seed)
     problem, view = laid_out(requests)
-    assert is_rigid(problem)
+    assert suits_cp_sat(problem)
     hint = [REFUSED] * len(requests)
-    answer = solve_rigid(problem, hint, CpLimits(10.0, repeats=True))
+    answer = solve_rigid(problem, hint, repeats=True)
     assert answer.results is not None
     results = [one or REFUSED for one in answer.results]
     assert check_plan(requests, results, view) == results
@@ -72,7 +68,7 @@ def test_tiny_sets_are_solved_to_the_optimum(seed: int) -> None:
 def test_malleable_requests_are_not_rigid() -> None:
     """A set with one atom that may bend goes to prices."""
     bent = a_request("r", "atom(<1 cpu>, 1, 4, 0.001, 0.008)").on(CLUSTER)
-    assert not is_rigid(laid_out([*rigid(0), bent])[0])
+    assert not suits_cp_sat(laid_out([*rigid(0), bent])[0])
 
 
 def test_a_shorter_makespan_than_the_arrows_allow_is_refused_by_proof() -> None:
@@ -137,7 +133,7 @@ def test_what_cp_sat_tells_on_the_way_only_gets_better() -> None:
     requests = gangs(14)
     problem, view = laid_out(requests)
     told: list[ProofAnswer] = []
-    answer = solve_rigid(problem, [REFUSED] * 14, CpLimits(20.0, report=told.append))
+    answer = solve_rigid(problem, [REFUSED] * 14, report=told.append)
     bounds = [one.bound for one in told]
     assert answer.results is not None
     assert bounds == sorted(bounds, reverse=True)
@@ -153,7 +149,7 @@ def test_cp_sat_beside_the_search_ends_both_by_its_proof() -> None:
     """Two dozen gangs that exclude each other: optimal long before the limit, as it says alone."""
     requests = gangs(24)
     problem, view = laid_out(requests)
-    alone = solve_rigid(problem, [REFUSED] * 24, CpLimits(20.0, repeats=True))
+    alone = solve_rigid(problem, [REFUSED] * 24, repeats=True)
     with stopwatch() as taken:
         _, report = EXACT.solve(requests, view, Limits(time_s=60.0, gap=0.0))
     assert taken.seconds < 30.0

@@ -10,7 +10,7 @@ from planner.agent import BoundError, Limits, SolverOutcome
 from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact import agent as agent_module
-from planner.agents.exact import warm_up as ready
+from planner.agents.exact import parallel as ready
 from planner.agents.exact.agent import EXACT
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import LEFT_OUT, Budget, Incumbent, SolveInput

@@ -12,7 +12,7 @@ from planner.agents import agent_named
 from planner.agents.check import check_plan
 from planner.agents.exact.agent import EXACT, HYBRID
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.cp_sat import CpLimits, solve_rigid
+from planner.agents.exact.cp_sat import solve_rigid
 from planner.agents.exact.prices import ColumnGeneration, starts
 from planner.agents.exact.search import RuinRecreate, plain_mix
 from planner.agents.milp.agent import MILP
@@ -87,7 +87,7 @@ def test_cp_sat_keeps_what_it_must(seed: int) -> None:
     requests = least_wanted_first(rigid(seed), kept)
     view = Plan(CLUSTER, CLUSTER.grid()).view()
     problem = build_problem(requests, view, kept)
-    answer = solve_rigid(problem, [REFUSED] * 3, CpLimits(10.0, repeats=True))
+    answer = solve_rigid(problem, [REFUSED] * 3, repeats=True)
     best = best_value(requests, CAPACITY, HORIZON, keep=kept)
     if best == -math.inf:
         assert answer.bound == -math.inf

@@ -10,10 +10,17 @@ import pytest
 from planner.agents.exact import parallel as pursuit
 from planner.agents.exact.annealing import Annealer
 from planner.agents.exact.build import build_problem
-from planner.agents.exact.incumbent import LEFT_OUT, Budget, Incumbent, SolveInput
+from planner.agents.exact.incumbent import (
+    LEFT_OUT,
+    Budget,
+    Incumbent,
+    ProofAnswer,
+    SolveInput,
+)
 from planner.agents.exact.lagrangian import LagrangianBound
-from planner.agents.exact.parallel import solve_in_parallel
-from planner.agents.exact.warm_up import load_loops
+from planner.agents.exact.parallel import load_loops, solve_in_parallel
+from planner.agents.exact.problem import PlanningProblem
+from planner.placement import PlacementResult
 from tests.planner.agents.exact.sets import crowded
 
 #: Seed, first cycle, and whether prices had ended, of each search that began.
@@ -68,3 +75,33 @@ def test_where_cp_sat_proves_there_is_one_search(
     _pursued(0.3, prove=True)
     assert asked
     assert [seed for seed, *_ in began] == [7]
+
+
+def test_near_the_optimum_cp_sat_starts_again_alone_from_the_best_plan(
+    began: Began, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first solve looks for plans too; once one is near, the second proves nothing worse."""
+    asked: list[tuple[bool, int]] = []
+
+    def solve(
+        problem: PlanningProblem,
+        hint: list[PlacementResult],
+        seed: int,
+        *,
+        stop: Callable[[], bool],
+        report: Callable[[ProofAnswer], None],
+        near: bool,
+    ) -> ProofAnswer:
+        asked.append((near, sum(one.placed for one in hint)))
+        report(ProofAnswer(None, 0.999 * problem.total))
+        while not stop():
+            time.sleep(0.01)
+        return ProofAnswer(None, problem.total)
+
+    monkeypatch.setattr(pursuit, "solve_rigid", solve)
+    monkeypatch.setattr(pursuit, "_CP_SAT_ROUND_S", 0.1)
+    monkeypatch.setattr(pursuit, "_NEAR", 0.9)
+    _pursued(0.6, prove=True)
+    assert asked[0] == (False, 0)
+    assert asked[1][0]
+    assert asked[1][1] > 0

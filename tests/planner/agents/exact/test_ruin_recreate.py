@@ -14,8 +14,8 @@ from planner.agents.exact.agent import EXACT, ExactAgent
 from planner.agents.exact.build import build_problem
 from planner.agents.exact.incumbent import Incumbent
 from planner.agents.exact.lagrangian import evaluation_s
+from planner.agents.exact.parallel import load_loops
 from planner.agents.exact.search import RuinRecreate, plain_mix
-from planner.agents.exact.warm_up import load_loops
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.request import Request
