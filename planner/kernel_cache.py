@@ -8,7 +8,8 @@ A kernel that only kernels call is part of their machine code, and needs none of
 optimises and translates each called function by itself, and again in every caller: half of the
 time that kernels take to compile. Here each kernel has a twin that other kernels call. The twin is
 typed and lowered once; it is linked, optimised and translated only within the kernels that Python
-calls, and only those are cached.
+calls, and only those are cached. That rests on how numba links, so it is done for versions that are
+known; under any other one kernels compile as numba does it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+import numba
 from llvmlite import binding
 from numba import njit, types
 from numba.core import cgutils
@@ -47,6 +49,9 @@ _OPTIONS: Mapping[str, Any] = {"no_cfunc_wrapper": True}
 
 #: Of the twin that kernels call.
 _INNER: Mapping[str, Any] = {"no_cpython_wrapper": True}
+
+#: Whether numba links as it is known to.
+_LINKS_LATER = numba.__version__.startswith("0.68.")
 
 _Kernel = TypeVar("_Kernel", bound=Callable[..., object])
 
@@ -84,9 +89,10 @@ class KernelFamily:
         decorate: Any = njit
         options = {**_OPTIONS, **self._options, **more}
         dispatcher: Any = decorate(**options)(function)
-        inner: Any = decorate(**{**options, **_INNER})(function)
+        inner: Any = decorate(**{**options, **_INNER})(function) if _LINKS_LATER else dispatcher
         dispatcher.get_call_template = partial(_template, type(inner), inner)
-        dispatcher.get_overload = inner.get_overload
+        if _LINKS_LATER:
+            dispatcher.get_overload = inner.get_overload
         dispatcher.inner = inner
         # Where `njit(cache=True)` puts its own.
         dispatcher._cache = self._cache(function)  # noqa: SLF001
@@ -131,9 +137,10 @@ def _cache_class(family: KernelFamily) -> type[FunctionCache]:
         type(locator.__name__, (locator,), {"get_source_stamp": source_stamp, "family": family})
         for locator in CompileResultCacheImpl._locator_classes  # noqa: SLF001
     ]
-    found = type(
-        "_Found", (CompileResultCacheImpl,), {"_locator_classes": locators, "reduce": _reduced}
-    )
+    members: dict[str, Any] = {"_locator_classes": locators}
+    if _LINKS_LATER:
+        members["reduce"] = _reduced
+    found = type("_Found", (CompileResultCacheImpl,), members)
     return type("_Cache", (FunctionCache,), {"_impl_class": found, "load_overload": _load_readable})
 
 
@@ -240,7 +247,8 @@ for _owner, _name, _ours in (
     (CPUCodeLibrary, "finalize", _finalize),
     (CPUCodeLibrary, "_get_module_for_linking", _module_to_link),
 ):
-    setattr(_owner, _name, _ours)
+    if _LINKS_LATER:
+        setattr(_owner, _name, _ours)
 
 
 def _refuse_blas() -> None:
