@@ -220,6 +220,7 @@ def agent_of(runtime: Runtime, named: str | None, pointer: str) -> str:
 
 
 def level_of(body: ReservationRequest | ReservationChange) -> PromiseLevel | None:
+    """Return the level that a body asks for; None leaves it to the cluster."""
     return None if body.promise is None else PromiseLevel(body.promise)
 
 

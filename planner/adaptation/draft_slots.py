@@ -74,6 +74,8 @@ def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocat
         if number < 0 or number in changed or number in draft.lifted:
             continue
         before, after = plan.table.holding(number), machines.holding(number)
+        if [one.path for one in before.atoms] != [one.path for one in after.atoms]:
+            continue  # it came back with its occurrences divided otherwise: slots are by atom
         pairs = list(zip(before.atoms, after.atoms, strict=True))
         if machines.places(number) and not all(_same(old.slots, new.slots) for old, new in pairs):
             yield relocate_change(plan, number, after, "it makes room for others")
