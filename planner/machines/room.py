@@ -164,6 +164,12 @@ class MachineRoom:
             amounts = self._amounts(bundle)
             _tree_kernels().take_slots(self._table(), amounts, _copy_of(slots), sign)
 
+    def is_away(self, machine: int, step: int) -> bool:
+        """Return whether an outage of a machine touches the machine step that begins at `step`."""
+        outages = self._stripes.outages
+        mine = outages[outages[:, 0] == machine]
+        return bool(((mine[:, 1] < step + self.width) & (mine[:, 2] > step)).any())
+
     def fits(self, slots: I64, bundle: Resources) -> bool:
         """Return whether all slots together could be taken and leave no machine below zero."""
         return bool(self._fits(slots, bundle))

@@ -170,7 +170,11 @@ class BatchMachines:
             self.slots.change(self.slots.slots_in_place(before, after), sign)
         elif isinstance(change, Update) and before.begin < self._plan.now:
             after = holding_of(change.request, change.result)
-            self.slots.change(self.slots.in_force(before, after), sign)
+            if change.slots is None or len(change.slots) != len(after.atoms):
+                held = self.slots.in_force(before, after)
+            else:  # it names how long what has begun stays on its machine
+                held = self.slots.begun(with_slots(after, change.slots))
+            self.slots.change(held, sign)
 
     def place(
         self, change: Admit, holding: Holding, level: PromiseLevel

@@ -318,8 +318,8 @@ class SlotBatch:
     ) -> tuple[Slots, NDArray[np.int64]] | MachineShortage:
         """Return the slots that can stay, and the pieces of those that cannot, from then on.
 
-        What has begun stays until its machine is lost; its past stays in any case. Beyond what it
-        had before it stays for as long as there is room, and is then handed over.
+        What has begun stays until its machine is lost; its past stays in any case. Where others
+        take that machine it stays for as long as there is room, and is then handed over.
         """
         now, slots, bundle = self._now, in_force.slots, atom.bundle
         later = slots[:, 1] > now
@@ -332,7 +332,8 @@ class SlotBatch:
         for index in np.flatnonzero(later)[np.argsort(slots[later, 0] >= now, kind="stable")]:
             slot, owned = slots[index], int(in_force.owned[index])
             until = stays_until(self.room, slot, bundle, now)
-            if owned <= until < slot[1]:
+            is_lost = until < owned and self.room.is_away(int(slot[3]), until)
+            if slot[0] < now < until < slot[1] and not is_lost:
                 cut = handover_step(slot, until, lease if atom.rule.handover else 0, now)
                 if cut is None:
                     missed = MachineShortage(atom, until, until + 1, int(slot[2]), 0)
@@ -368,9 +369,19 @@ class SlotBatch:
     def in_force(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
         """Return the slots of `before` that have begun and that rows of `after` leave in place."""
         return [
-            (slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)], bundle)
-            for slots, bundle in self.slots_in_place(before, after)
+            (self._begun_of(slots), bundle) for slots, bundle in self.slots_in_place(before, after)
         ]
+
+    def begun(self, holding: Holding) -> list[tuple[Slots, Resources]]:
+        """Return the slots of a holding that have begun and go on, with their bundles."""
+        return [
+            (self._begun_of(atom.slots), atom.bundle)
+            for atom in holding.atoms
+            if atom.slots is not None
+        ]
+
+    def _begun_of(self, slots: Slots) -> Slots:
+        return slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)]
 
     def change(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:
         """Take slots (sign 1) or give them back (-1), whether there is room or not."""

@@ -221,7 +221,8 @@ class _Spans:
     """The times over which one bundle of an atom may keep one machine without being handed over.
 
     Those it had, those of its rows, those that begin with what has begun, and the rest of what has
-    begun on a machine that was lost. What has not begun moves whole, or lease by lease.
+    begun on a machine that was lost, from where it was lost. Everything else moves whole, or lease
+    by lease.
     """
 
     def __init__(self, before: Holding, atom: AtomAllocation, lost: SlotCounts, now: int) -> None:
@@ -235,12 +236,21 @@ class _Spans:
             self._known.add((start, end))
             if not mine:  # promised totals only until now
                 self._known.add((max(start, now), end))
-        begun = [stay for stay in old if stay[0] < now]
-        self._lost_ends = {
-            end
-            for bundle, start, end, machine in lost
-            if bundle == atom.bundle
-            and any(s <= start < e and machine == place for s, e, _, place in begun)
+        lost_stays = [
+            stay
+            for stay in old
+            if stay[0] < now
+            and any(
+                bundle == atom.bundle and stay[0] <= start < stay[1] and machine == stay[3]
+                for bundle, start, _, machine in lost
+            )
+        ]
+        self._lost_ends = {end for _, end, _, _ in lost_stays}
+        left = {(start, machine) for start, _, _, machine in lost_stays}
+        new = [] if atom.slots is None else stays_of(atom.slots)
+        #: Where bundles go on that lost their machine.
+        self._cuts = {now} | {
+            end for start, end, _, machine in new if machine == NOWHERE or (start, machine) in left
         }
 
     def allow(self, start: int, end: int, _bundles: int, machine: int) -> bool:
@@ -252,7 +262,7 @@ class _Spans:
         return (
             end <= self._now
             or (start, end) in self._known
-            or (end in self._lost_ends and start >= self._now)
+            or (end in self._lost_ends and start in self._cuts)
         )
 
 

@@ -20,8 +20,18 @@ STEPS, LONG = 15, 60
 
 #: Seeds and lengths of histories in which the adapter, the Plan and the validator disagreed once:
 #: totals that machines cannot hold one by one, a run that was cut and restored, bundles that left
-#: their machine for an outage that was taken back, and a handover that an atom does not allow.
-ONCE_WRONG = ((37, 12), (56, 6), (4034, 33), (4010, 30), (3015, 38), (6054, 21), (180773325, 29))
+#: their machine for an outage that was taken back, a handover that an atom does not allow, and a
+#: bundle that left its machine, which others had taken, for less than a lease.
+ONCE_WRONG = (
+    (37, 12),
+    (56, 6),
+    (4034, 33),
+    (4010, 30),
+    (3015, 38),
+    (6054, 21),
+    (180773325, 29),
+    (7000075, 20),
+)
 
 
 @pytest.mark.parametrize(("seed", "steps"), ONCE_WRONG)
