@@ -24,7 +24,10 @@ NO_PACKAGE := not soak and not sweep and not postgres and not slurm and not brow
 # times as long to begin, and tests begin hundreds.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo demo-slurm test check lint types pytest kernels planner-kernels bench bench-smoke papers serve soak sweep clean
+# Where `make dist` writes wheels and source distributions.
+DIST ?= dist
+
+.PHONY: help setup demo demo-slurm test check lint types pytest kernels planner-kernels bench bench-smoke papers serve soak sweep dist clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
@@ -37,6 +40,7 @@ help:
 	@echo "make soak        property tests with random seeds and kills (SOAK_MINUTES=30; SEED=n: the same"
 	@echo "                 again; KILLS=10000 KILL_SECONDS=86400: so many kills, for at most so long)"
 	@echo "make sweep       long sweeps, by hand (hours)"
+	@echo "make dist        wheels and source distributions of the server and the client (DIST=dist)"
 
 # Installs once; again when the dependencies change. Bytecode comes with the first import of what
 # is used: compiling all of scipy, pandas and ortools beforehand costs more than it saves.
@@ -129,6 +133,10 @@ soak: setup $(VENV)/.dev
 
 sweep: setup $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m sweep
+
+dist: $(VENV)/.dev
+	$(BIN)/python -m build --quiet --outdir "$(DIST)" .
+	$(BIN)/python -m build --quiet --outdir "$(DIST)" service/client
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis out

@@ -31,13 +31,14 @@ FOREIGN = {
 
 @cache
 def _words() -> frozenset[str]:
-    """Every word of the sources of product, tests and benches, and of the Makefile."""
+    """Every word of the sources of product, tests and benches, of the Makefile and of compose."""
     found: set[str] = set()
     for folder in _CODE:
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".py", ".js", ".json", ".toml", ".sql"):
                 found |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
-    found |= set(re.findall(r"\w+", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    for path in (ROOT / "Makefile", ROOT / "docs" / "deploy" / "compose.yaml"):
+        found |= set(re.findall(r"\w+", path.read_text(encoding="utf-8")))
     return frozenset(found)
 
 
