@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from planner.cluster.calendar import Calendar
 from planner.cluster.cluster import Cluster
 from planner.cluster.cost import cells_fit
-from planner.cluster.policy import CapacityOverTime, Quota
+from planner.cluster.policy import EACH, CapacityOverTime, Policy, Quota
 from planner.view import Demand
 from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
@@ -58,6 +58,25 @@ class WindowRow:
     limit: int
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyAccount:
+    """A row in which a policy counts the use of one account.
+
+    Attributes
+    ----------
+    account
+        (tenant, queue); None counts all together.
+    row
+        In `CapacityRows.rows`, or in `CapacityRows.averages` if `average`.
+    """
+
+    policy: CapacityOverTime | Quota
+    account: Account
+    resource: str
+    row: int
+    average: bool
+
+
 class CapacityRows:
     """Rows of one cluster description; shared by every snapshot made under it.
 
@@ -73,7 +92,7 @@ class CapacityRows:
             CapacityRow("pool", resource) for resource in cluster.resources
         ]
         self.averages: list[WindowRow] = []
-        self._index: dict[object, int] = {
+        self._index: dict[tuple[Any, ...], int] = {
             (None, row.resource): number for number, row in enumerate(self.rows)
         }
         self._scopes: dict[tuple[str, str], tuple[_Limit, ...]] = {}
@@ -133,6 +152,21 @@ class CapacityRows:
         self._limits(tenant, queue)
         return True
 
+    def accounts_of(self, policy: CapacityOverTime | Quota) -> list[PolicyAccount]:
+        """Return the accounts of a policy: those met so far, and the one that it names."""
+        scope = policy.scope
+        if EACH not in (scope.tenant, scope.queue):
+            with self._lock:
+                for one in self._counted(policy, (scope.tenant, scope.queue)):
+                    self._number(one)
+        with self._lock:
+            known = list(self._index.items())
+        return [
+            PolicyAccount(policy, *key[1:3], row, key[3])
+            for key, row in known
+            if len(key) == 4 and key[0] == policy.name
+        ]
+
     def _limits(self, tenant: str, queue: str) -> tuple[_Limit, ...]:
         known = self._scopes.get((tenant, queue))
         if known is None:
@@ -149,17 +183,19 @@ class CapacityRows:
         """Yield what use by (tenant, queue) counts in."""
         for policy in self.cluster.policies:
             account = policy.scope.key(tenant, queue)
-            if account is None:
-                continue
-            if isinstance(policy, Quota):
-                for resource, _ in policy.limit:
+            if account is not None:
+                yield from self._counted(policy, account)
+
+    def _counted(self, policy: Policy, account: Account) -> Iterator[_Counted]:
+        if isinstance(policy, Quota):
+            for resource, _ in policy.limit:
+                yield _Counted(policy, account, resource)
+        elif isinstance(policy, CapacityOverTime):
+            for resource in self.cluster.resources:
+                if policy.instant is not None:
                     yield _Counted(policy, account, resource)
-            elif isinstance(policy, CapacityOverTime):
-                for resource in self.cluster.resources:
-                    if policy.instant is not None:
-                        yield _Counted(policy, account, resource)
-                    if policy.window_ms is not None:
-                        yield _Counted(policy, account, resource, average=True)
+                if policy.window_ms is not None:
+                    yield _Counted(policy, account, resource, average=True)
 
     def _number(self, one: _Counted) -> int:
         """Return the row of what use counts in; opened where it is met for the first time."""
@@ -177,7 +213,7 @@ class CapacityRows:
             self.averages.append(WindowRow(policy.name, resource, window, limit))
         return number
 
-    def _append(self, key: object, row: CapacityRow) -> int:
+    def _append(self, key: tuple[Any, ...], row: CapacityRow) -> int:
         number = self._index.get(key)
         if number is None:
             number = len(self.rows)
@@ -196,7 +232,7 @@ class _Counted:
     average: bool = False
 
     @property
-    def key(self) -> object:
+    def key(self) -> tuple[Any, ...]:
         """What tells its row from others."""
         return self.policy.name, self.account, self.resource, self.average
 

@@ -171,6 +171,10 @@ class PlanState:
             if tenant in (None, one) and queue in (None, other)
         )
 
+    def live_scopes(self) -> list[tuple[str, str]]:
+        """Return the (tenant, queue) of reservations that are accepted, active or degraded."""
+        return [scope for scope, count in self._live.items() if count]
+
     def copy(self) -> Self:
         """Return an equal Plan that shares nothing that is written; it has no snapshots yet."""
         twin = copy.copy(self)

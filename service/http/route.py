@@ -134,9 +134,9 @@ class Route:
     schemas: Mapping[str, Any] = field(default_factory=dict)
 
 
-def links_from(place: str, *calls: str) -> dict[str, dict[str, Any]]:
-    """Return links to calls whose path takes the id found at `place`, a run-time expression."""
-    return {name: {"operationId": name, "parameters": {"id": place}} for name in calls}
+def links_from(place: str, *calls: str, part: str = "id") -> dict[str, dict[str, Any]]:
+    """Return links to calls whose path takes what is found at `place`, a run-time expression."""
+    return {name: {"operationId": name, "parameters": {part: place}} for name in calls}
 
 
 def change_of(call: str) -> dict[str, dict[str, Any]]:

@@ -56,7 +56,7 @@ class AgentUse:
             return
         if number is None or not self._made(agent, number):
             self._added[agent] = self._added.get(agent, 0) + 1
-        held = self._use_of(agent)
+        held = self.held_by(agent)
         for resource, change in self._change(agent, holding, number).items():
             held[resource] = held.get(resource, self._nothing()) + change
 
@@ -70,7 +70,7 @@ class AgentUse:
             for resource, most in policy.amounts(nominal).items():
                 amount = amounts.get(resource, 0)
                 if amount:
-                    used = self._use_of(agent).get(resource, self._nothing())
+                    used = self.held_by(agent).get(resource, self._nothing())
                     left = np.minimum(left, np.maximum(most - used, 0) // amount)
         return left
 
@@ -102,7 +102,7 @@ class AgentUse:
             more = change.get(resource)
             if more is None:
                 continue
-            used = self._use_of(agent).get(resource, self._nothing()) + more
+            used = self.held_by(agent).get(resource, self._nothing()) + more
             over = np.where(more > 0, used - most, 0)
             at = int(over.argmax())
             if over[at] > 0:
@@ -121,8 +121,8 @@ class AgentUse:
         binding = Binding("", "policy", step, resource, used, most, policy.name)
         return PlacementResult(Code.AGENT_LIMIT, detail, binding=binding)
 
-    def _use_of(self, agent: str) -> dict[str, _Use]:
-        """Return what the reservations of an agent hold by resource; read once a batch."""
+    def held_by(self, agent: str) -> dict[str, _Use]:
+        """Return int64[steps] by resource: what the reservations of an agent hold; read once."""
         known = self._held.get(agent)
         if known is None:
             plan = self._plan

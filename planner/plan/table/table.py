@@ -588,6 +588,10 @@ class ReservationTable:
         mine: NDArray[np.bool_] = self._meta.data["agent"] == (-1 if found is None else found)
         return mine
 
+    def agents(self) -> list[str]:
+        """Return the names of the agents that placed reservations, sorted."""
+        return sorted(self._names.values[int(one)] for one in np.unique(self.meta["agent"]))
+
     def agent_of(self, number: int) -> str:
         """Return the name of the agent that placed a reservation."""
         return str(self._names.values[int(self.meta[number]["agent"])])

@@ -44,16 +44,18 @@ class Caller:
         self._service = service
         self.made: dict[str, str] = {}
 
-    def call(self, name: str, body: Any = None, query: str = "", **path: str) -> Any:
+    def call(self, route_name: str, /, body: Any = None, query: str = "", **path: str) -> Any:
         """Make the call of a route, which must do what it is asked; return the answer's body."""
-        route = next(one for one in ROUTES if one.name == name)
-        where = route.path.replace("{id}", path.get("id", "{id}"))
-        headers = {"If-Match": "*"} if route.method == "PUT" else {}
+        route = next(one for one in ROUTES if one.name == route_name)
+        where = route.path
+        for part, value in path.items():
+            where = where.replace(f"{{{part}}}", value)
+        headers = {"If-Match": "*"} if route.method == "PUT" and "id" in path else {}
         answer = self._service.client.open(
             where + query, method=route.method, json=body, headers=headers
         )
-        assert answer.status_code < 300, (name, answer.get_data(as_text=True))
-        self.made[name] = f"{route.method} {where}"
+        assert answer.status_code < 300, (route_name, answer.get_data(as_text=True))
+        self.made[route_name] = f"{route.method} {where}"
         return answer.get_json(silent=True)
 
 
@@ -85,6 +87,8 @@ def _change_the_rest(caller: Caller) -> None:
     (outage,) = call("listOutages")["outages"]
     call("endOutage", id=str(outage["id"]))
     call("replaceDispatchPolicy", call("getDispatchPolicy"))
+    call("setPolicy", {"type": "quota", "limit": {"cpu": 9}}, name="team")
+    call("removePolicy", name="team")
     call("registerExecutor", {"instance": "i", "machines": ["plain-0"]}, id="e")
     call("removeExecutor", id="e")
     token = call("createToken", {"name": "new", "tenants": ["t"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ SAID = {
     "404 without its token": 404,
     "403 for each such request": 200,
     "left out": 200,
+    "left out, and their use": 200,
     "totals": 200,
     "totals; reservations left out": 200,
     "policies on it left out": 200,
@@ -90,6 +92,7 @@ class Walk:
         }
         id_ = next(own, f"{CONCEALED}-{thing}")
         path = route.path.replace("{digest}/{folder}/{name}", "any/core/dom.js")
+        path = path.replace("{name}", f"{CONCEALED}-quota")
         return path.replace("{id}", id_) + asked.get(route.path, "")
 
     def body(self, route: Route) -> Any:
@@ -170,10 +173,9 @@ def test_nothing_is_told_of_whether_it_is_there(walk: Walk) -> None:
         if OTHERS.get((route.method, route.path)) != "404":
             continue
         texts = set()
-        place = route.path.split("/").index("{id}")
-        for path in (
-            walk.path(route, "r"), walk.path(route, "x"), route.path.replace("{id}", "unknown")
-        ):  # fmt: skip
+        unknown = re.sub(r"\{(id|name)\}", "unknown", route.path)
+        place = unknown.split("/").index("unknown")
+        for path in (walk.path(route, "r"), walk.path(route, "x"), unknown):
             answer = walk.server.call("other", route.method, path, walk.body(route), If_Match="*")
             text = answer.get_data(as_text=True).replace(path.split("/")[place], "ID")
             texts.add((answer.status_code, text))
@@ -189,7 +191,13 @@ def test_owners_and_operators_see_it(walk: Walk) -> None:
         "/v1/tenants",
         "/v1/plan/counts",
     }  # names nothing that ads has called so
-    kept = ("left out", "404", "totals; reservations left out", "policies on it left out")
+    kept = (
+        "left out",
+        "left out, and their use",
+        "404",
+        "totals; reservations left out",
+        "policies on it left out",
+    )
     for route in ROUTES:
         if route.method != "GET" or route.path in silent:
             continue

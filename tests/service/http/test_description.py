@@ -38,9 +38,11 @@ def test_examples_are_taken(open_service: Open, call: str, title: str, body: Any
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     jsonschema.validate(body, {**schema, "components": document(ROUTES)["components"]})
     service.reserve("a")
+    quota = {"type": "quota", "limit": {"cpu": 9}}
+    assert service.client.put("/v1/policies/a", json=quota).status_code == 201
 
     answer = service.client.open(
-        path.format(id="a"), method=method, json=body, headers={"If-Match": "*"}
+        path.format(id="a", name="a"), method=method, json=body, headers={"If-Match": "*"}
     )
 
     assert answer.status_code // 100 == 2, answer.get_data(as_text=True)

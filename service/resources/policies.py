@@ -1,0 +1,259 @@
+"""Policies: what tenants, queues and agents may take, how much of it is used, and how it changes.
+
+A policy is a part of the cluster's description; here each one is read, set and removed alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from planner.cluster.cluster import Cluster
+from planner.cluster.policy import Policy
+from planner.files import FileError, cluster_from_json, cluster_to_json
+from planner.placement import Code
+from planner.plan.plan import Plan
+from planner.policy_use import MEASURES, PolicyUse, policy_use
+from rdl.time_grid import duration_text
+from service.access.user import Role, User
+from service.commits.changes.commands import ClusterAnswer, Reconfiguration
+from service.commits.screening.ownership import shown_cluster
+from service.http.kit import Answer, Calls, IfMatch, Instant, doc, one_of
+from service.http.route import links_from
+from service.problems import (
+    ApiError,
+    ApiProblemError,
+    ProblemDocument,
+    malformed_problem,
+    problem,
+)
+from service.replication.cluster_trial import UNPLANNABLE
+from service.resources.cluster import present_cluster
+from service.resources.plan import UNITS
+from service.response import Response
+from service.runtime import Runtime
+
+#: A policy as in the cluster file; its name may be left out, since the path has it.
+_BODY: Final = {"$ref": "#/components/schemas/Cluster/$defs/policy"}
+
+#: How often the description is read again because somebody else changed it meanwhile.
+_ROUNDS: Final = 5
+
+_TAG: Final = {"ETag": "Entity tag of the policy."}
+
+
+class LimitUse(Answer):
+    tenant: Annotated[str | None, doc("Null: all that the policy counts together.")]
+    queue: str | None
+    agent: str | None
+    measure: Annotated[
+        str,
+        one_of(MEASURES),
+        doc("An amount at any instant, its average over a window, or a number of reservations."),
+    ]
+    resource: Annotated[str | None, doc("Null for a number of reservations.")]
+    unit: str
+    limit: float
+    used: Annotated[float, doc("Now; of an average, over the window that ends now.")]
+    peak: Annotated[
+        float, doc("The most from now on; of an average, of any window that is not over.")
+    ]
+    peak_at: Annotated[Instant, doc("When the peak, or the window with it, begins.")]
+    applies: Annotated[bool, doc("Whether it limits anything now: quotas may have times of day.")]
+    window: Annotated[str | None, doc("Of an average.")]
+
+
+class PolicyView(Answer):
+    name: str
+    policy: Annotated[dict[str, Any], doc("As in the cluster file.")]
+    use: Annotated[
+        list[LimitUse],
+        doc(
+            "By account, the fullest first; of tenants that you act for. Empty for policies that "
+            "count no reservations (applications, displacement)."
+        ),
+    ]
+
+
+class PolicyList(Answer):
+    version: int
+    policies: list[PolicyView]
+
+
+calls = Calls()
+
+
+@calls.get("/v1/policies", "The policies, in the order of the description.")
+def list_policies(runtime: Runtime, user: User) -> PolicyList:
+    """Every policy with its use: now, and the most that is reserved from now on."""
+    with runtime.reading() as plan:
+        shown = shown_cluster(plan.cluster, user).policies
+        views = [_view(runtime, plan, policy, user) for policy in shown]
+        return PolicyList(version=plan.version, policies=views)
+
+
+@calls.get(
+    "/v1/policies/{name}",
+    "The policy.",
+    headers=_TAG,
+    fails=("not_found",),
+    links=links_from("$response.body#/name", "setPolicy", "removePolicy", part="name"),
+)
+def get_policy(runtime: Runtime, user: User, name: str) -> Annotated[Response, PolicyView]:
+    """One policy with its use."""
+    with runtime.reading() as plan:
+        policy = _named(shown_cluster(plan.cluster, user), name)
+        return _response(_view(runtime, plan, policy, user))
+
+
+@calls.put(
+    "/v1/policies/{name}",
+    "The policy as it is now.",
+    also={201: "A policy that was not there before."},
+    headers=_TAG,
+    links=links_from("$response.body#/name", "getPolicy", "removePolicy", part="name"),
+    fails=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
+    examples={"cores of a team": {"type": "quota", "tenant": "ads", "limit": {"cpu": 100}}},
+    role=Role.OPERATOR,
+)
+def set_policy(
+    runtime: Runtime, user: User, name: str, body: Annotated[Any, _BODY], tag: IfMatch
+) -> Annotated[Response, PolicyView]:
+    """Add a policy, or replace the one of this name; nothing that is promised is taken away."""
+
+    def changed(present: Cluster) -> Cluster:
+        known = [one.name for one in present.policies]
+        entries = list(cluster_to_json(present).get("policies", ()))
+        place = known.index(name) if name in known else len(entries)
+        entries[place : place + 1] = [_entry(body, name)]
+        return replace(present, policies=_read(present, entries, place))
+
+    is_new = _change(runtime, name, tag, changed)
+    with runtime.reading() as plan:
+        policy = _named(plan.cluster, name)
+        return _response(_view(runtime, plan, policy, user), 201 if is_new else 200)
+
+
+@calls.delete(
+    "/v1/policies/{name}",
+    "The policy is removed.",
+    status=204,
+    fails=("not_found", "stale_revision", Code.CONFLICT, UNPLANNABLE),
+    role=Role.OPERATOR,
+)
+def remove_policy(runtime: Runtime, name: str, tag: IfMatch) -> None:
+    """Remove a policy: requests are no longer judged by it."""
+
+    def changed(present: Cluster) -> Cluster:
+        policy = _named(present, name)
+        return replace(present, policies=tuple(one for one in present.policies if one != policy))
+
+    _change(runtime, name, tag, changed)
+
+
+def _named(cluster: Cluster, name: str) -> Policy:
+    found = next((one for one in cluster.policies if one.name == name), None)
+    if found is None:
+        raise problem("not_found", f"there is no policy {name!r}")
+    return found
+
+
+def _json(policy: Policy, cluster: Cluster) -> dict[str, Any]:
+    """Return a policy as the cluster file has it."""
+    entry: dict[str, Any] = cluster_to_json(replace(cluster, policies=(policy,)))["policies"][0]
+    return entry
+
+
+def _tag_of(policy: Policy | None, cluster: Cluster) -> str | None:
+    if policy is None:
+        return None
+    return hashlib.sha256(msgspec.json.encode(_json(policy, cluster))).hexdigest()[:16]
+
+
+def _response(view: PolicyView, status: int = 200) -> Response:
+    tag = hashlib.sha256(msgspec.json.encode(view.policy)).hexdigest()[:16]
+    return Response(status, view, {"ETag": f'"{tag}"'})
+
+
+def _entry(body: Any, name: str) -> dict[str, Any]:
+    """Return the policy that a body describes, under the name of the path."""
+    if not isinstance(body, Mapping):
+        raise malformed_problem([ApiError("a policy is an object", fix='write {"type": "quota"}')])
+    if body.get("name", name) != name:
+        error = ApiError("the path has another name", pointer="/name", fix="leave the name out")
+        raise malformed_problem([error])
+    return {**body, "name": name}
+
+
+def _read(present: Cluster, entries: list[dict[str, Any]], place: int) -> tuple[Policy, ...]:
+    """Return policies read as those of cluster files; problems point into the one at `place`."""
+    document = cluster_to_json(present) | {"policies": entries}
+    try:
+        found = cluster_from_json(document, "the policy", level=present.promise, present=present)
+    except FileError as error:
+        inside = f"/policies/{place}"
+        raise malformed_problem(
+            [
+                ApiError(one.message, pointer=(one.pointer or "").removeprefix(inside), fix=one.fix)
+                for one in error.problems
+            ]
+        ) from error
+    return found.policies
+
+
+def _change(
+    runtime: Runtime, name: str, tag: str | None, changed: Callable[[Cluster], Cluster]
+) -> bool:
+    """Change the policies of the cluster's description; return whether this one was not there.
+
+    Raises
+    ------
+    ApiProblemError
+        ``stale_revision`` where the policy is not that of the tag.
+    """
+    for _ in range(_ROUNDS):
+        present, read = present_cluster(runtime)
+        known = next((one for one in present.policies if one.name == name), None)
+        if tag is not None and (known is None if tag == "*" else tag != _tag_of(known, present)):
+            raise problem("stale_revision", f"policy {name!r} has changed since that version of it")
+        answer = runtime.planner.change(Reconfiguration(changed(present), read))[0]
+        if isinstance(answer, ClusterAnswer):
+            return known is None
+        assert isinstance(answer, ProblemDocument)
+        if answer.code != "stale_revision":
+            raise ApiProblemError(answer)
+    raise problem("conflict", "the cluster's description changes again and again; try later")
+
+
+def _view(runtime: Runtime, plan: Plan, policy: Policy, user: User) -> PolicyView:
+    """Return a policy with the use that a user may see."""
+    use = [
+        _shown(runtime, plan, one)
+        for one in policy_use(plan, policy)
+        if user.sees_all or (one.tenant is not None and user.acts_for(one.tenant))
+    ]
+    return PolicyView(name=policy.name, policy=_json(policy, plan.cluster), use=use)
+
+
+def _shown(runtime: Runtime, plan: Plan, use: PolicyUse) -> LimitUse:
+    unit, size = (
+        ("reservations", 1) if use.resource is None else UNITS.get(use.resource, ("units", 1))
+    )
+    return LimitUse(
+        tenant=use.tenant,
+        queue=use.queue,
+        agent=use.agent,
+        measure=use.measure,
+        resource=use.resource,
+        unit=unit,
+        limit=use.limit / size,
+        used=use.used / size,
+        peak=use.peak / size,
+        peak_at=runtime.calendar(plan.grid.ms(use.peak_at)),
+        applies=use.applies,
+        window=None if use.window_ms is None else duration_text(use.window_ms),
+    )
