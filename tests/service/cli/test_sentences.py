@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.forms.sentences import better_text, plan_bound_text
+from service.cli.kit.sentences import better_text, plan_bound_text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.server import Server, ServerReply
+from service.cli.kit.server import Server, ServerReply
 from tests.service.conftest import Service
 
 
