@@ -4,40 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from planner.cluster.dispatch_policy import ALLOCATIONS, GROWTHS, ORDERS, PLACEMENTS, complete_words
-from service.cli.completion import complete_execution_state, completing
-from service.cli.kit.errors import DONE, reports_errors
-from service.cli.kit.options import READABLE_OR_STDIN
-from service.cli.kit.output import (
-    JSON,
-    TABLE,
-    ListColumn,
-    format_option,
-    limit_option,
-    listing_options,
-    local_text,
-    print_json,
-    print_listing,
-    print_table,
-    print_title,
-    zone_line,
+from service.cli.kit.commands import (
+    Answer,
+    Listing,
+    Table,
+    flag,
+    given,
+    id_of,
+    queue_option,
+    server_command,
+    tenant_option,
 )
-from service.cli.kit.server import Server, ServerReply, client_options, entry_path
-from service.cli.reservations import instant_text
+from service.cli.kit.options import READABLE_OR_STDIN
+from service.cli.kit.output import limit_option, print_table, print_title, zone_line
+from service.cli.kit.server import Server, ServerReply, complete_execution_state, entry_path
 
 _PATH: Final = "/v1/applications"
 #: Values of `cover` of an application; `dispatch.applications.document` has the same (tested).
 COVERS: Final = ("reservation", "none")
-_COLUMNS: Final = ("id", "tenant", "state", "submitted", "started", "ended", "running", "wanted")
-_LISTED: Final = tuple(
-    ListColumn(name, is_wide=name in ("submitted", "ended")) for name in (*_COLUMNS, "reason")
+
+
+def _sum(key: str) -> Any:
+    return lambda entry: sum(part[key] for part in entry["components"])
+
+
+_CELLS: Final = {name: _sum(name) for name in ("running", "wanted")}
+_TIMES: Final = "submitted started ended"
+_APPLICATION: Final = Table(
+    "id tenant state submitted started ended running wanted", _TIMES, **_CELLS
+)
+_LISTED: Final = Table(
+    "id tenant state submitted* started ended* running wanted reason", _TIMES, **_CELLS
 )
 _PARTS: Final = ("component", "core", "wanted", "grown", "assigned", "running", "covered")
+_ID: Final = id_of("application")
 
 
 @click.group()
@@ -45,105 +52,68 @@ def apps() -> None:
     """Submit, list, show and end the applications of a server."""
 
 
-@apps.command()
-@click.argument("file", type=READABLE_OR_STDIN)
-@client_options
-@click.option("--id", "id_", help="Id of the application.  [default: chosen by the server]")
-@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the application.")
-@click.option(
-    "--queue",
-    shell_complete=completing("queue"),
-    help="Queue in which policies count the application.",
+@server_command(
+    apps,
+    "submit",
+    click.argument("file", type=READABLE_OR_STDIN),
+    click.option("--id", help="Id of the application.  [default: chosen by the server]"),
+    tenant_option("Tenant of the application."),
+    queue_option("Queue in which policies count the application."),
+    click.option("--reservation", help="Reservation under which the application runs."),
+    click.option("--atom", help="Path of the atom of that reservation."),
+    click.option(
+        "--cover",
+        type=click.Choice(COVERS),
+        help="With none it runs as best effort, and its reservation does not cover it.",
+    ),
+    flag("--close-on-end", "When the application ends, give the rest of its reservation back."),
 )
-@click.option("--reservation", help="Reservation under which the application runs.")
-@click.option("--atom", help="Path of the atom of that reservation.")
-@click.option(
-    "--cover",
-    type=click.Choice(COVERS),
-    help="With none it runs as best effort, and its reservation does not cover it.",
-)
-@click.option(
-    "--close-on-end",
-    is_flag=True,
-    help="When the application ends, give the rest of its reservation back.",
-)
-@format_option(TABLE, JSON)
-@reports_errors
-def submit(
-    file: str,
-    server: Server,
-    id_: str | None,
-    tenant: str | None,
-    queue: str | None,
-    reservation: str | None,
-    atom: str | None,
-    cover: str | None,
-    close_on_end: bool,
-    form: str,
-) -> int:
+def submit(file: str, server: Server, **options: Any) -> Answer:
     """Submit the application in FILE: JSON, TOML (by the file's name) or a ZApp."""
     from dispatch.applications.document import parse_document
 
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    options = {
-        "id": id_, "tenant": tenant, "queue": queue, "reservation": reservation, "atom": atom,
-        "cover": cover, "close_on_end": close_on_end,
-    }  # fmt: skip
-    given = {name: value for name, value in options.items() if value}
-    body = {**given, "application": parse_document(raw, file)}
-    return _print_application(server, server.once(_PATH, body), form)
+    body = {**given(**options), "application": parse_document(raw, file)}
+    return _answer(server, server.once(_PATH, body))
 
 
-@apps.command("list")
-@client_options
-@click.option(
-    "--tenant", shell_complete=completing("tenant"), help="Only applications of this tenant."
+@server_command(
+    apps,
+    "list",
+    tenant_option("Only applications of this tenant."),
+    click.option(
+        "--state", shell_complete=complete_execution_state, help="Only applications in this state."
+    ),
+    limit_option,
+    lists=True,
 )
-@click.option(
-    "--state", shell_complete=complete_execution_state, help="Only applications in this state."
-)
-@limit_option
-@listing_options()
-@reports_errors
-def list_(server: Server, tenant: str | None, state: str | None, limit: int, form: str) -> int:
+def list_(server: Server, limit: int, **filters: str | None) -> Listing:
     """List the applications of a server in order of submission, and why those wait that do."""
-    filters = {"tenant": tenant, "state": state}
-    entries = server.list_all(_PATH, "applications", filters, limit)
-    zone = server.zone() if form == TABLE else None
-    rows = [[*_row(entry, zone), entry["reason"]] for entry in entries]
-    title = f"{len(entries):,} applications; {zone_line(zone)}"
-    print_listing(entries, _LISTED, rows, form, "no applications", title)
-    return DONE
+    found = server.list_all(_PATH, "applications", filters, limit)
+    title = f"{len(found):,} applications"
+    return Listing(found, found, _LISTED, title, "no applications")
 
 
-@apps.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("application"))
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def show(id_: str, server: Server, form: str) -> int:
+@server_command(apps, "show", _ID)
+def show(id_: str, server: Server) -> Answer:
     """Show one application: its state and its components."""
-    return _print_application(server, server.call("GET", entry_path(_PATH, id_)), form)
+    return _answer(server, server.call("GET", entry_path(_PATH, id_)))
 
 
-@apps.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("application"))
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def kill(id_: str, server: Server, form: str) -> int:
+@server_command(apps, "kill", _ID)
+def kill(id_: str, server: Server) -> Answer:
     """End an application; its components are stopped at the server's next tick."""
-    return _print_application(server, server.call("DELETE", entry_path(_PATH, id_)), form)
+    return _answer(server, server.call("DELETE", entry_path(_PATH, id_)))
 
 
-def _print_application(server: Server, reply: ServerReply, form: str) -> int:
+def _answer(server: Server, reply: ServerReply) -> Answer:
     body = reply.good()
-    if form == JSON:
-        print_json(body)
-        return DONE
+    return Answer(body, partial(_print_application, server, body))
+
+
+def _print_application(server: Server, body: Mapping[str, Any]) -> None:
     zone = server.zone()
-    print_title(zone_line(zone))
-    print_table(_COLUMNS, [_row(body, zone)])
+    _APPLICATION.print([body], zone, zone_line(zone))
     if body["reason"]:
         click.echo(f"\n{body['reason']}")
     for note in body["notes"]:
@@ -157,43 +127,28 @@ def _print_application(server: Server, reply: ServerReply, form: str) -> int:
         for part in body["components"]:
             if part.get("reason"):
                 click.echo(f"\n{part['reason']}")
-    return DONE
 
 
-def _row(entry: Mapping[str, Any], zone: str | None) -> list[object]:
-    """Return an application in `_COLUMNS`; times by the clock of a zone, None: in seconds."""
-    parts = entry["components"]
-    sums = {key: sum(part[key] for part in parts) for key in ("running", "wanted")}
-    values: dict[str, Any] = {**entry, **sums}
-    if zone is not None:
-        for time in ("submitted", "started", "ended"):
-            values[time] = instant_text(entry, entry[time], zone)
-    return [values.get(name) for name in _COLUMNS]
+_ASSIGNED: Final = Table("execution component index machine since covered", "since")
 
 
-_ASSIGNED = ("execution", "component", "index", "machine", "since", "covered")
-
-
-@click.command()
-@client_options
-@click.option("--execution", help="Only components of this application.")
-@click.option("--machine", help="Only components on this machine, such as plain-3.")
-@listing_options()
-@reports_errors
-def assignments(server: Server, execution: str | None, machine: str | None, form: str) -> int:
+@server_command(
+    None,
+    "assignments",
+    click.option("--execution", help="Only components of this application."),
+    click.option("--machine", help="Only components on this machine, such as plain-3."),
+    lists=True,
+)
+def assignments(server: Server, **filters: str | None) -> Listing:
     """Show which component is on which machine now, and whether a reservation covers it."""
-    query = {"execution": execution, "machine": machine}
-    body = server.call("GET", "/v1/assignments", query=query).good()
-    zone = server.zone() if form == TABLE else None
-    if zone is not None:
-        for row in body["rows"]:
-            row["since"] = local_text(body["at_calendar"], row["since"] - body["at"], zone)
-    title = f"{len(body['rows']):,} components on machines; {zone_line(zone)}"
-    rows = [[row[name] for name in _ASSIGNED] for row in body["rows"]]
-    print_listing(body, _ASSIGNED, rows, form, "nothing is assigned", title, "rows")
+    body = server.call("GET", "/v1/assignments", query=filters).good()
+    # The server says one instant and what it is in seconds; each row counts as that does.
+    clock = {"submitted": body["at"], "submitted_at": body["at_calendar"]}
+    rows = [{**row, **clock} for row in body["rows"]]
+    title = f"{len(rows):,} components on machines"
     if body["below"]:
         click.echo(f"below their entitlement: {', '.join(body['below'])}", err=True)
-    return DONE
+    return Listing(body, rows, _ASSIGNED, title, "nothing is assigned", "rows")
 
 
 _POLICY: Final = "/v1/dispatch/policy"
@@ -204,64 +159,64 @@ def dispatch() -> None:
     """Show and change how a server serves work without a reservation."""
 
 
-@dispatch.command()
-@client_options
-@click.option("--order", type=click.Choice(ORDERS), help="Who goes first of equal priority.")
-@click.option(
-    "--by-priority/--no-by-priority", default=None, help="Let a higher priority go first."
+@server_command(
+    dispatch,
+    "policy",
+    click.option("--order", type=click.Choice(ORDERS), help="Who goes first of equal priority."),
+    click.option(
+        "--by-priority/--no-by-priority", default=None, help="Let a higher priority go first."
+    ),
+    click.option(
+        "--interactive-first/--no-interactive-first",
+        default=None,
+        help="Let interactive go before batch of equal priority.",
+    ),
+    click.option(
+        "--preempt/--no-preempt",
+        default=None,
+        help="Let who goes first take elastic components of others at once.",
+    ),
+    click.option(
+        "--allocation", type=click.Choice(ALLOCATIONS), help="How elastic components are granted."
+    ),
+    click.option(
+        "--reclaim/--no-reclaim",
+        default=None,
+        help="Take elastic components back so that cores can start.",
+    ),
+    click.option("--placement", type=click.Choice(PLACEMENTS), help="How machines are chosen."),
+    click.option("--tables/--no-tables", default=None, help="Make dispatch tables (LoTES)."),
+    click.option(
+        "--allow-start/--no-allow-start",
+        default=None,
+        help="Let requests hold leases longer by what work of their size waits for its start.",
+    ),
+    click.option(
+        "--grow",
+        type=click.Choice(GROWTHS),
+        help="How far components with a `grow` use what is idle.",
+    ),
+    click.option(
+        "--grow-below",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="Of global_cap: grow while less than this share of the machines is held.",
+    ),
+    click.option(
+        "--grow-times",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Of relative_size: grow to N times what was asked for.",
+    ),
+    click.option(
+        "--spare",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="Keep as many machines free of promises as were lost at once at most in this share of "
+        "the time; 0: none.",
+    ),
 )
-@click.option(
-    "--interactive-first/--no-interactive-first",
-    default=None,
-    help="Let interactive go before batch of equal priority.",
-)
-@click.option(
-    "--preempt/--no-preempt",
-    default=None,
-    help="Let who goes first take elastic components of others at once.",
-)
-@click.option(
-    "--allocation", type=click.Choice(ALLOCATIONS), help="How elastic components are granted."
-)
-@click.option(
-    "--reclaim/--no-reclaim",
-    default=None,
-    help="Take elastic components back so that cores can start.",
-)
-@click.option("--placement", type=click.Choice(PLACEMENTS), help="How machines are chosen.")
-@click.option("--tables/--no-tables", default=None, help="Make dispatch tables (LoTES).")
-@click.option(
-    "--allow-start/--no-allow-start",
-    default=None,
-    help="Let requests hold leases longer by what work of their size waits for its start.",
-)
-@click.option(
-    "--grow",
-    type=click.Choice(GROWTHS),
-    help="How far components with a `grow` use what is idle.",
-)
-@click.option(
-    "--grow-below",
-    type=click.FloatRange(0, 1),
-    metavar="SHARE",
-    help="Of global_cap: grow while less than this share of the machines is held.",
-)
-@click.option(
-    "--grow-times",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Of relative_size: grow to N times what was asked for.",
-)
-@click.option(
-    "--spare",
-    type=click.FloatRange(0, 1),
-    metavar="SHARE",
-    help="Keep as many machines free of promises as were lost at once at most in this share of "
-    "the time; 0: none.",
-)
-@format_option(TABLE, JSON)
-@reports_errors
-def policy(server: Server, form: str, **options: Any) -> int:
+def policy(server: Server, **options: Any) -> Answer:
     """Show the dispatch policy of a server; with options, change these words of it first.
 
     A change counts from the server's next tick; cores that run stay. It fails where somebody else
@@ -273,12 +228,12 @@ def policy(server: Server, form: str, **options: Any) -> int:
     if words:
         seen = {} if reply.tag is None else {"If-Match": reply.tag}
         found = server.call("PUT", _POLICY, found | complete_words(words), headers=seen).good()
-    if form == JSON:
-        print_json(found)
-    else:
-        print_title("dispatch policy: how work is served")
-        print_table(("word", "value"), [[name, _word_text(value)] for name, value in found.items()])
-    return DONE
+    return Answer(found, partial(_print_policy, found))
+
+
+def _print_policy(found: Mapping[str, Any]) -> None:
+    print_title("dispatch policy: how work is served")
+    print_table(("word", "value"), [[name, _word_text(value)] for name, value in found.items()])
 
 
 def _word_text(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,41 +12,59 @@ import click
 from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster, read_cluster_document
 from rdl.time_grid import duration_text
-from service.cli.kit.errors import DONE, as_cli_error, reports_errors
+from service.cli.kit.commands import Listing, Table, server_command
+from service.cli.kit.errors import as_cli_error
 from service.cli.kit.options import READABLE
-from service.cli.kit.output import TABLE, ListColumn, listing_options, local_text, print_listing
-from service.cli.kit.server import Server, client_options
-from service.cli.operations import AFFECTED, affected_rows, affected_title
+from service.cli.kit.output import local_text
+from service.cli.kit.server import Server
+from service.cli.operations import AFFECTED, affected_title
 
-_TABLE_PATH: Final = "/v1/dispatch/table"
-_RUN: Final = (
-    ListColumn("group", "machines"),
-    ListColumn("first"),
-    ListColumn("count"),
-    ListColumn("target", "jobs that each is to run"),
+_PATH: Final = "/v1/cluster"
+_FILE: Final = click.argument("file", type=READABLE)
+
+
+@click.group()
+def cluster() -> None:
+    """Check a cluster file, show a cluster, and ask what another one would change."""
+
+
+@server_command(
+    cluster, "table", lists=True, short_help="Show the dispatch table that a server follows."
 )
-
-
-@click.command(short_help="Show the dispatch table that a server follows.")
-@client_options
-@listing_options()
-@reports_errors
-def table(server: Server, form: str) -> int:
+def table(server: Server) -> Listing:
     """Show the dispatch table of LoTES that a server follows: what each machine is to run.
 
     Below it stand the classes of jobs that it was made for, what one of each asks for, as a part of
     the largest machine, and which machines its arrivals go to.
     """
-    body = server.call("GET", _TABLE_PATH).good()
+    body = server.call("GET", "/v1/dispatch/table").good()
     found: Mapping[str, Any] = body["table"] or {}
-    rows = [_run_row(found, run) for run in found.get("runs", ())]
-    listed = {**body, "runs": found.get("runs", [])}
-    print_listing(listed, _RUN, rows, form, _absence(body), _title(body), "runs")
-    if form == TABLE and found:
-        click.echo()
-        for line in _class_lines(found):
-            click.echo(line)
-    return DONE
+    runs = found.get("runs", [])
+    columns = Table(
+        "group first count target",
+        "",
+        {"group": "machines", "target": "jobs that each is to run"},
+        group=lambda run: run["configuration"],
+        first=lambda run: run["first_machine"],
+        count=lambda run: run["machines"],
+        target=lambda run: _jobs(found["classes"], run["jobs"]),
+    )
+    listed = {**body, "runs": runs}
+    after = partial(_echo_lines, _class_lines(found)) if found else None
+    title, empty = _title(body), _absence(body)
+    return Listing(listed, runs, columns, title, empty, "runs", timed=False, after=after)
+
+
+def _jobs(classes: list[str], counts: list[int]) -> str:
+    jobs = [f"{count} {name}" for name, count in zip(classes, counts, strict=True) if count]
+    return ", ".join(jobs) or "none"
+
+
+def _echo_lines(lines: Iterator[str]) -> None:
+    """Print lines below a table."""
+    click.echo()
+    for line in lines:
+        click.echo(line)
 
 
 def _absence(body: Mapping[str, Any]) -> str:
@@ -72,20 +91,6 @@ def _title(body: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _run_row(found: Mapping[str, Any], run: Mapping[str, Any]) -> list[object]:
-    jobs = [
-        f"{count} {name}"
-        for name, count in zip(found["classes"], run["jobs"], strict=True)
-        if count
-    ]
-    return [
-        run["configuration"],
-        run["first_machine"],
-        run["machines"],
-        ", ".join(jobs) or "none",
-    ]
-
-
 def _class_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each class: its request, and the part of its arrivals that goes where."""
     for number, name in enumerate(found["classes"]):
@@ -102,49 +107,35 @@ def _class_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: {asked or 'nothing'} of the largest machine; {where or 'no machines'}"
 
 
-_PATH: Final = "/v1/cluster"
-_GROUP: Final = (
-    ListColumn("name", "machines"),
-    ListColumn("count"),
-    ListColumn("resources", "each has"),
-    ListColumn("labels"),
+@server_command(
+    cluster,
+    "check",
+    _FILE,
+    lists=True,
+    offline=True,
+    short_help="Say what a cluster file holds, or all that is wrong with it.",
 )
-
-
-@click.group()
-def cluster() -> None:
-    """Check a cluster file, show a cluster, and ask what another one would change."""
-
-
-cluster.add_command(table)
-
-
-@cluster.command(short_help="Say what a cluster file holds, or all that is wrong with it.")
-@click.argument("file", type=READABLE)
-@listing_options()
-@reports_errors
-def check(file: Path, form: str) -> int:
+def check(file: Path) -> Listing:
     """Read the cluster FILE and say what it holds, or everything that is wrong with it."""
-    return _print_cluster(read_cluster(file), form)
+    return _described(read_cluster(file))
 
 
-@cluster.command(short_help="Show the cluster that a server plans on.")
-@client_options
-@listing_options()
-@reports_errors
-def show(server: Server, form: str) -> int:
+@server_command(cluster, "show", lists=True, short_help="Show the cluster that a server plans on.")
+def show(server: Server) -> Listing:
     """Show the cluster that a server plans on; with -o json as a file for `agenda plan`."""
     body = server.call("GET", _PATH).good()
     with as_cli_error(server.url):
-        return _print_cluster(cluster_from_json(body, server.url), form)
+        return _described(cluster_from_json(body, server.url))
 
 
-@cluster.command("what-if", short_help="Show who would be affected by another cluster.")
-@click.argument("file", type=READABLE)
-@client_options
-@listing_options()
-@reports_errors
-def what_if(file: Path, server: Server, form: str) -> int:
+@server_command(
+    cluster,
+    "what-if",
+    _FILE,
+    lists=True,
+    short_help="Show who would be affected by another cluster.",
+)
+def what_if(file: Path, server: Server) -> Listing:
     """Show who would be affected if a server planned on the cluster FILE; nothing is changed."""
     wanted, _ = read_cluster_document(file)
     # At a start with the file the server's other outages stay.
@@ -152,39 +143,31 @@ def what_if(file: Path, server: Server, form: str) -> int:
     present = server.call("GET", _PATH).good().get("outages", ())
     wanted["outages"] += [one for one in present if one["id"] not in given]
     body = server.call("PUT", _PATH, wanted, {"dry_run": "true"}).good()
-    affected = body["affected"]
-    print_listing(
-        body,
-        AFFECTED,
-        affected_rows(affected),
-        form,
-        affected_title(affected),
-        affected_title(affected),
-        "affected",
+    text = affected_title(body["affected"])
+    short = f"machines would be short: {body['short']}"
+    after = partial(click.echo, short, err=True) if body["short"] else None
+    return Listing(
+        body, body["affected"], AFFECTED, text, text, "affected", timed=False, after=after
     )
-    if form == TABLE and body["short"]:
-        click.echo(f"machines would be short: {body['short']}", err=True)
-    return DONE
 
 
-def _print_cluster(found: Cluster, form: str) -> int:
+_GROUPS: Final = Table(
+    "name count resources labels",
+    "",
+    {"name": "machines", "resources": "each has"},
+    resources=lambda group: _amounts(group["resources"]),
+    labels=lambda group: " ".join(group.get("labels", ())) or None,
+)
+
+
+def _described(found: Cluster) -> Listing:
     document = cluster_to_json(found)
-    rows = [_group_row(one) for one in document["machines"]]
-    print_listing(document, _GROUP, rows, form, "no machines", _summary(found), "machines")
-    if form == TABLE:
-        click.echo()
-        for line in _notes(document):
-            click.echo(line)
-    return DONE
-
-
-def _group_row(group: Mapping[str, Any]) -> list[object]:
-    return [
-        group["name"],
-        group["count"],
-        _amounts(group["resources"]),
-        " ".join(group.get("labels", ())) or None,
-    ]
+    groups = document["machines"]
+    after = partial(_echo_lines, iter(_notes(document)))
+    summary = _summary(found)
+    return Listing(
+        document, groups, _GROUPS, summary, "no machines", "machines", timed=False, after=after
+    )
 
 
 def _amounts(resources: Mapping[str, Any]) -> str:

@@ -1,87 +1,18 @@
-"""`agenda completion`, and what a shell completes by asking a server: ids, tenants, queues."""
+"""`agenda completion`: what lets a shell complete commands, options, and ids of a server."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 from click.shell_completion import get_completion_class
 
-from agenda.connection import DEFAULT_URL, Connection
-from agenda.settings import token_in
 from service.cli.kit.errors import DONE, CliError, reports_errors
-
-#: What can be completed -> the call that lists it, the key of its list, and that of a name.
-_LISTED: Final = {
-    "reservation": ("/v1/reservations", "reservations", "id"),
-    "application": ("/v1/applications", "applications", "id"),
-    "hold": ("/v1/holds", "holds", "id"),
-    "optimization": ("/v1/optimizations", "optimizations", "id"),
-    "outage": ("/v1/cluster/outages", "outages", "id"),
-    "webhook": ("/v1/webhooks", "webhooks", "id"),
-    "tenant": ("/v1/tenants", "tenants", "name"),
-    "queue": ("/v1/cluster", "queues", "name"),
-}
-
-#: Nobody waits longer for a completion.
-_TIMEOUT_S: Final = 1.0
 
 _SHELLS: Final = ("bash", "zsh", "fish")
 _VARIABLE: Final = "_AGENDA_COMPLETE"
-
-Completer = Callable[[click.Context, click.Parameter, str], list[str]]
-
-
-def completing(kind: str) -> Completer:
-    """Return what completes a word by asking the server that the command is for.
-
-    A server that does not answer within a second completes nothing.
-
-    Parameters
-    ----------
-    kind
-        What a name is of: reservation, application, hold, optimization, outage, webhook, tenant or
-        queue.
-    """
-    path, key, name = _LISTED[kind]
-
-    def complete(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-        try:
-            reply = _connection(context.params).call("GET", path)
-            listed = reply.body[key] if reply.status == 200 else []
-            names = [one if isinstance(one, str) else one[name] for one in listed]
-        except Exception:  # noqa: BLE001 - whatever is wrong, a shell is told no error here
-            return []
-        return sorted(one for one in names if one.startswith(begun))
-
-    return complete
-
-
-def complete_state(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Return the states of reservations that a word begins."""
-    from planner.reservations.state import State
-
-    return [state.value for state in State if state.value.startswith(begun)]
-
-
-def complete_execution_state(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Return the states of applications that a word begins."""
-    from dispatch.executions.states import ExecutionState
-
-    return [state.value for state in ExecutionState if state.value.startswith(begun)]
-
-
-def _connection(given: dict[str, Any]) -> Connection:
-    """Return the server that the words before name, by options or by the environment."""
-    url = given.get("server") or os.environ.get("AGENDA_SERVER") or DEFAULT_URL
-    token = given.get("token") or os.environ.get("AGENDA_TOKEN")
-    file = given.get("token_file") or os.environ.get("AGENDA_TOKEN_FILE")
-    if not token and file:
-        token = token_in(Path(file))
-    return Connection(url, token, timeout_s=_TIMEOUT_S)
 
 
 @click.group()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -13,74 +13,61 @@ from agenda.event_stream import EventStream
 from agenda.records import Event
 from rdl.durations import TimeTextError, parse_duration
 from rdl.local_time import UTC_ZONE
-from service.cli.completion import completing
-from service.cli.kit.errors import DONE, CliError, reports_errors
-from service.cli.kit.output import (
-    JSON,
-    TABLE,
-    ListColumn,
-    format_option,
-    listing_options,
-    local_rows,
-    local_text,
-    print_json,
-    print_listing,
-    print_table,
-    print_title,
-    zone_line,
+from service.cli.kit.commands import (
+    Answer,
+    Entry,
+    Listing,
+    Table,
+    given,
+    id_of,
+    server_command,
+    tenant_option,
 )
-from service.cli.kit.server import Server, as_messages, client_options, entry_path
+from service.cli.kit.errors import CliError
+from service.cli.kit.options import Option
+from service.cli.kit.output import JSON, local_text, zone_line
+from service.cli.kit.server import Server, as_messages, entry_path
 from service.pictures.style import cell_text
 
 #: What of an event stands in columns of its own.
 _OWN_COLUMNS: Final = ("id", "version", "kind", "at", "reservation", "tenant")
 
-
-@click.command()
-@click.option(
-    "--tenant",
-    shell_complete=completing("tenant"),
-    help="Of reservations: only those of this tenant.",
+#: Which events are printed, and until when.
+EVENT_OPTIONS: Final[tuple[Option, ...]] = (
+    click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated."),
+    click.option("--after", help="Begin after this version of the Plan or event.  [default: now]"),
+    click.option(
+        "--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]"
+    ),
 )
-@click.option("--reservation", help="Of reservations: only this one.")
-@click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")
-@click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def watch(
-    server: Server,
-    form: str,
-    tenant: str | None,
-    reservation: str | None,
-    kinds: tuple[str, ...],
-    after: str | None,
-    wait: str | None,
-) -> int:
+
+
+@server_command(
+    None,
+    "watch",
+    tenant_option("Of reservations: only those of this tenant."),
+    click.option("--reservation", help="Of reservations: only this one."),
+    *EVENT_OPTIONS,
+    shows_itself=True,
+)
+def watch(server: Server, form: str, wait: str | None, **options: Any) -> None:
     """Print what happens on a server, one line an event, until stopped.
 
     Where the server is away for a while, nothing is missed or printed twice.
     """
-    options = {
-        "tenant": tenant,
-        "reservation": reservation,
-        "kinds": ",".join(kinds),
-        "after": after,
-    }
-    query = {name: value for name, value in options.items() if value}
-    print_events(server, query, seconds_in(wait, "--wait"), form)
-    return DONE
+    print_events(server, form, wait, **options)
 
 
 def print_events(
-    server: Server, query: Mapping[str, str], timeout_s: float | None, form: str
+    server: Server, form: str, wait: str | None, *, kinds: tuple[str, ...], **query: str | None
 ) -> None:
     """Print events as they come, until the time is over."""
+    timeout_s = seconds_in(wait, "--wait")
+    asked = given(**query, kinds=",".join(kinds) or None)
     clock = EventClock(server)
     with as_messages():
         try:
-            for event in EventStream(server.connection(), query, timeout_s, _tell):
+            for event in EventStream(server.connection(), asked, timeout_s, _tell):
                 click.echo(_event_text(event, form, clock))
         except UnauthenticatedError as error:
             raise CliError(server.no_entry(error.body)) from error
@@ -164,9 +151,20 @@ def _value_text(value: object) -> str:
 
 
 _PATH: Final = "/v1/webhooks"
-_COLUMNS: Final = ("id", "url", "kinds", "tenant", "waiting", "delivered", "dead", "stopped")
-_LISTED: Final = tuple(ListColumn(name, is_wide=name == "kinds") for name in _COLUMNS)
-_FAILURE: Final = ("event", "kind", "state", "attempts", "error", "at")
+_COUNTS: Final = "waiting, delivered and dead: events"
+
+
+def _delivered(state: str) -> Any:
+    return lambda hook: hook["deliveries"][state]
+
+
+_WEBHOOKS: Final = Table(
+    "id url kinds* tenant waiting delivered dead stopped",
+    kinds=lambda hook: " ".join(hook["kinds"]),
+    **{state: _delivered(state) for state in ("waiting", "delivered", "dead")},
+)
+_FAILURES: Final = Table("event kind state attempts error at", "at")
+_ID: Final = id_of("webhook")
 
 
 @click.group()
@@ -174,100 +172,60 @@ def webhook() -> None:
     """Have a server post what happens to a URL, and see what arrived."""
 
 
-@webhook.command()
-@click.argument("url")
-@click.option("--kind", "kinds", multiple=True,
-              help="Tell of this; may be repeated.  [default: what owners must know]")  # fmt: skip
-@click.option(
-    "--tenant", shell_complete=completing("tenant"), help="Only of this tenant's reservations."
-)
-@click.option("--reservation", help="Only of this reservation.")
-@click.option("--lead", type=float, metavar="SECONDS",
-              help="How long before its begin one is announced.  [default: 300]")  # fmt: skip
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def create(
-    url: str,
-    server: Server,
-    form: str,
-    kinds: tuple[str, ...],
-    tenant: str | None,
-    reservation: str | None,
-    lead: float | None,
-) -> int:
+@server_command(
+    webhook,
+    "create",
+    click.argument("url"),
+    click.option("--kind", "kinds", multiple=True,
+                 help="Tell of this; may be repeated.  [default: what owners must know]"),
+    tenant_option("Only of this tenant's reservations."),
+    click.option("--reservation", help="Only of this reservation."),
+    click.option("--lead", type=float, metavar="SECONDS",
+                 help="How long before its begin one is announced.  [default: 300]"),
+)  # fmt: skip
+def create(server: Server, **options: Any) -> Answer:
     """Post what happens from now on to URL; the secret is shown only now."""
-    options = {
-        "url": url, "kinds": list(kinds) or None, "tenant": tenant, "reservation": reservation,
-        "lead": lead,
-    }  # fmt: skip
-    body = {name: value for name, value in options.items() if value is not None}
-    made = server.call("POST", _PATH, body).good()
-    if form == JSON:
-        print_json(made)
-    else:
-        click.echo(f"{made['id']} tells {made['url']}: {' '.join(made['kinds'])}")
-        click.echo(f"secret, shown only now: {made['secret']}")
-    return DONE
+    made = server.call("POST", _PATH, given(**options)).good()
+    text = (
+        f"{made['id']} tells {made['url']}: {' '.join(made['kinds'])}\n"
+        f"secret, shown only now: {made['secret']}"
+    )
+    return Answer(made, partial(click.echo, text))
 
 
-@webhook.command("list")
-@client_options
-@listing_options()
-@reports_errors
-def list_(server: Server, form: str) -> int:
+@server_command(webhook, "list", lists=True)
+def list_(server: Server) -> Listing:
     """List webhooks, and how much of what they were told has arrived."""
     body = server.call("GET", _PATH).good()
-    rows = [_row(one) for one in body["webhooks"]]
-    title = f"{len(rows):,} webhooks; waiting, delivered and dead: events"
-    print_listing(body, _LISTED, rows, form, "no webhooks", title)
-    return DONE
+    found = body["webhooks"]
+    title = f"{len(found):,} webhooks; {_COUNTS}"
+    return Listing(body, found, _WEBHOOKS, title, "no webhooks", timed=False)
 
 
-@webhook.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("webhook"))
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def show(id_: str, server: Server, form: str) -> int:
+@server_command(webhook, "show", _ID)
+def show(id_: str, server: Server) -> Answer:
     """Show the webhook ID, and what could not be delivered to it."""
     body = server.call("GET", entry_path(_PATH, id_)).good()
-    if form == JSON:
-        print_json(body)
-        return DONE
-    print_title("waiting, delivered and dead: events")
-    print_table(_COLUMNS, [_row(body)])
-    if body["failures"]:
+    return Answer(body, partial(_print_webhook, server, body))
+
+
+def _print_webhook(server: Server, hook: Entry) -> None:
+    _WEBHOOKS.print([hook], title=_COUNTS)
+    if hook["failures"]:
         click.echo()
         zone = server.zone()
-        rows = [[one[name] for name in _FAILURE] for one in body["failures"]]
-        print_title(f"what could not be delivered; {zone_line(zone)}")
-        print_table(_FAILURE, local_rows(_FAILURE, rows, ("at",), zone))
-    return DONE
+        title = f"what could not be delivered; {zone_line(zone)}"
+        _FAILURES.print(hook["failures"], zone, title)
 
 
-@webhook.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("webhook"))
-@client_options
-@reports_errors
-def delete(id_: str, server: Server) -> int:
+@server_command(webhook, "delete", _ID, forms=())
+def delete(id_: str, server: Server) -> None:
     """Post nothing more to the webhook ID."""
     server.call("DELETE", entry_path(_PATH, id_)).good()
-    return DONE
 
 
-@webhook.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("webhook"))
-@client_options
-@reports_errors
-def test(id_: str, server: Server) -> int:
+@server_command(webhook, "test", _ID, forms=())
+def test(id_: str, server: Server) -> None:
     """Have an event of kind test posted to the webhook ID."""
     event = server.call("POST", f"{entry_path(_PATH, id_)}/test").good()["event"]
     click.echo(f"{event} is posted soon; `agenda webhook show {id_}` says whether it was taken")
-    return DONE
-
-
-def _row(one: Mapping[str, Any]) -> list[object]:
-    counts = one["deliveries"]
-    numbers = [counts[state] for state in ("waiting", "delivered", "dead")]
-    return [one["id"], one["url"], " ".join(one["kinds"]), one["tenant"], *numbers, one["stopped"]]

@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from agenda.errors import REFUSAL_CODES
-from service.cli.completion import completing
-from service.cli.kit.errors import DONE, REFUSED, CliError, reports_errors
-from service.cli.kit.groups import LazyCommand, LazyGroup
-from service.cli.kit.options import READABLE, READABLE_OR_STDIN, agent_name, complete_agent
-from service.cli.kit.output import (
-    JSON,
-    TABLE,
-    ListColumn,
-    format_option,
-    listing_options,
-    local_text,
-    print_json,
-    print_listing,
-    print_title,
-    zone_line,
+from service.cli.kit.commands import (
+    Answer,
+    Listing,
+    Table,
+    given,
+    id_of,
+    queue_option,
+    server_command,
+    tenant_option,
 )
-from service.cli.kit.server import Server, client_options, entry_path
+from service.cli.kit.errors import DONE, REFUSED, CliError
+from service.cli.kit.options import READABLE, READABLE_OR_STDIN, agent_name
+from service.cli.kit.output import local_text, print_title
+from service.cli.kit.server import Server, entry_path
 from service.cli.plan_tables import offer_lines
 from service.cli.reservations import (
+    AGENT,
     PATH,
-    bodies_in,
-    print_reply,
+    one_body,
     print_reservations,
     refused_request,
+    replies_answer,
+    reservation_answer,
     take_offer,
     why_not,
 )
@@ -45,42 +45,36 @@ if TYPE_CHECKING:
 _MOST = 10
 
 
-@click.command()
-@click.argument("file", type=READABLE_OR_STDIN, required=False)
-@client_options
-@click.option("--id", "id_", help="Id of a refused request, instead of FILE.")
-@click.option("--cluster", type=READABLE, help="Use this cluster file instead of a server.")
-@click.option(
-    "--workload", type=READABLE, help="With --cluster: a workload to plan before the request."
-)
-@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the request.")
-@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
-@click.option("--agent", type=agent_name, metavar="AGENT", help="Agent that places the request.")
-@click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
-              metavar="N", help="Look for at most N offers.")  # fmt: skip
-@click.option(
-    "--take",
-    type=click.IntRange(1, _MOST),
-    metavar="N",
-    help="Submit offer N; with --id the reservation has that id.",
-)
-@click.option("--key", help="With --take: word under which the offer is taken once.")
-@format_option(TABLE, JSON)
-@reports_errors
+@server_command(
+    None,
+    "offers",
+    click.argument("file", type=READABLE_OR_STDIN, required=False),
+    click.option("--id", "id_", help="Id of a refused request, instead of FILE."),
+    click.option("--cluster", type=READABLE, help="Use this cluster file instead of a server."),
+    click.option(
+        "--workload", type=READABLE, help="With --cluster: a workload to plan before the request."
+    ),
+    tenant_option(),
+    queue_option(),
+    click.option("--agent", type=agent_name, metavar="AGENT",
+                 help="Agent that places the request."),
+    click.option("--most", type=click.IntRange(1, _MOST), default=3, show_default=True,
+                 metavar="N", help="Look for at most N offers."),
+    click.option("--take", type=click.IntRange(1, _MOST), metavar="N",
+                 help="Submit offer N; with --id the reservation has that id."),
+    click.option("--key", help="With --take: word under which the offer is taken once."),
+)  # fmt: skip
 def offers(
     file: str | None,
     server: Server,
     id_: str | None,
     cluster: Path | None,
     workload: Path | None,
-    tenant: str | None,
-    queue: str | None,
-    agent: str | None,
-    most: int,
     take: int | None,
     key: str | None,
-    form: str,
-) -> int:
+    most: int,
+    **options: str | None,
+) -> Answer:
     """Show whether the request in FILE would be accepted, why not, and what would be instead.
 
     FILE is RDL text, RDL JSON or one workload line; --id names a refused request of the server, or
@@ -96,30 +90,21 @@ def offers(
     if key is not None and take is None:
         raise click.UsageError("--key goes with --take")
     if cluster is not None:
-        answer = _ask_files(cluster, workload, file, id_, tenant, queue, agent, most)
+        answer = _ask_files(cluster, workload, file, id_, most, options)
     else:
         body = _one_body(file) if file is not None else _refused_body(server, str(id_))
-        found = max(most, take or 0)
-        options = {"tenant": tenant, "queue": queue, "agent": agent, "most": found}
-        body |= {name: value for name, value in options.items() if value is not None}
+        body |= given(**options, most=max(most, take or 0))
         answer = server.call("POST", "/v1/offers", body).good()
     if take is not None:
-        return _take(server, answer, take, key, id_, form)
-    if form == JSON:
-        print_json(answer)
-    else:
-        _print_offers(answer, "ask again with" if cluster is None else "")
-    return DONE if answer["accepted"] or answer["offers"] else REFUSED
+        return _take(server, answer, take, key, id_)
+    code = DONE if answer["accepted"] or answer["offers"] else REFUSED
+    how = "ask again with" if cluster is None else ""
+    return Answer(answer, partial(_print_offers, answer, how), code=code)
 
 
 def _one_body(file: str) -> dict[str, Any]:
     """Return what FILE asks for, without an id: that may be the one that was refused."""
-    bodies = list(bodies_in(file))
-    if len(bodies) != 1:
-        raise CliError(
-            f"{file}: {len(bodies)} requests; offers are for a single one: name it with --id"
-        )
-    return {name: value for name, value in bodies[0].items() if name != "id"}
+    return one_body(file, "offers are for a single one: name it with --id")
 
 
 def _refused_body(server: Server, id_: str) -> dict[str, Any]:
@@ -134,10 +119,8 @@ def _ask_files(
     workload: Path | None,
     file: str | None,
     id_: str | None,
-    tenant: str | None,
-    queue: str | None,
-    agent_name: str | None,
     most: int,
+    options: Mapping[str, str | None],
 ) -> dict[str, Any]:
     """Plan the workload without the request, then ask for the request beside it."""
     from planner.agents import DEFAULT_AGENT, agent_named
@@ -154,20 +137,17 @@ def _ask_files(
 
     raw = b"" if workload is None else workload.read_bytes()
     described = with_calendar(read_cluster(cluster), raw)
-    given = None if file is None else _line_in(file)
-    if given is not None and is_dated(given.source):
+    typed = None if file is None else _line_in(file)
+    if typed is not None and is_dated(typed.source):
         described = described.with_origin(datetime.now(UTC))
     lines = [] if workload is None else list(read_workload(workload, described.origin))
-    line = _line_of(lines, str(id_), workload) if given is None else given
+    line = _line_of(lines, str(id_), workload) if typed is None else typed
     lines = [one for one in lines if one is not line]
-    agent = agent_named(agent_name or DEFAULT_AGENT)
+    agent = agent_named(options["agent"] or DEFAULT_AGENT)
     plan = plan_from_nothing(described, compile_workload(lines, described), agent).plan
     expression = read_source(line.source)
-    line = replace(
-        line,
-        tenant=line.tenant if tenant is None else tenant,
-        queue=line.queue if queue is None else queue,
-    )
+    owner = given(tenant=options["tenant"], queue=options["queue"])
+    line = replace(line, **owner)
     asked = UncompiledRequest(**header_of(line), expression=format_expression(expression))
     search = OfferSearch.of(plan, levels=(line.promise,))
     return search.answer(asked, expression, agent, most, lambda one: screen(plan, one))
@@ -190,14 +170,9 @@ def _line_in(file: str) -> WorkloadLine:
 
 
 def _take(
-    server: Server,
-    answer: Mapping[str, Any],
-    number: int,
-    key: str | None,
-    id_: str | None,
-    form: str,
-) -> int:
-    """Submit one of the offers, and print the reservation that it became."""
+    server: Server, answer: Mapping[str, Any], number: int, key: str | None, id_: str | None
+) -> Answer:
+    """Submit one of the offers, and show the reservation that it became."""
     if answer["accepted"]:
         raise CliError("it is accepted as it stands: submit it")
     found = answer["offers"]
@@ -207,7 +182,7 @@ def _take(
     offer = found[number - 1]
     request = offer["request"] if id_ is None else {**offer["request"], "id": id_}
     reply = take_offer(server, {**offer, "request": request}, {}, key, number)
-    return print_reply(request, reply, form)
+    return replies_answer([request], [reply])
 
 
 def _refused_text(answer: Mapping[str, Any]) -> str:
@@ -231,20 +206,11 @@ def _print_offers(answer: Mapping[str, Any], take: str) -> None:
 
 
 _HOLDS: Final = "/v1/holds"
-_LISTED: Final = (ListColumn("id"), ListColumn("holder"), ListColumn("until"))
-_ID: Final = click.argument("id_", metavar="ID", shell_complete=completing("hold"))
-_HERE: Final = "service.cli.offers"
-
-_VERBS: Final = (
-    LazyCommand("create", f"{_HERE}:create", "Place a request and keep its room for a while."),
-    LazyCommand("list", f"{_HERE}:list_", "List what is held, the first to end first."),
-    LazyCommand("show", f"{_HERE}:show", "Show a hold and the room that it keeps."),
-    LazyCommand("accept", f"{_HERE}:accept", "Make a reservation of a hold."),
-    LazyCommand("release", f"{_HERE}:release", "Give back what is held."),
-)
+_LISTED: Final = Table("id holder until", "until")
+_ID: Final = id_of("hold")
 
 
-@click.group(cls=LazyGroup, parts=_VERBS)
+@click.group()
 def holds() -> None:
     """Keep room on a server for up to a minute, then accept it or give it back.
 
@@ -252,111 +218,63 @@ def holds() -> None:
     """
 
 
-@click.command()
-@click.argument("file", type=READABLE_OR_STDIN)
-@client_options
-@click.option(
-    "--time", "time_", default="60s", show_default=True, help="Keep the room so long, at most 60s."
-)
-@click.option("--id", "id_", help="Id of the hold.  [default: chosen by the server]")
-@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the request.")
-@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
-@click.option(
-    "--agent",
-    shell_complete=complete_agent,
-    help="Agent that places the request (agenda plan --help).  [default: the server's]",
-)
-@format_option(TABLE, JSON)
-@reports_errors
-def create(
-    file: str,
-    server: Server,
-    time_: str,
-    id_: str | None,
-    tenant: str | None,
-    queue: str | None,
-    agent: str | None,
-    form: str,
-) -> int:
+@server_command(
+    holds,
+    "create",
+    click.argument("file", type=READABLE_OR_STDIN),
+    click.option("--time", default="60s", show_default=True,
+                 help="Keep the room so long, at most 60s."),
+    click.option("--id", help="Id of the hold.  [default: chosen by the server]"),
+    tenant_option(),
+    queue_option(),
+    AGENT,
+)  # fmt: skip
+def create(file: str, server: Server, time: str, **options: str | None) -> Answer | int:
     """Place the request in FILE and keep its room for a while.
 
     FILE is RDL text, RDL JSON or one workload line. Exits with 3 if there is no room; such a
     refusal is not kept.
     """
-    bodies = list(bodies_in(file))
-    if len(bodies) != 1:
-        raise CliError(f"{file}: {len(bodies)} requests; a hold is for one")
-    options = {"id": id_, "tenant": tenant, "queue": queue, "agent": agent}
-    given = {name: value for name, value in options.items() if value is not None}
-    body = {**given, **bodies[0], "time": time_}
+    body = {**given(**options), **one_body(file, "a hold is for one", with_id=True), "time": time}
     reply = server.call("POST", _HOLDS, body)
     if not reply.ok and reply.code in REFUSAL_CODES:
         click.echo(why_not(body, reply), err=True)
         return REFUSED
-    return _print_hold(reply.good(), form)
+    return _hold_answer(reply.good())
 
 
-@click.command("list")
-@client_options
-@listing_options()
-@reports_errors
-def list_(server: Server, form: str) -> int:
+@server_command(holds, "list", lists=True)
+def list_(server: Server) -> Listing:
     """List what is held for your tenants, the first to end first."""
     body = server.call("GET", _HOLDS).good()
-    zone = server.zone() if form == TABLE else None
-    rows = [
-        [one["id"], one["holder"], local_text(one["until_at"], 0, zone) if zone else one["until"]]
-        for one in body["holds"]
-    ]
-    title = f"{len(rows):,} held; {zone_line(zone)}"
-    print_listing(body, _LISTED, rows, form, "nothing is held", title)
-    return DONE
+    found = body["holds"]
+    return Listing(body, found, _LISTED, f"{len(found):,} held", "nothing is held")
 
 
-@click.command()
-@_ID
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def show(id_: str, server: Server, form: str) -> int:
+@server_command(holds, "show", _ID)
+def show(id_: str, server: Server) -> Answer:
     """Show the hold ID and the room that it keeps."""
-    return _print_hold(server.call("GET", entry_path(_HOLDS, id_)).good(), form)
+    return _hold_answer(server.call("GET", entry_path(_HOLDS, id_)).good())
 
 
-@click.command()
-@_ID
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def accept(id_: str, server: Server, form: str) -> int:
+@server_command(holds, "accept", _ID)
+def accept(id_: str, server: Server) -> Answer:
     """Make a reservation of the hold ID, at the times and on the machines that it keeps."""
-    return _print_reservation(server.call("POST", f"{entry_path(_HOLDS, id_)}/accept").good(), form)
+    return reservation_answer(server.call("POST", f"{entry_path(_HOLDS, id_)}/accept").good())
 
 
-@click.command()
-@_ID
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def release(id_: str, server: Server, form: str) -> int:
+@server_command(holds, "release", _ID)
+def release(id_: str, server: Server) -> Answer:
     """Give back what the hold ID keeps; its reservation is cancelled."""
-    return _print_reservation(server.call("DELETE", entry_path(_HOLDS, id_)).good(), form)
+    return reservation_answer(server.call("DELETE", entry_path(_HOLDS, id_)).good())
 
 
-def _print_reservation(body: Mapping[str, Any], form: str) -> int:
-    if form == JSON:
-        print_json(body)
-    else:
-        print_reservations([body])
-    return DONE
+def _hold_answer(body: Mapping[str, Any]) -> Answer:
+    return Answer(body, partial(_print_hold, body))
 
 
-def _print_hold(body: Mapping[str, Any], form: str) -> int:
-    if form == JSON:
-        print_json(body)
-        return DONE
+def _print_hold(body: Mapping[str, Any]) -> None:
     zone = body["reservation"].get("zone", "UTC")
     until = local_text(body["until_at"], 0, zone)
     print_title(f"held until {until} ({zone}) for {body['holder']}")
     print_reservations([body["reservation"]])
-    return DONE

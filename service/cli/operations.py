@@ -2,54 +2,41 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
 
-from service.cli.completion import completing
-from service.cli.kit.errors import DONE, reports_errors
+from service.cli.kit.commands import (
+    ALL_FORMS,
+    Answer,
+    Entry,
+    Listing,
+    Table,
+    dry_run_query,
+    flag,
+    given,
+    id_of,
+    server_command,
+    tenant_option,
+)
 from service.cli.kit.options import from_now
-from service.cli.kit.output import (
-    CSV,
-    JSON,
-    TABLE,
-    ListColumn,
-    format_option,
-    listing_options,
-    local_rows,
-    local_text,
-    print_csv,
-    print_json,
-    print_listing,
-    print_table,
-    print_title,
-    zone_line,
-)
-from service.cli.kit.server import Server, client_options, entry_path
+from service.cli.kit.output import JSON_LINES, local_text, print_table, zone_line
+from service.cli.kit.server import Server, entry_path
 
-#: Columns of a reservation that is affected; work moved is resource share x steps.
-AFFECTED: Final = (
-    ListColumn("id"),
-    ListColumn("tenant"),
-    ListColumn("fate"),
-    ListColumn("value", is_wide=True),
-    ListColumn("moved", is_wide=True),
-    ListColumn("reason"),
-)
+#: A reservation that is affected when machines go or come; work moved is resource share x steps.
+AFFECTED: Final = Table("id tenant fate value* moved* reason")
 
 #: Fates in which a reservation no longer has what it was promised.
 _LESS: Final = ("degraded", "failed")
 
-
-def affected_rows(affected: Sequence[Mapping[str, Any]]) -> list[list[object]]:
-    """Return a row of `AFFECTED` for each."""
-    return [[one[column.name] for column in AFFECTED] for one in affected]
+_OUTAGES: Final = "/v1/cluster/outages"
+_SHOWN_NAMES: Final = 6
 
 
-def affected_title(affected: Sequence[Mapping[str, Any]]) -> str:
+def affected_title(affected: Sequence[Entry]) -> str:
     """Return the first line: how many of each fate, and whether anybody loses anything."""
     if not affected:
         return "no reservation is affected"
@@ -59,10 +46,24 @@ def affected_title(affected: Sequence[Mapping[str, Any]]) -> str:
     return fates if loses else f"{fates}; nobody loses anything"
 
 
-_PATH: Final = "/v1/cluster/outages"
-_OUTAGE: Final = ("id", "kind", "machines", "start", "end")
-_AFFECTED: Final = tuple(column.name for column in AFFECTED)
-_SHOWN_NAMES: Final = 6
+def _names(outage: Entry) -> str:
+    names = [*outage["names"], *(f"{name} (absent)" for name in outage.get("absent", ()))]
+    shown = " ".join(names[:_SHOWN_NAMES])
+    return shown if len(names) <= _SHOWN_NAMES else f"{shown} ... ({len(names)})"
+
+
+def _edge(name: str) -> Any:
+    """Return what says when an outage starts or ends: its instant, where the server has one."""
+    return lambda outage: outage.get(f"{name}_at") or outage[name]
+
+
+_OUTAGE_LIST: Final = Table(
+    "id kind machines start end names*", "start end",
+    start=_edge("start"), end=_edge("end"), names=_names,
+)  # fmt: skip
+_OUTAGE: Final = Table(
+    "id kind machines start end", "start end", start=_edge("start"), end=_edge("end")
+)
 
 
 @click.group()
@@ -70,104 +71,72 @@ def outages() -> None:
     """Take machines of a server away, list outages and give machines back."""
 
 
-@outages.command()
-@click.argument("machines")
-@click.option(
-    "--count",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Take N machines of the group, from the highest number down; a drain takes those "
-    "with the least to move.",
+@server_command(
+    outages,
+    "add",
+    click.argument("machines"),
+    click.option(
+        "--count",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Take N machines of the group, from the highest number down; a drain takes those "
+        "with the least to move.",
+    ),
+    click.option("--name", "names", multiple=True, help="Take this machine; may be repeated."),
+    click.option(
+        "--end",
+        required=True,
+        callback=from_now,
+        help="When the machines are back: 2h or +2h from now, or RFC 3339.",
+    ),
+    click.option("--start", callback=from_now, help="When the machines go, alike.  [default: now]"),
+    click.option(
+        "--kind",
+        type=click.Choice(("loss", "drain", "maintenance")),
+        default="loss",
+        show_default=True,
+        help="A drain lets leases that have begun run out first.",
+    ),
+    flag("--dry-run", "Show which reservations would be affected and change nothing."),
+    forms=ALL_FORMS,
 )
-@click.option("--name", "names", multiple=True, help="Take this machine; may be repeated.")
-@click.option(
-    "--end",
-    required=True,
-    callback=from_now,
-    help="When the machines are back: 2h or +2h from now, or RFC 3339.",
-)
-@click.option("--start", callback=from_now, help="When the machines go, alike.  [default: now]")
-@click.option(
-    "--kind",
-    type=click.Choice(("loss", "drain", "maintenance")),
-    default="loss",
-    show_default=True,
-    help="A drain lets leases that have begun run out first.",
-)
-@click.option(
-    "--dry-run", is_flag=True, help="Show which reservations would be affected and change nothing."
-)
-@client_options
-@format_option()
-@reports_errors
-def add(
-    machines: str,
-    server: Server,
-    count: int | None,
-    names: tuple[str, ...],
-    end: str,
-    start: str | None,
-    kind: str,
-    dry_run: bool,
-    form: str,
-) -> int:
+def add(server: Server, dry_run: bool, **options: Any) -> Answer:
     """Take machines of the group MACHINES away and show which reservations are affected."""
-    if (count is None) == (not names):
+    if (options["count"] is None) == (not options["names"]):
         raise click.UsageError("give either --count or --name")
-    options = {
-        "machines": machines, "count": count, "names": list(names), "start": start, "end": end,
-        "kind": kind,
-    }  # fmt: skip
-    body = {name: value for name, value in options.items() if value}
-    query = {"dry_run": "true" if dry_run else None}
-    _print_answer(server, server.call("POST", _PATH, body, query).good(), form)
-    return DONE
+    reply = server.call("POST", _OUTAGES, given(**options), dry_run_query(dry_run))
+    return _outage_answer(server, reply.good())
 
 
-@outages.command("list")
-@client_options
-@listing_options()
-@reports_errors
-def list_(server: Server, form: str) -> int:
+@server_command(outages, "list", lists=True)
+def list_(server: Server) -> Listing:
     """List the outages that are not over, earliest first."""
-    body = server.call("GET", _PATH).good()
-    header = (*_OUTAGE, ListColumn("names", is_wide=True))
-    zone = server.zone() if form == TABLE else None
-    rows = [[*_outage_row(one, zone), _names(one)] for one in body["outages"]]
-    title = f"{len(rows):,} not over; {zone_line(zone)}"
-    print_listing(body, header, rows, form, "no outages", title)
-    return DONE
+    body = server.call("GET", _OUTAGES).good()
+    found = body["outages"]
+    return Listing(body, found, _OUTAGE_LIST, f"{len(found):,} not over", "no outages")
 
 
-@outages.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("outage"))
-@client_options
-@format_option()
-@reports_errors
-def remove(id_: str, server: Server, form: str) -> int:
+@server_command(outages, "remove", id_of("outage"), forms=ALL_FORMS)
+def remove(id_: str, server: Server) -> Answer:
     """End the outage ID: give its machines back and show which reservations are restored."""
-    _print_answer(server, server.call("DELETE", entry_path(_PATH, id_)).good(), form)
-    return DONE
+    return _outage_answer(server, server.call("DELETE", entry_path(_OUTAGES, id_)).good())
 
 
-def _print_answer(server: Server, body: Mapping[str, Any], form: str) -> None:
-    rows = affected_rows(body["affected"])
-    if form == JSON:
-        print_json(body)
-        return
-    if form == CSV:
-        print_csv(_AFFECTED, rows)
-        return
+def _outage_answer(server: Server, body: Mapping[str, Any]) -> Answer:
+    affected = body["affected"]
+    return Answer(body, partial(_print_outage, server, body), partial(AFFECTED.print_csv, affected))
+
+
+def _print_outage(server: Server, body: Mapping[str, Any]) -> None:
+    affected = body["affected"]
     if body["outage"] is not None:
         zone = server.zone()
-        print_title(zone_line(zone))
-        print_table(_OUTAGE, [_outage_row(body["outage"], zone)])
+        _OUTAGE.print([body["outage"]], zone, zone_line(zone))
         click.echo()
-    if rows:
-        click.echo(f"{affected_title(body['affected'])}\n")
-        print_table(_AFFECTED, rows)
-    else:
-        click.echo(affected_title(body["affected"]))
+    click.echo(affected_title(affected))
+    if affected:
+        click.echo()
+        AFFECTED.print(affected)
     if body["pending"]:
         click.echo(
             "the repair goes on and may affect more: agenda reservations list --state degraded",
@@ -177,37 +146,18 @@ def _print_answer(server: Server, body: Mapping[str, Any], form: str) -> None:
         click.echo(f"machines are still short: {body['short']}", err=True)
 
 
-def _outage_row(outage: Mapping[str, Any], zone: str | None) -> list[object]:
-    """Return the columns of an outage; times by the clock of a zone where the server says them."""
-    row = []
-    for name in _OUTAGE:
-        instant = outage.get(f"{name}_at")
-        if instant is not None and zone is not None:
-            instant = local_text(instant, 0, zone)
-        row.append(outage[name] if instant is None else instant)
-    return row
-
-
-def _names(outage: Mapping[str, Any]) -> str:
-    names = [*outage["names"], *(f"{name} (absent)" for name in outage.get("absent", ()))]
-    shown = " ".join(names[:_SHOWN_NAMES])
-    return shown if len(names) <= _SHOWN_NAMES else f"{shown} ... ({len(names)})"
-
-
 #: Length of ``2026-11-23 18:12``.
 _MINUTES: Final = 16
 
 
-@click.command()
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def status(server: Server, form: str) -> int:
+@server_command(None, "status")
+def status(server: Server) -> Answer:
     """Show machines, promises, work, what is at risk, refusals, and what is not up to date."""
     body = server.call("GET", "/v1/status").good()
-    if form == JSON:
-        print_json(body)
-        return DONE
+    return Answer(body, partial(_print_status, server, body))
+
+
+def _print_status(server: Server, body: Mapping[str, Any]) -> None:
     zone = server.zone()
     click.echo(f"{server.url} at {_when(body['at'], zone)}; {zone_line(zone)}\n")
     for name, lines in _sections(body, zone):
@@ -227,7 +177,6 @@ def status(server: Server, form: str) -> int:
             for one in body["ends"]
         ]
         print_table(("ends next", "tenant", "state", "end"), rows)
-    return DONE
 
 
 def _sections(body: Mapping[str, Any], zone: str) -> Iterator[tuple[str, list[str]]]:
@@ -266,63 +215,32 @@ def _when(instant: str | None, zone: str) -> str | None:
     return None if instant is None else local_text(instant, 0, zone)[:_MINUTES]
 
 
-PATH: Final = "/v1/audit"
+#: A change of the audit.
+AUDIT: Final = Table("at user address* call* kind tenant about detail* version*", "at")
 
-#: Form of one JSON object a line, which other tools read as it comes.
-JSON_LINES: Final = "jsonl"
 
-COLUMNS: Final = (
-    "at", "user", "address", "call", "kind", "tenant", "about", "detail", "version",
+@server_command(
+    None,
+    "audit",
+    click.option("--user", help="Only changes by this user."),
+    tenant_option("Only changes of what belongs to this tenant."),
+    click.option("--kind", help="Only changes of this kind, such as admit, end or cluster."),
+    click.option("--about", help="Only changes of this reservation, application or token."),
+    click.option("--from", "start",
+                 help="Only changes at or after this time: 2h, +2h or RFC 3339."),
+    click.option("--to", "end", help="Only changes before this time."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N",
+                 help="List the newest N.  [default: all]"),
+    forms=(*ALL_FORMS, JSON_LINES),
+    lists=True,
 )  # fmt: skip
-_WIDE: Final = ("address", "call", "detail", "version")
-_LISTED: Final = tuple(ListColumn(name, is_wide=name in _WIDE) for name in COLUMNS)
-
-
-@click.command()
-@client_options
-@click.option("--user", help="Only changes by this user.")
-@click.option(
-    "--tenant",
-    shell_complete=completing("tenant"),
-    help="Only changes of what belongs to this tenant.",
-)
-@click.option("--kind", help="Only changes of this kind, such as admit, end or cluster.")
-@click.option("--about", help="Only changes of this reservation, application or token.")
-@click.option("--from", "start", help="Only changes at or after this time: 2h, +2h or RFC 3339.")
-@click.option("--to", "end", help="Only changes before this time.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="List the newest N.  [default: all]", metavar="N"
-)
-@listing_options(TABLE, JSON, CSV, JSON_LINES)
-@reports_errors
 def audit(
-    server: Server,
-    user: str | None,
-    tenant: str | None,
-    kind: str | None,
-    about: str | None,
-    start: str | None,
-    end: str | None,
-    limit: int | None,
-    form: str,
-) -> int:
+    server: Server, start: str | None, end: str | None, limit: int | None, **filters: str | None
+) -> Listing:
     """List who changed what, when and from where, newest first; for operators.
 
     `-o jsonl` and `-o csv` are for other tools.
     """
-    query = {
-        "user": user, "tenant": tenant, "kind": kind, "about": about, "from": start, "to": end,
-    }  # fmt: skip
-    entries = server.list_all(PATH, "changes", query, limit)
-    if form == JSON_LINES:
-        for entry in entries:
-            click.echo(json.dumps(entry, ensure_ascii=False))
-    else:
-        rows = [[entry[name] for name in COLUMNS] for entry in entries]
-        title = None
-        if form == TABLE:
-            zone = server.zone()
-            rows = local_rows(COLUMNS, rows, ("at",), zone)
-            title = f"{len(entries):,} changes, newest first; {zone_line(zone)}"
-        print_listing(entries, _LISTED, rows, form, title=title)
-    return DONE
+    query = {**filters, "from": start, "to": end}
+    entries = server.list_all("/v1/audit", "changes", query, limit)
+    return Listing(entries, entries, AUDIT, f"{len(entries):,} changes, newest first")

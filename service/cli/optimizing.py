@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from service.cli.completion import completing
+from service.cli.kit.commands import (
+    ALL_FORMS,
+    Answer,
+    Listing,
+    Table,
+    flag,
+    given,
+    id_of,
+    server_command,
+)
 from service.cli.kit.errors import DONE, ERROR, REFUSED, CliError, reports_errors
 from service.cli.kit.options import (
     READABLE,
@@ -27,20 +36,15 @@ from service.cli.kit.output import (
     CSV,
     JSON,
     TABLE,
-    ListColumn,
     format_option,
-    listing_options,
-    local_rows,
     print_csv,
     print_json,
-    print_listing,
     print_table,
     print_title,
     printable,
-    zone_line,
 )
 from service.cli.kit.progress import CommandProgress, make_ready, running
-from service.cli.kit.server import Server, client_options, entry_path
+from service.cli.kit.server import Server, entry_path
 from service.cli.plan_files import difference_rows, print_differences
 from service.cli.plan_tables import short_why
 
@@ -335,11 +339,18 @@ def _print(
 
 
 _PATH: Final = "/v1/optimizations"
-_COLUMNS: Final = ("id", "state", "created_at", "value", "bound", "gap", "source", "reason")
-_LISTED: Final = tuple(
-    ListColumn(name, is_wide=name in ("bound", "source", "reason")) for name in _COLUMNS
-)
 _AT_WORK: Final = ("running", "stopping")
+
+
+def _progress(name: str) -> Any:
+    """Return what says a figure of an optimisation, of its result or else of its progress."""
+    return lambda one: {**one["progress"], **one}.get(name)
+
+
+_FIGURES: Final = {name: _progress(name) for name in ("value", "bound", "gap", "source")}
+_LISTED: Final = Table(
+    "id state created_at value bound* gap source* reason*", "created_at", **_FIGURES
+)
 
 #: Most changes left out that are told one by one.
 _MOST_LEFT: Final = 20
@@ -347,12 +358,10 @@ _MOST_LEFT: Final = 20
 #: Seconds between two looks at one that runs.
 _LOOK_S: Final = 0.5
 
-_PARTIAL: Final = click.option(
-    "--partial",
-    is_flag=True,
-    help="If not all of the result fits any more, apply the part that does.",
+_PARTIAL: Final = flag(
+    "--partial", "If not all of the result fits any more, apply the part that does."
 )
-_ID: Final = click.argument("id_", metavar="ID", shell_complete=completing("optimization"))
+_ID: Final = id_of("optimization")
 
 
 @click.group()
@@ -360,46 +369,33 @@ def optimizations() -> None:
     """Look for a better Plan of a server, apply the result or drop it."""
 
 
-@optimizations.command()
-@click.option(
-    "--time-limit",
-    default="60s",
-    show_default=True,
-    help="Stop after this long and keep the best plan found; at most 1h.",
-)
-@click.option(
-    "--frozen-until",
-    callback=from_now,
-    metavar="TIME",
-    help="Nothing before this time moves.  [default: 5m after the time limit]",
-)
-@goal_options
-@click.option(
-    "--solver",
-    type=click.Choice(("exact", "hybrid", "milp", "none")),
-    help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
-)
-@click.option("--apply", "apply_result", is_flag=True, help="Apply the result when it is found.")
-@_PARTIAL
-@click.option("--detach", is_flag=True, help="Print the id and do not wait for the result.")
-@client_options
-@format_option()
-@reports_errors
+@server_command(
+    optimizations,
+    "start",
+    click.option("--time-limit", default="60s", show_default=True,
+                 help="Stop after this long and keep the best plan found; at most 1h."),
+    click.option("--frozen-until", callback=from_now, metavar="TIME",
+                 help="Nothing before this time moves.  [default: 5m after the time limit]"),
+    goal_options,
+    click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
+                 help="Agent that proves a bound on the value.  [default: exact for up to 2,000 "
+                 "requests]"),
+    click.option("--apply", "apply_result", is_flag=True,
+                 help="Apply the result when it is found."),
+    _PARTIAL,
+    click.option("--detach", is_flag=True, help="Print the id and do not wait for the result."),
+    forms=ALL_FORMS,
+    shows_itself=True,
+)  # fmt: skip
 def start(
     server: Server,
-    time_limit: str,
-    frozen_until: str | None,
-    pins: tuple[str, ...],
-    admit_refused: bool,
+    form: str,
     weights: str | None,
     lexicographic: bool,
-    work: int | None,
-    seed: int,
-    solver: str | None,
     apply_result: bool,
     partial: bool,
     detach: bool,
-    form: str,
+    **options: Any,
 ) -> int:
     """Look for a better Plan and show it; nothing changes until it is applied.
 
@@ -410,66 +406,45 @@ def start(
         raise click.UsageError("--apply waits for the result; leave --detach out")
     if partial and not apply_result:
         raise click.UsageError("--partial goes with --apply")
-    options = {
-        "time_limit": time_limit, "frozen_until": frozen_until, "pins": list(pins),
-        "admit_refused": admit_refused or None, "lexicographic": lexicographic or None,
+    body = {
+        **given(**options, lexicographic=lexicographic),
         "weights": read_weights(weights, lexicographic=lexicographic) or None,
-        "work": work, "seed": seed, "solver": solver,
-    }  # fmt: skip
-    body = {name: value for name, value in options.items() if value is not None}
+        "pins": list(options["pins"]),
+    }
+    body = {name: value for name, value in body.items() if value is not None}
     begun = server.call("POST", _PATH, body).good()
     if detach:
-        return _print_optimization(begun, form)
+        return _answer(begun).show(form, server)
     ended = _wait_for(server, begun)
-    _print_optimization(ended, form)
+    _answer(ended).show(form, server)
     if ended["result"] is None or ended["result"]["conflict"] is not None:
         return ERROR
     return _apply(server, ended["id"], partial=partial) if apply_result else DONE
 
 
-@optimizations.command("list")
-@client_options
-@listing_options()
-@reports_errors
-def list_(server: Server, form: str) -> int:
+@server_command(optimizations, "list", lists=True)
+def list_(server: Server) -> Listing:
     """List optimisations, newest first."""
     body = server.call("GET", _PATH).good()
-    rows = [_row(one) for one in body["optimizations"]]
-    title = f"{len(rows):,} optimisations; value and bound: weight x core-hours x preference"
-    if form == TABLE:
-        zone = server.zone()
-        rows = local_rows(_COLUMNS, rows, ("created_at",), zone)
-        title += f"; {zone_line(zone)}"
-    print_listing(body, _LISTED, rows, form, "no optimisations", title)
-    return DONE
+    found = body["optimizations"]
+    title = f"{len(found):,} optimisations; value and bound: weight x core-hours x preference"
+    return Listing(body, found, _LISTED, title, "no optimisations")
 
 
-@optimizations.command()
-@_ID
-@client_options
-@format_option()
-@reports_errors
-def show(id_: str, server: Server, form: str) -> int:
+@server_command(optimizations, "show", _ID, forms=ALL_FORMS)
+def show(id_: str, server: Server) -> Answer:
     """Show the progress of an optimisation, or its result."""
-    return _print_optimization(server.call("GET", entry_path(_PATH, id_)).good(), form)
+    return _answer(server.call("GET", entry_path(_PATH, id_)).good())
 
 
-@optimizations.command()
-@_ID
-@client_options
-@format_option()
-@reports_errors
-def stop(id_: str, server: Server, form: str) -> int:
+@server_command(optimizations, "stop", _ID, forms=ALL_FORMS)
+def stop(id_: str, server: Server) -> Answer:
     """Stop an optimisation and show the best plan it found."""
     stopping = server.call("POST", f"{entry_path(_PATH, id_)}/stop").good()
-    return _print_optimization(_wait_for(server, stopping), form)
+    return _answer(_wait_for(server, stopping))
 
 
-@optimizations.command()
-@_ID
-@_PARTIAL
-@client_options
-@reports_errors
+@server_command(optimizations, "apply", _ID, _PARTIAL, forms=())
 def apply(id_: str, server: Server, partial: bool) -> int:
     """Apply the result of an optimisation to the Plan as it is by now.
 
@@ -479,11 +454,8 @@ def apply(id_: str, server: Server, partial: bool) -> int:
     return _apply(server, id_, partial=partial)
 
 
-@optimizations.command()
-@_ID
-@client_options
-@reports_errors
-def undo(id_: str, server: Server) -> int:
+@server_command(optimizations, "undo", _ID, forms=())
+def undo(id_: str, server: Server) -> None:
     """Take back what an applied optimisation changed, as far as nothing of it has begun.
 
     Reservations go back to what they held before, and those that it admitted are cancelled. What
@@ -493,18 +465,13 @@ def undo(id_: str, server: Server) -> int:
     done = server.call("POST", f"{entry_path(_PATH, id_)}/undo").good()
     click.echo(f"version {done['version']} of the Plan: {_many(done)} taken back", err=True)
     _print_left(done["left"], "stay as they are")
-    return DONE
 
 
-@optimizations.command()
-@_ID
-@client_options
-@reports_errors
-def forget(id_: str, server: Server) -> int:
+@server_command(optimizations, "forget", _ID, forms=())
+def forget(id_: str, server: Server) -> None:
     """Delete an optimisation and its result; if it still runs, it is stopped."""
     server.call("DELETE", entry_path(_PATH, id_)).good()
     click.echo(f"{id_} is forgotten")
-    return DONE
 
 
 def _apply(server: Server, id_: str, *, partial: bool) -> int:
@@ -555,24 +522,15 @@ def _show_progress(run: CommandProgress, now: Mapping[str, Any]) -> None:
         run.show()
 
 
-def _row(one: Mapping[str, Any]) -> list[object]:
-    known = {**one["progress"], **one}
-    return [known.get(name) for name in _COLUMNS]
-
-
-def _print_optimization(one: Mapping[str, Any], form: str) -> int:
+def _answer(one: Mapping[str, Any]) -> Answer:
+    """Return an optimisation as what a command answers: its result, or how far it is."""
     result = one["result"]
-    if form == JSON:
-        print_json(one)
-    elif result is None or result["conflict"] is not None:
-        _print_row(one, form)
-    else:
-        if form != CSV:
-            reason = f": {one['reason']}" if one["reason"] else ""
-            click.echo(f"{one['id']} {one['state']}{reason}\n")
-        print_optimized(result, form)
-    return DONE
+    if result is None or result["conflict"] is not None:
+        return Answer(one, lambda: _LISTED.print([one]), lambda: _LISTED.print_csv([one]))
 
+    def print_result() -> None:
+        reason = f": {one['reason']}" if one["reason"] else ""
+        click.echo(f"{one['id']} {one['state']}{reason}\n")
+        print_optimized(result, TABLE)
 
-def _print_row(one: Mapping[str, Any], form: str) -> None:
-    (print_csv if form == CSV else print_table)(_COLUMNS, [_row(one)])
+    return Answer(one, print_result, lambda: print_optimized(result, CSV))

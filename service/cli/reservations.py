@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final
 
 import click
 
@@ -16,27 +17,26 @@ from agenda.records import Reservation
 from agenda.retries import Retries
 from rdl.errors import Problem, render
 from rdl.local_time import UTC_ZONE
-from service.cli.completion import complete_state, completing
-from service.cli.events import print_events, seconds_in
-from service.cli.kit.errors import (
-    DONE,
-    ERROR,
-    REFUSED,
-    CliError,
-    ExitCode,
-    code_of_several,
-    reports_errors,
+from service.cli.events import EVENT_OPTIONS, print_events, seconds_in
+from service.cli.kit.commands import (
+    DRY_RUN,
+    Answer,
+    dry_run_query,
+    given,
+    id_of,
+    queue_option,
+    server_command,
+    tenant_option,
 )
+from service.cli.kit.errors import DONE, ERROR, REFUSED, CliError, ExitCode, code_of_several
 from service.cli.kit.options import READABLE_OR_STDIN, complete_agent, finite, from_now, read_text
 from service.cli.kit.output import (
     JSON,
     TABLE,
     ListColumn,
     common_zone,
-    format_option,
+    instant_text,
     limit_option,
-    listing_options,
-    local_text,
     present_layout,
     print_json,
     print_listing,
@@ -49,7 +49,14 @@ from service.cli.kit.output import (
     zone_line,
 )
 from service.cli.kit.sentences import plan_bound_text, question_lines
-from service.cli.kit.server import Server, ServerReply, as_messages, client_options, entry_path
+from service.cli.kit.server import (
+    Server,
+    ServerReply,
+    as_messages,
+    complete_state,
+    completing,
+    entry_path,
+)
 from service.cli.plan_tables import extent, offer_lines
 
 COLUMNS: Final = (
@@ -126,6 +133,11 @@ def print_reservations(entries: Sequence[Mapping[str, Any]]) -> None:
         click.echo(f"note: {note}")
 
 
+def reservation_answer(entry: Mapping[str, Any], code: int = DONE) -> Answer:
+    """Return one reservation as what a command answers."""
+    return Answer(entry, partial(print_reservations, [entry]), code=code)
+
+
 def displaced_lines(entry: Mapping[str, Any], *, dry_run: bool) -> list[str]:
     """Return what becomes of the reservations that a request displaces, one line each."""
     begin, end = ("would displace", "would be") if dry_run else ("displaced", "is")
@@ -167,18 +179,6 @@ def slot_rows(entry: Mapping[str, Any]) -> list[list[object]]:
     ]
 
 
-def instant_text(entry: Mapping[str, Any], seconds: float | None, zone: str | None) -> Any:
-    """Return a time of an entry by the clock of a zone; None is the entry's own, with its offset.
-
-    It stays seconds where the server told no calendar.
-    """
-    if seconds is None or "submitted_at" not in entry:
-        return seconds
-    later = seconds - entry["submitted"]
-    own = entry.get("zone", UTC_ZONE) if zone is None else zone
-    return local_text(entry["submitted_at"], later, own, with_offset=zone is None)
-
-
 def offers_in(reply: ServerReply) -> Sequence[Mapping[str, Any]]:
     """Return the offers that came with a refusal, or that were looked for after it."""
     body = reply.body if isinstance(reply.body, dict) else {}
@@ -213,84 +213,59 @@ _OFFERS_PATH: Final = "/v1/offers"
 _ASKED: Final = ("tenant", "queue", "weight", "priority", "promise")
 
 
-@click.command()
-@click.argument("file", type=READABLE_OR_STDIN)
-@client_options
-@click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
-@click.option("--tenant", shell_complete=completing("tenant"), help="Tenant of the request.")
-@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
-@click.option(
-    "--weight",
-    type=finite,
-    metavar="NUMBER",
-    help="How much the request is worth, as a factor.  [default: 1]",
-)
-@click.option(
-    "--priority",
-    type=int,
-    help="Larger goes first in a batch; where a policy lets it, it displaces what has less.  "
-    "[default: 0]",
-)
-@click.option(
+#: An agent of the server, by name.
+AGENT: Final = click.option(
     "--agent",
     shell_complete=complete_agent,
     help="Agent that places the request (agenda plan --help).  [default: the server's]",
 )
-@click.option(
-    "--promise",
-    type=click.Choice(["pooled", "placed"]),
-    help="What is promised: named machines (placed) or totals (pooled).  [default: the cluster's "
-    "level]",
-)
-@click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
-@click.option(
-    "--bound", is_flag=True, help="Say how much better any plan of the server's requests could be."
-)
-@click.option(
-    "--key",
-    help="Word under which FILE is submitted once, however often this command runs: a retry gets "
-    "the same answer.",
-)
-@click.option(
-    "--take",
-    type=click.IntRange(1, 10),
-    metavar="N",
-    help="If the request is refused, submit its offer N instead (see agenda offers).",
-)
-@format_option(TABLE, JSON)
-@reports_errors
+_FILE: Final = click.argument("file", type=READABLE_OR_STDIN)
+_ID: Final = id_of("reservation")
+
+
+@server_command(
+    None,
+    "submit",
+    _FILE,
+    click.option("--id", help="Id of the reservation.  [default: chosen by the server]"),
+    tenant_option(),
+    queue_option(),
+    click.option("--weight", type=finite, metavar="NUMBER",
+                 help="How much the request is worth, as a factor.  [default: 1]"),
+    click.option("--priority", type=int,
+                 help="Larger goes first in a batch; where a policy lets it, it displaces what has "
+                 "less.  [default: 0]"),
+    AGENT,
+    click.option("--promise", type=click.Choice(["pooled", "placed"]),
+                 help="What is promised: named machines (placed) or totals (pooled).  [default: "
+                 "the cluster's level]"),
+    DRY_RUN,
+    click.option("--bound", is_flag=True,
+                 help="Say how much better any plan of the server's requests could be."),
+    click.option("--key", help="Word under which FILE is submitted once, however often this "
+                 "command runs: a retry gets the same answer."),
+    click.option("--take", type=click.IntRange(1, 10), metavar="N",
+                 help="If the request is refused, submit its offer N instead (see agenda "
+                 "offers)."),
+)  # fmt: skip
 def submit(
     file: str,
     server: Server,
-    id_: str | None,
-    tenant: str | None,
-    queue: str | None,
-    weight: float | None,
-    priority: int | None,
-    agent: str | None,
-    promise: str | None,
     dry_run: bool,
     bound: bool,
     key: str | None,
     take: int | None,
-    form: str,
-) -> int:
+    **options: Any,
+) -> Answer:
     """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
 
     Options fill in what FILE leaves out. Exits with 3 if a request was refused.
     """
-    options = {
-        "id": id_, "tenant": tenant, "queue": queue, "weight": weight, "priority": priority,
-        "agent": agent, "promise": promise,
-    }  # fmt: skip
-    given = {name: value for name, value in options.items() if value is not None}
-    bodies = [{**given, **body} for body in bodies_in(file)]
+    filled = given(**options)
+    bodies = [{**filled, **body} for body in bodies_in(file)]
     if not bodies:
         raise CliError(f"{file}: nothing to submit")
-    query: dict[str, object] = {
-        "dry_run": "true" if dry_run else None,
-        "bound": "true" if bound else None,
-    }
+    query = dry_run_query(dry_run, bound="true" if bound else None)
     if take is not None and len(bodies) > 1:
         raise click.UsageError("--take is for one request")
     if len(bodies) == 1:
@@ -298,16 +273,15 @@ def submit(
         told = replies[0].body
     else:
         replies, told = post_batch(server, bodies, query, key)
-    _print_replies(bodies, replies, form, dry_run=dry_run)
-    if bound:
+    answer = replies_answer(bodies, replies, dry_run=dry_run)
+    if not bound:
+        return answer
+
+    def with_bound() -> None:
+        answer.text()
         click.echo(plan_bound_text(told.get("plan_bound")), err=True)
-    return code_of_several(reply.exit_code for reply in replies)
 
-
-def print_reply(body: Mapping[str, Any], reply: ServerReply, form: str) -> int:
-    """Print what was said to one request; return the exit code."""
-    _print_replies([body], [reply], form)
-    return reply.exit_code
+    return replace(answer, text=with_bound)
 
 
 def ask_once(
@@ -413,6 +387,27 @@ def bodies_in(file: str) -> Iterator[dict[str, Any]]:
         yield {name: value for name, value in line.items() if name not in _OF_FILES}
 
 
+def one_body(file: str, why: str, *, with_id: bool = False) -> dict[str, Any]:
+    """Return the body of the one request in a file.
+
+    Parameters
+    ----------
+    why
+        What a message says of a file with more or fewer.
+    with_id
+        Whether an id that the file says is kept.
+
+    Raises
+    ------
+    CliError
+        If there is not one request.
+    """
+    bodies = list(bodies_in(file))
+    if len(bodies) != 1:
+        raise CliError(f"{file}: {len(bodies)} requests; {why}")
+    return {name: value for name, value in bodies[0].items() if with_id or name != "id"}
+
+
 def _object(text: str) -> dict[str, Any] | None:
     from rdl.codecs.strict_json import JsonTextError, read_json
 
@@ -423,17 +418,19 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def replies_answer(
+    bodies: Sequence[Mapping[str, Any]], replies: Sequence[ServerReply], *, dry_run: bool = False
+) -> Answer:
+    """Return what was said to requests as what a command answers."""
+    values = [reply.body for reply in replies]
+    code = code_of_several(reply.exit_code for reply in replies)
+    text = partial(_print_replies, bodies, replies, dry_run=dry_run)
+    return Answer(values[0] if len(values) == 1 else values, text, code=code)
+
+
 def _print_replies(
-    bodies: Sequence[Mapping[str, Any]],
-    replies: Sequence[ServerReply],
-    form: str,
-    *,
-    dry_run: bool = False,
+    bodies: Sequence[Mapping[str, Any]], replies: Sequence[ServerReply], *, dry_run: bool
 ) -> None:
-    if form == JSON:
-        values = [reply.body for reply in replies]
-        print_json(values[0] if len(values) == 1 else values)
-        return
     kept = [reply.body for reply in replies if reply.ok]
     if kept:
         print_reservations(kept)
@@ -448,54 +445,37 @@ def _print_replies(
                 click.echo(line, err=True)
 
 
-@click.command("list")
-@client_options
-@click.option(
-    "--tenant", shell_complete=completing("tenant"), help="Only reservations of this tenant."
-)
-@click.option(
-    "--queue", shell_complete=completing("queue"), help="Only reservations of this queue."
-)
-@click.option(
-    "--state",
-    shell_complete=complete_state,
-    help="Only reservations in this state, such as accepted or refused.",
-)
-@click.option(
-    "--from",
-    "start",
-    callback=from_now,
-    help="Only reservations that hold something at or after this time: 2h or +2h from now, or "
-    "RFC 3339.",
-)
-@click.option(
-    "--to",
-    "end",
-    callback=from_now,
-    help="Only reservations that hold something before this time.",
-)
-@limit_option
-@listing_options()
-@reports_errors
+@server_command(
+    None,
+    "list",
+    tenant_option("Only reservations of this tenant."),
+    queue_option("Only reservations of this queue."),
+    click.option("--state", shell_complete=complete_state,
+                 help="Only reservations in this state, such as accepted or refused."),
+    click.option("--from", "start", callback=from_now,
+                 help="Only reservations that hold something at or after this time: 2h or +2h from "
+                 "now, or RFC 3339."),
+    click.option("--to", "end", callback=from_now,
+                 help="Only reservations that hold something before this time."),
+    limit_option,
+    lists=True,
+    shows_itself=True,
+)  # fmt: skip
 def list_(
     server: Server,
-    tenant: str | None,
-    queue: str | None,
-    state: str | None,
+    form: str,
     start: str | None,
     end: str | None,
     limit: int,
-    form: str,
-) -> int:
+    **filters: str | None,
+) -> None:
     """List reservations and refusals of a server."""
-    query = {"tenant": tenant, "queue": queue, "state": state, "from": start, "to": end}
-    entries = list_reservations(server, query, limit)
+    entries = list_reservations(server, {**filters, "from": start, "to": end}, limit)
     zone = common_zone(entries)
     rows = [row_of(entry, calendar=form == TABLE, zone=zone) for entry in entries]
     rows = [[*row, entry.get("code")] for row, entry in zip(rows, entries, strict=True)]
-    columns = (*LISTED, ListColumn("code", is_wide=state != "refused"))
+    columns = (*LISTED, ListColumn("code", is_wide=filters["state"] != "refused"))
     print_listing(entries, columns, rows, form, "no reservations", title_of(entries))
-    return DONE
 
 
 def list_reservations(
@@ -505,31 +485,28 @@ def list_reservations(
     return server.list_all(PATH, "reservations", query, limit)
 
 
-@click.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
-@client_options
-@format_option(TABLE, JSON)
-@reports_errors
-def show(id_: str, server: Server, form: str) -> int:
+@server_command(None, "show", _ID)
+def show(id_: str, server: Server) -> Answer:
     """Show one reservation and its allocation, or why it was refused; -o json adds its history."""
     body = _with_present_offers(server, server.call("GET", entry_path(PATH, id_)).good())
-    if form == JSON:
-        print_json(body)
-        return DONE
+    return Answer(body, partial(_print_reservation, server, body))
+
+
+def _print_reservation(server: Server, body: Mapping[str, Any]) -> None:
     print_reservations([body])
     submitted = body.get("written", body["expression"]).replace("\r\n", "\n")
     click.echo("\n" + printable(submitted, kept="\n\t"))
     if "written" in body:
         click.echo(f"canonical: {body['expression']}")
     if "code" in body:
-        why = server.call("GET", f"{entry_path(PATH, id_)}/explanation").good()
+        why = server.call("GET", f"{entry_path(PATH, body['id'])}/explanation").good()
         now = f"; now {why['held_by']}" if why.get("held_by") else ""
         click.echo(f"\nrefused ({body['code']}): {body['detail']}{now}")
         if body["accepted_now"]:
             click.echo("it would be accepted now: submit it again")
-        for line in offer_lines(body["offers"], f"agenda offers --id {id_}"):
+        for line in offer_lines(body["offers"], f"agenda offers --id {body['id']}"):
             click.echo(line)
-        return DONE
+        return
     if "degradation" in body:
         click.echo(f"\ndegraded: {body['degradation']['reason']}")
         for line in offer_lines(body["degradation"]["offers"]):
@@ -546,7 +523,6 @@ def show(id_: str, server: Server, form: str) -> int:
         print_table(SLOT_COLUMNS, slots)
     for note in body["notes"]:
         click.echo(f"note: {note}")
-    return DONE
 
 
 def refused_request(kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -577,132 +553,93 @@ def _with_present_offers(server: Server, kept: dict[str, Any]) -> dict[str, Any]
     return {**kept, "degradation": {**kept["degradation"], "offers": offers}}
 
 
-@click.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
-@client_options
-@click.option(
-    "--revision",
-    type=click.IntRange(min=1),
-    help="Cancel only if the reservation is still at this revision.",
-)
-@format_option(TABLE, JSON)
-@reports_errors
-def cancel(id_: str, server: Server, revision: int | None, form: str) -> int:
+@server_command(
+    None,
+    "cancel",
+    _ID,
+    click.option("--revision", type=click.IntRange(min=1),
+                 help="Cancel only if the reservation is still at this revision."),
+)  # fmt: skip
+def cancel(id_: str, server: Server, revision: int | None) -> Answer:
     """Cancel a reservation: its future is given back, its past is kept."""
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
-    body = server.call("DELETE", entry_path(PATH, id_), headers=headers).good()
-    if form == JSON:
-        print_json(body)
-    else:
-        print_reservations([body])
-    return DONE
+    return reservation_answer(server.call("DELETE", entry_path(PATH, id_), headers=headers).good())
 
 
-@click.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
-@click.argument("file", type=READABLE_OR_STDIN)
-@client_options
-@click.option(
-    "--revision",
-    type=click.IntRange(min=1),
-    help="Change it only if it is still at this revision.",
-)
-@click.option(
-    "--weight", type=finite, metavar="NUMBER", help="Factor of what the request is worth."
-)
-@click.option("--priority", type=int, help="Where a policy lets it, it displaces what has less.")
-@click.option("--agent", help="Agent that places the request.  [default: the server's]")
-@click.option("--dry-run", is_flag=True, help="Show what the answer would be and change nothing.")
-@format_option(TABLE, JSON)
-@reports_errors
+@server_command(
+    None,
+    "update",
+    _ID,
+    _FILE,
+    click.option("--revision", type=click.IntRange(min=1),
+                 help="Change it only if it is still at this revision."),
+    click.option("--weight", type=finite, metavar="NUMBER",
+                 help="Factor of what the request is worth."),
+    click.option("--priority", type=int,
+                 help="Where a policy lets it, it displaces what has less."),
+    click.option("--agent", help="Agent that places the request.  [default: the server's]"),
+    DRY_RUN,
+    shows_itself=True,
+)  # fmt: skip
 def update(
     id_: str,
     file: str,
     server: Server,
-    revision: int | None,
-    weight: float | None,
-    priority: int | None,
-    agent: str | None,
-    dry_run: bool,
     form: str,
+    revision: int | None,
+    dry_run: bool,
+    **options: Any,
 ) -> int:
     """Ask for the request in FILE instead of what the reservation ID holds.
 
     FILE is RDL text, RDL JSON or one workload line. If it has no place, the reservation stays as it
     is, and the exit code is 3.
     """
-    options = {"weight": weight, "priority": priority, "agent": agent}
-    given = {name: value for name, value in options.items() if value is not None}
-    body = {**given, **_asked(file)}
+    body = {**given(**options), **one_body(file, "one takes the place of one")}
     headers = {"If-Match": "*" if revision is None else f'"{revision}"'}
-    query = {"dry_run": "true" if dry_run else None}
-    reply = server.call("PUT", entry_path(PATH, id_), body, query, headers)
+    reply = server.call("PUT", entry_path(PATH, id_), body, dry_run_query(dry_run), headers)
     if form == JSON:
         print_json(reply.body)
-    elif reply.ok:
+    elif reply.ok or reply.code in REFUSAL_CODES:
+        _print_update(id_, body, reply, dry_run=dry_run)
+    if not reply.ok and reply.code not in REFUSAL_CODES:
+        raise CliError(why_not(body, reply), reply.exit_code)
+    return reply.exit_code
+
+
+def _print_update(id_: str, body: Mapping[str, Any], reply: ServerReply, *, dry_run: bool) -> None:
+    """Print what a reservation has become, or why it stays as it is."""
+    if reply.ok:
         print_reservations([reply.body])
         for line in displaced_lines(reply.body, dry_run=dry_run):
             click.echo(line)
-    return DONE if reply.ok else _tell_refusal(id_, body, reply, form)
-
-
-def _asked(file: str) -> dict[str, Any]:
-    """Return the request of FILE; whose it is and where cannot change."""
-    bodies = list(bodies_in(file))
-    if len(bodies) != 1:
-        raise CliError(f"{file}: {len(bodies)} requests; one takes the place of one")
-    return {name: value for name, value in bodies[0].items() if name != "id"}
-
-
-def _tell_refusal(id_: str, body: dict[str, Any], reply: ServerReply, form: str) -> int:
-    """Tell why a reservation stays as it is; return the exit code of a refusal.
-
-    Raises
-    ------
-    CliError
-        If it is none.
-    """
-    problem = reply.body if isinstance(reply.body, dict) else {}
-    if problem.get("code") not in REFUSAL_CODES:
-        raise CliError(why_not(body, reply), reply.exit_code)
-    if form != JSON:
-        click.echo(f"{id_} stays as it is: {why_not(body, reply)}", err=True)
-        for line in offer_lines(offers_in(reply)):
-            click.echo(line, err=True)
-    return reply.exit_code
+        return
+    click.echo(f"{id_} stays as it is: {why_not(body, reply)}", err=True)
+    for line in offer_lines(offers_in(reply)):
+        click.echo(line, err=True)
 
 
 #: States in which a reservation cannot give what it promised.
 _LOST = frozenset({"cancelled", "failed"})
 
 
-@click.command()
-@click.argument("id_", metavar="ID", shell_complete=completing("reservation"))
-@client_options
-@click.option(
-    "--until",
-    type=click.Choice(("begun", "ended")),
-    default="ended",
-    show_default=True,
-    help="What is waited for.",
-)
-@click.option("--timeout", metavar="TIME", help="Give up after this time, such as 2h.")
-@format_option(TABLE, JSON)
-@reports_errors
-def wait(id_: str, server: Server, until: str, timeout: str | None, form: str) -> int:
+@server_command(
+    None,
+    "wait",
+    _ID,
+    click.option("--until", type=click.Choice(("begun", "ended")), default="ended",
+                 show_default=True, help="What is waited for."),
+    click.option("--timeout", metavar="TIME", help="Give up after this time, such as 2h."),
+)  # fmt: skip
+def wait(id_: str, server: Server, until: Until, timeout: str | None) -> Answer:
     """Wait until the reservation ID has begun or ended, and show it.
 
     Exits with 1 if it was cancelled, has failed, or the time is over; with 3 if it was refused. A
     server that is away for a while is waited for.
     """
-    found = _waited(server, id_, cast("Until", until), seconds_in(timeout, "--timeout"))
-    if form == JSON:
-        print_json(found.raw)
-    else:
-        print_reservations([found.raw])
-    if found.state == "refused":
-        return REFUSED
-    return ERROR if found.state in _LOST else DONE
+    found = _waited(server, id_, until, seconds_in(timeout, "--timeout"))
+    lost = ERROR if found.state in _LOST else DONE
+    return reservation_answer(found.raw, REFUSED if found.state == "refused" else lost)
 
 
 def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> Reservation:
@@ -718,34 +655,20 @@ def _waited(server: Server, id_: str, until: Until, timeout_s: float | None) -> 
             raise CliError(str(error)) from error
 
 
-@click.command()
-@click.argument("id_", metavar="ID", required=False, shell_complete=completing("reservation"))
-@client_options
-@click.option(
-    "--tenant", shell_complete=completing("tenant"), help="Only reservations of this tenant."
+@server_command(
+    None,
+    "watch",
+    click.argument("id_", metavar="ID", required=False, shell_complete=completing("reservation")),
+    tenant_option("Only reservations of this tenant."),
+    *EVENT_OPTIONS,
+    shows_itself=True,
 )
-@click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--after", help="Begin after this version of the Plan or event.  [default: now]")
-@click.option("--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]")
-@format_option(TABLE, JSON)
-@reports_errors
-def watch(
-    id_: str | None,
-    server: Server,
-    tenant: str | None,
-    kinds: tuple[str, ...],
-    after: str | None,
-    wait: str | None,
-    form: str,
-) -> int:
+def watch(id_: str | None, server: Server, form: str, wait: str | None, **options: Any) -> None:
     """Print what happens to the reservation ID, or to all, one line an event, until stopped.
 
     Where the server is away for a while, nothing is missed or printed twice.
     """
-    options = {"reservation": id_, "tenant": tenant, "kinds": ",".join(kinds), "after": after}
-    query = {name: value for name, value in options.items() if value}
-    print_events(server, query, seconds_in(wait, "--wait"), form)
-    return DONE
+    print_events(server, form, wait, reservation=id_, **options)
 
 
 @click.group()

@@ -23,11 +23,10 @@ from service.cli.batch_script import (
     read_options,
     shape_of,
 )
-from service.cli.completion import completing
 from service.cli.kit.errors import DONE, CliError, reports_errors
 from service.cli.kit.options import duration, read_text
 from service.cli.kit.output import ListColumn, listing_options, print_listing
-from service.cli.kit.server import Server, client_options, entry_path
+from service.cli.kit.server import Server, client_options, completing, entry_path
 from service.cli.plan_tables import offer_lines
 
 if TYPE_CHECKING:

@@ -158,6 +158,18 @@ def local_text(
     return f"{parts} {offset[:3]}:{offset[3:]}" if with_offset else parts
 
 
+def instant_text(entry: Mapping[str, Any], seconds: float | None, zone: str | None) -> Any:
+    """Return a time of an entry by the clock of a zone; None is the entry's own, with its offset.
+
+    It stays seconds where the server told no calendar.
+    """
+    if seconds is None or "submitted_at" not in entry:
+        return seconds
+    later = seconds - entry["submitted"]
+    own = entry.get("zone", UTC_ZONE) if zone is None else zone
+    return local_text(entry["submitted_at"], later, own, with_offset=zone is None)
+
+
 def local_rows(
     columns: Sequence[str], rows: Iterable[Sequence[object]], names: Iterable[str], zone: str
 ) -> list[list[object]]:
@@ -271,6 +283,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 TABLE, JSON, CSV = "table", "json", "csv"
 WIDE = "wide"
+
+#: One JSON object a line, which other tools read as it comes.
+JSON_LINES: Final = "jsonl"
 
 _EVERY_S: Final = 2.0
 
