@@ -247,16 +247,18 @@ _ID: Final = id_of("reservation")
     click.option("--take", type=click.IntRange(1, 10), metavar="N",
                  help="If the request is refused, submit its offer N instead (see agenda "
                  "offers)."),
+    shows_itself=True,
 )  # fmt: skip
 def submit(
     file: str,
     server: Server,
+    form: str,
     dry_run: bool,
     bound: bool,
     key: str | None,
     take: int | None,
     **options: Any,
-) -> Answer:
+) -> int:
     """Submit the request in FILE: RDL text, RDL JSON, or workload lines (one request per line).
 
     Options fill in what FILE leaves out. Exits with 3 if a request was refused.
@@ -273,15 +275,10 @@ def submit(
         told = replies[0].body
     else:
         replies, told = post_batch(server, bodies, query, key)
-    answer = replies_answer(bodies, replies, dry_run=dry_run)
-    if not bound:
-        return answer
-
-    def with_bound() -> None:
-        answer.text()
+    code = replies_answer(bodies, replies, dry_run=dry_run).show(form, server)
+    if bound:
         click.echo(plan_bound_text(told.get("plan_bound")), err=True)
-
-    return replace(answer, text=with_bound)
+    return code
 
 
 def ask_once(

@@ -17,12 +17,11 @@ from uuid import uuid4
 
 import click
 
-from agenda import problems
-from agenda.connection import DEFAULT_URL, Connection, Reply, entry_path
+from agenda import errors as problems
+from agenda.client import Pages
+from agenda.connection import DEFAULT_URL, Connection, Reply, entry_path, token_in
 from agenda.errors import AgendaError, ProblemError, ServerAwayError
-from agenda.paging import Pages
 from agenda.retries import Repeatable, Retries
-from agenda.settings import token_in
 from rdl.local_time import UTC_ZONE
 from service.cli.kit.errors import CliError, ExitCode, code_of_answer
 
