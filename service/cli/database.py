@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -36,14 +35,13 @@ from service.cli.kit.output import (
 from service.cli.kit.server import Server, client_options
 from service.clock import SystemClock, instant_of, unix_ms
 from service.config import ConfigError
+from service.http.kinds import ID_PATTERN
 from service.monitoring.bundle import SupportBundle, last_lines, secrets_of_url, url_without_secrets
 from service.monitoring.diagnostics import versions
 from service.store.database.facts import facts_of_url
 
 if TYPE_CHECKING:
     from service.store import Store
-
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}")
 
 _COLUMNS: Final = ("id", "name", "role", "tenants", "good", "created", "end", "used")
 _LISTED: Final = tuple(ListColumn(name, is_wide=name in ("created", "used")) for name in _COLUMNS)
@@ -88,7 +86,7 @@ def create(
     name: str, role: str, tenants: tuple[str, ...], end: str | None, database: str, form: str
 ) -> int:
     """Create a token for the user NAME and print its secret, this once."""
-    if not _NAME.fullmatch(name):
+    if not ID_PATTERN.fullmatch(name):
         raise CliError(f"{name!r} is no name; write letters, digits and _ . : @ + ~ -")
     fault = name_fault(name)
     if fault is not None:

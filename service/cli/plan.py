@@ -32,6 +32,7 @@ from service.cli.kit.options import (
     agent_name,
     complete_agent,
     duration,
+    question_lines,
     seed_option,
 )
 from service.cli.kit.output import (
@@ -44,7 +45,6 @@ from service.cli.kit.output import (
     print_title,
 )
 from service.cli.kit.progress import CommandProgress, make_ready, running
-from service.cli.kit.sentences import question_lines
 from service.cli.plan_tables import (
     REQUEST_COLUMNS,
     TIME_COLUMNS,

@@ -18,7 +18,7 @@ from service.cli.kit.output import (
     printable,
     zone_line,
 )
-from service.cli.kit.sentences import better_text
+from service.sentences import better_text
 
 if TYPE_CHECKING:
     from planner.files.plan_document import PlanDocument

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from service.cli.kit.errors import DIFFER, DONE, ERROR, CliError, reports_errors
-from service.cli.kit.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
+from service.cli.kit.options import (
+    READABLE,
+    READABLE_OR_STDIN,
+    duration,
+    offset,
+    question_lines,
+    read_text,
+)
 from service.cli.kit.output import JSON, TABLE, format_option, print_json
-from service.cli.kit.sentences import question_lines
 
 if TYPE_CHECKING:
     from rdl.compile.context import CompileContext

@@ -29,7 +29,14 @@ from service.cli.kit.commands import (
     tenant_option,
 )
 from service.cli.kit.errors import DONE, ERROR, REFUSED, CliError, ExitCode, code_of_several
-from service.cli.kit.options import READABLE_OR_STDIN, complete_agent, finite, from_now, read_text
+from service.cli.kit.options import (
+    READABLE_OR_STDIN,
+    complete_agent,
+    finite,
+    from_now,
+    question_lines,
+    read_text,
+)
 from service.cli.kit.output import (
     JSON,
     TABLE,
@@ -48,7 +55,6 @@ from service.cli.kit.output import (
     terminal_width,
     zone_line,
 )
-from service.cli.kit.sentences import plan_bound_text, question_lines
 from service.cli.kit.server import (
     Server,
     ServerReply,
@@ -248,6 +254,7 @@ _ID: Final = id_of("reservation")
                  help="If the request is refused, submit its offer N instead (see agenda "
                  "offers)."),
     shows_itself=True,
+    short_help="Ask a server for reservations.",
 )  # fmt: skip
 def submit(
     file: str,
@@ -277,7 +284,8 @@ def submit(
         replies, told = post_batch(server, bodies, query, key)
     code = replies_answer(bodies, replies, dry_run=dry_run).show(form, server)
     if bound:
-        click.echo(plan_bound_text(told.get("plan_bound")), err=True)
+        of_plan = told.get("plan_bound") or {}
+        click.echo(f"the Plan: {of_plan.get('sentence', 'no bound is known')}", err=True)
     return code
 
 
@@ -482,7 +490,7 @@ def list_reservations(
     return server.list_all(PATH, "reservations", query, limit)
 
 
-@server_command(None, "show", _ID)
+@server_command(None, "show", _ID, short_help="Show one and its allocation, or why it was refused.")
 def show(id_: str, server: Server) -> Answer:
     """Show one reservation and its allocation, or why it was refused; -o json adds its history."""
     body = _with_present_offers(server, server.call("GET", entry_path(PATH, id_)).good())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from service.cli.kit.errors import CliError
+from service.sentences import AGENTS
 
 if TYPE_CHECKING:
     from service.tasks.task_pool import TaskPool
@@ -297,19 +298,24 @@ def task_pool(workers: int | None, dask: str | None) -> Iterator[TaskPool]:
         yield pool
 
 
-#: Name -> what it does best.
-AGENT_LINES: Final = {
-    "gree": "as late as possible: room for early deadlines to come",
-    "gree-l": "flat allocations, fewest falls",
-    "aligned": "the place that leaves most headroom, late",
-    "headroom": "as aligned, but refuses rather than squeeze in",
-    "earliest": "as early as possible",
-    "portfolio": "the best of several agents and orders, by value",
-    "portfolio-free": "the same agents, requests in any order",
-    "milp": "Rayon's model by a MILP solver (--solver)",
-    "exact": "the most value, with a proven gap (--time-limit, --gap)",
-    "hybrid": "exact with a cheaper bound above 1,000 requests",
-}
+def question_lines(source: str | Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each number of a request that somebody should look at twice.
+
+    Parameters
+    ----------
+    source
+        RDL as text, which is shown with the place; or as JSON.
+    """
+    from rdl.errors import render
+    from rdl.meaning.questions import questions
+
+    text = source if isinstance(source, str) else None
+    for one in questions(source):
+        yield f"question: {render((one,), text)}"
+
+
+#: Name -> what it does best, and its own options.
+AGENT_LINES: Final = {one.name: f"{one.says} {one.options}".rstrip() for one in AGENTS}
 
 #: The same as the end of a help text.
 AGENTS_HELP: Final = "\b\nAgents (docs/planning.md):\n" + "\n".join(
