@@ -13,14 +13,12 @@ import click
 
 from agenda.errors import REFUSAL_CODES
 from dispatch.accounts.promises import Outcome
-from service.cli.client.reservations.reservations import PATH, list_reservations
-from service.cli.client.server import Server, client_options
-from service.cli.forms.agents import complete_agent
-from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE, ERROR
-from service.cli.terminal.options import READABLE, agent_name, offset
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
-from service.cli.terminal.progress import CommandProgress, running
+from service.cli.kit.errors import DONE, ERROR, CliError, reports_errors
+from service.cli.kit.options import READABLE, agent_name, complete_agent, offset
+from service.cli.kit.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.kit.progress import CommandProgress, running
+from service.cli.kit.server import Server, client_options
+from service.cli.reservations import PATH, list_reservations
 
 if TYPE_CHECKING:
     from planner.cluster.cluster import Cluster
@@ -207,7 +205,7 @@ def _lines_in(workload: Path, described: Cluster) -> list[WorkloadLine]:
     """Return the requests of a file; the bad ones are told and left out."""
     from planner.files import read_workload
     from planner.files.errors import FileProblems
-    from service.cli.plans.workload_input import report_lines
+    from service.cli.plan import report_lines
 
     bad = FileProblems()
     lines = list(read_workload(workload, described.origin, bad.append))

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 
-from service.cli.client.server_process import free_port
+from service.cli.server_process import free_port
 from tests.patience import eventually
 
 #: Where Debian has the programs of each version.

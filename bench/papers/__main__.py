@@ -13,12 +13,10 @@ from bench.papers.catalogue import EXPERIMENTS, Experiment
 from bench.papers.everything import ALL, run_all
 from bench.papers.experiment import POLICIES, DrawnSizes, ExperimentEffort
 from bench.papers.points import PointsFile, executor_of
-from service.cli.terminal.errors import reports_errors
-from service.cli.terminal.exit_codes import DONE
-from service.cli.terminal.options import WRITABLE, FiniteRange, known_name, names
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json, print_table
-from service.cli.terminal.pool_options import pool_options
-from service.cli.terminal.progress import running
+from service.cli.kit.errors import DONE, reports_errors
+from service.cli.kit.options import WRITABLE, FiniteRange, known_name, names, pool_options
+from service.cli.kit.output import JSON, TABLE, format_option, print_json, print_table
+from service.cli.kit.progress import running
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -14,7 +14,7 @@ import click
 
 from bench.papers.catalogue import EXPERIMENTS, Experiment
 from bench.papers.experiment import TRACES
-from service.cli.terminal.errors import CliError
+from service.cli.kit.errors import CliError
 
 if TYPE_CHECKING:
     from bench.papers.experiment import ExperimentResult, Table

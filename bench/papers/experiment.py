@@ -16,8 +16,8 @@ import click
 
 from bench.papers.points import PointsFile, answers_of, point_of
 from bench.papers.spread import Figure, figures_over_seeds
-from service.cli.terminal.errors import CliError
-from service.cli.terminal.progress import CommandProgress
+from service.cli.kit.errors import CliError
+from service.cli.kit.progress import CommandProgress
 from service.pictures.experiments import ExperimentPanel, PanelSeries
 
 if TYPE_CHECKING:

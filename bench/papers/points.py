@@ -23,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from service.cli.terminal.errors import CliError
+from service.cli.kit.errors import CliError
 from service.tasks.data_pickle import read_data
 
 #: Seconds that a Dask scheduler has to answer, and between two looks at whether to stop.

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.workloads.swim_hour import CPUS
-from service.cli.client.server import Server
-from service.cli.client.server_process import free_port, run_server
+from service.cli.kit.server import Server
+from service.cli.server_process import free_port, run_server
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from typing import Final
 try:
     import click
 
-    from service.cli.terminal.command_group import AgendaGroup, LazyCommand
-    from service.cli.terminal.exit_codes import MEANINGS
+    from service.cli.kit.errors import MEANINGS
+    from service.cli.kit.groups import AgendaGroup, LazyCommand
 except KeyboardInterrupt:  # ^C while Python still reads the program
     sys.stderr.write("agenda: stopped before it began\n")
     raise SystemExit(130) from None
@@ -19,164 +19,168 @@ _SECTIONS: Final = {
     "Try it": (
         (
             "demo",
-            "service.cli.client.demo.command:demo",
+            "service.cli.demo:demo",
             "Serve a cluster on loopback, play a part of a day, show the result.",
         ),
     ),
     "Files": (
         ("rdl", "service.cli.rdl:rdl", "Check requests written in RDL."),
-        ("plan", "service.cli.plans.plan:plan", "Plan a workload on a cluster."),
+        ("plan", "service.cli.plan:plan", "Plan a workload on a cluster."),
         (
             "validate",
-            "service.cli.client.plan.validate:validate",
+            "service.cli.plan_files:validate",
             "Check a whole Plan, of a file or a server, independently of the planner.",
         ),
-        ("compare", "service.cli.plans.compare:compare", "Plan with several agents, side by side."),
+        ("compare", "service.cli.compare:compare", "Plan with several agents, side by side."),
         (
             "optimize",
-            "service.cli.plans.optimize:optimize",
+            "service.cli.optimizing:optimize",
             "Make a better Plan; no reservation loses anything.",
         ),
         (
             "plan-diff",
-            "service.cli.plans.plan_diff:plan_diff",
+            "service.cli.plan_files:plan_diff",
             "Show what changed between two Plans.",
         ),
         (
             "cluster",
-            "service.cli.cluster.group:cluster",
+            "service.cli.cluster:cluster",
             "Check a cluster file, show a server's cluster, ask what another would change.",
         ),
         ("lotes", "service.cli.lotes:lotes", "Plan job classes on machines (LoTES)."),
-        ("import", "service.cli.importing.traces:import_", "Turn traces into workloads."),
+        ("import", "service.cli.imports:import_", "Turn traces into workloads."),
         (
             "estimate",
-            "service.cli.estimates.estimate:estimate_",
+            "service.cli.estimate:estimate_",
             "Turn finished runs of recurring jobs into requests.",
         ),
     ),
     "Reservations of a server": (
         (
             "submit",
-            "service.cli.client.reservations.reservations:submit",
+            "service.cli.reservations:submit",
             "Ask a server for reservations.",
         ),
         (
             "reservations",
-            "service.cli.client.reservations.group:reservations",
+            "service.cli.reservations:reservations",
             "Ask for, follow, change and cancel a server's reservations.",
         ),
         (
             "offers",
-            "service.cli.client.reservations.offers:offers",
+            "service.cli.offers:offers",
             "Show what would be accepted instead of a request.",
         ),
         (
             "holds",
-            "service.cli.client.reservations.holds:holds",
+            "service.cli.offers:holds",
             "Keep room on a server for up to a minute.",
         ),
-        ("watch", "service.cli.client.events.watch:watch", "Print what happens on a server."),
+        ("watch", "service.cli.events:watch", "Print what happens on a server."),
         (
             "webhook",
-            "service.cli.client.events.webhooks:webhook",
+            "service.cli.events:webhook",
             "Have a server post what happens to a URL.",
         ),
     ),
     "Work on its machines": (
         (
             "apps",
-            "service.cli.client.applications.apps:apps",
+            "service.cli.applications:apps",
             "Run applications on a server's machines.",
         ),
         (
             "assignments",
-            "service.cli.client.applications.assignments:assignments",
+            "service.cli.applications:assignments",
             "Show what runs on which machine of a server.",
         ),
         (
             "executor",
-            "service.cli.client.executor.command:executor",
+            "service.cli.executor:executor",
             "Run components on this machine for a server.",
         ),
         (
             "sbatch",
-            "service.cli.client.slurm.sbatch:sbatch",
+            "service.cli.slurm:sbatch",
             "Reserve nodes and submit a Slurm job in them.",
         ),
         (
             "squeue",
-            "service.cli.client.slurm.squeue:squeue",
+            "service.cli.slurm:squeue",
             "List the Slurm jobs that run or wait under a server.",
         ),
         (
             "sacct",
-            "service.cli.client.slurm.sacct:sacct",
+            "service.cli.slurm:sacct",
             "List which promises Slurm's accounting says were kept.",
         ),
     ),
     "For operators": (
         (
             "status",
-            "service.cli.client.operations.status:status",
+            "service.cli.operations:status",
             "Show a server's cluster at one look.",
         ),
         ("serve", "service.cli.serve:serve", "Run the service."),
         (
             "outages",
-            "service.cli.client.operations.outages:outages",
+            "service.cli.operations:outages",
             "Take a server's machines away and give them back.",
         ),
         (
             "usage",
-            "service.cli.cluster.usage:usage",
+            "service.cli.usage:usage",
             "Show who holds how much of a server's cluster.",
         ),
         (
             "dispatch",
-            "service.cli.client.applications.dispatch:dispatch",
+            "service.cli.applications:dispatch",
             "Show and change how a server serves work without a reservation.",
         ),
         (
             "optimizations",
-            "service.cli.client.plan.optimizations:optimizations",
+            "service.cli.optimizing:optimizations",
             "Look for a better Plan while the server goes on.",
         ),
         (
             "audit",
-            "service.cli.client.operations.audit:audit",
+            "service.cli.operations:audit",
             "List who changed what on a server, and when.",
         ),
         (
             "export",
-            "service.cli.client.plan.export:export",
+            "service.cli.plan_files:export",
             "Write a server's whole Plan to a file.",
         ),
         (
             "diag",
-            "service.cli.client.operations.diag:diag",
+            "service.cli.database:diag",
             "Collect what is known of a server into one file.",
         ),
     ),
     "The database of a server": (
-        ("token", "service.cli.token:token", "Create, list and revoke the tokens of a database."),
-        ("backup", "service.cli.maintenance:backup", "Write a server's database into a file."),
-        ("restore", "service.cli.maintenance:restore", "Fill an empty database from a backup."),
+        (
+            "token",
+            "service.cli.database:token",
+            "Create, list and revoke the tokens of a database.",
+        ),
+        ("backup", "service.cli.database:backup", "Write a server's database into a file."),
+        ("restore", "service.cli.database:restore", "Fill an empty database from a backup."),
         (
             "upgrade",
-            "service.cli.maintenance:upgrade",
+            "service.cli.database:upgrade",
             "Bring the database of an older version up to date.",
         ),
         (
             "clock",
-            "service.cli.clock:clock",
+            "service.cli.database:clock",
             "Confirm the clock of a server that does not follow it.",
         ),
     ),
     "Shell and programs": (
         (
             "completion",
-            "service.cli.client.completion:completion",
+            "service.cli.completion:completion",
             "Let a shell complete commands, options, and a server's ids.",
         ),
         (

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from service.cli.forms.sentences import question_lines
-from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DIFFER, DONE, ERROR
-from service.cli.terminal.options import READABLE, READABLE_OR_STDIN, duration, offset, read_text
-from service.cli.terminal.output import JSON, TABLE, format_option, print_json
+from service.cli.kit.errors import DIFFER, DONE, ERROR, CliError, reports_errors
+from service.cli.kit.options import (
+    READABLE,
+    READABLE_OR_STDIN,
+    duration,
+    offset,
+    question_lines,
+    read_text,
+)
+from service.cli.kit.output import JSON, TABLE, format_option, print_json
 
 if TYPE_CHECKING:
     from rdl.compile.context import CompileContext

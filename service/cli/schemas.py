@@ -1,8 +1,7 @@
 """`agenda json-schema`: what `-o json` of a command prints; docs/cli.md says what may change.
 
 Commands of a client print what the server answered: their schemas are those of the API. Other
-documents are described in `service.cli.document_schemas`.
-"""
+documents are described in `DOCUMENTS`."""
 
 from __future__ import annotations
 
@@ -11,10 +10,330 @@ from typing import Any, Final
 
 import click
 
-from service.cli.document_schemas import DOCUMENTS
-from service.cli.terminal.errors import CliError, reports_errors
-from service.cli.terminal.exit_codes import DONE
-from service.cli.terminal.output import print_json
+from service.cli.kit.errors import DONE, CliError, reports_errors
+from service.cli.kit.output import print_json
+
+_Schema = dict[str, Any]
+
+_TEXT: Final[_Schema] = {"type": "string"}
+_COUNT: Final[_Schema] = {"type": "integer", "minimum": 0}
+_WHOLE: Final[_Schema] = {"type": "integer"}
+_NUMBER: Final[_Schema] = {"type": "number"}
+_FLAG: Final[_Schema] = {"type": "boolean"}
+_ANY_OBJECT: Final[_Schema] = {"type": "object"}
+_RESOURCES: Final[_Schema] = {
+    "type": "object",
+    "description": "Amounts by resource, as requests write them: cores, bytes with their unit.",
+}
+
+
+def _of(**keys: _Schema) -> _Schema:
+    """Return an object of these keys; `key_` is one that may be missing."""
+    return {
+        "type": "object",
+        "properties": {key.removesuffix("_"): schema for key, schema in keys.items()},
+        "required": [key for key in keys if not key.endswith("_")],
+    }
+
+
+def _list(of: _Schema) -> _Schema:
+    return {"type": "array", "items": of}
+
+
+def _map(of: _Schema) -> _Schema:
+    return {"type": "object", "additionalProperties": of}
+
+
+def _or_null(schema: _Schema) -> _Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _said(schema: _Schema, description: str) -> _Schema:
+    return {**schema, "description": description}
+
+
+_METRICS: Final = _of(
+    runtime_ms=_NUMBER,
+    acceptance=_said(_NUMBER, "Accepted value of the value asked, 0 to 1."),
+    accepted=_said(_COUNT, "How many requests were accepted."),
+    requests=_COUNT,
+    falls=_said(_COUNT, "How far allocations fall, each last fall included."),
+    falls_inner=_said(_COUNT, "The same without each atom's last fall."),
+    uniformity=_NUMBER,
+    value=_said(_NUMBER, "Core-hours of accepted work, weighted."),
+    bound_=_said(_NUMBER, "Most value that any plan can have."),
+    gap_=_said(_NUMBER, "(bound - value) / bound."),
+    status_=_TEXT,
+    machine_loss_=_said(
+        _or_null(_NUMBER), "Part of the value of totals that machines do not hold."
+    ),
+)
+
+_ATOM: Final = _of(
+    path=_TEXT,
+    bundle=_RESOURCES,
+    allocation=_said(
+        _list(_list(_WHOLE)), "Rows of start and end in seconds from the origin, and bundles."
+    ),
+    slots_=_said(
+        _list({"type": "array"}), "Rows of start and end in seconds, bundles, and the machine."
+    ),
+)
+
+_RESERVATION: Final = _of(
+    id=_TEXT,
+    tenant=_TEXT,
+    queue=_TEXT,
+    submitted=_NUMBER,
+    state=_TEXT,
+    weight=_NUMBER,
+    priority=_WHOLE,
+    expression=_TEXT,
+    written_=_said(_TEXT, "The request as it was submitted, where it differs."),
+    promise=_TEXT,
+    atoms=_list(_ATOM),
+)
+
+_PLAN: Final = _of(
+    cluster=_ANY_OBJECT,
+    version=_WHOLE,
+    step_s=_NUMBER,
+    agent=_TEXT,
+    order=_TEXT,
+    reservations=_list(_RESERVATION),
+    refusals=_list(_of(id=_TEXT, code=_TEXT, detail=_TEXT)),
+    metrics=_METRICS,
+)
+
+_VIOLATION: Final = _of(
+    where=_TEXT,
+    rule=_TEXT,
+    detail=_TEXT,
+    reservation=_or_null(_TEXT),
+    at=_or_null(_WHOLE),
+    amount=_or_null(_NUMBER),
+    limit=_or_null(_NUMBER),
+)
+
+_CHECK: Final = _of(valid=_FLAG, reservations=_COUNT, refusals=_COUNT, violations=_list(_VIOLATION))
+
+_DIFFERENCE: Final = _of(
+    same=_said(_COUNT, "Requests with the same answer in both Plans."),
+    counts=_map(_COUNT),
+    metrics=_said(_map(_list(_NUMBER)), "Each of both Plans: before, after."),
+    requests=_list(
+        _of(
+            id=_TEXT,
+            fate=_TEXT,
+            before=_or_null(_TEXT),
+            after=_or_null(_TEXT),
+            start=_said(_list(_or_null(_NUMBER)), "Seconds from the origin: before, after."),
+            end=_list(_or_null(_NUMBER)),
+            moved=_WHOLE,
+            relocated=_NUMBER,
+        )
+    ),
+)
+
+_COMPARISON: Final = _of(
+    baseline=_or_null(_TEXT),
+    bound_by=_or_null(_TEXT),
+    agents=_list(
+        _of(
+            agent=_TEXT,
+            basis=_said(_TEXT, "What it knew: arrivals one by one, or the whole workload."),
+            status=_or_null(_TEXT),
+            detail=_TEXT,
+            order=_or_null(_TEXT),
+            metrics=_or_null(_METRICS),
+            work=_or_null(
+                _of(
+                    hours=_said(_map(_NUMBER), "Accepted hours of each resource."),
+                    utilisation=_said(_map(_NUMBER), "Part of what the cluster has, 0 to 1."),
+                    wait_mean_s=_or_null(_NUMBER),
+                    wait_p95_s=_or_null(_NUMBER),
+                    late_mean_s=_or_null(_NUMBER),
+                    late_p95_s=_or_null(_NUMBER),
+                )
+            ),
+            relative=_or_null(_map(_or_null(_NUMBER))),
+            differences=_or_null(_ANY_OBJECT),
+        )
+    ),
+    disagreements=_list(_of(id=_TEXT, tenant=_TEXT, weight=_NUMBER, answers=_list(_TEXT))),
+)
+
+_COST: Final = _of(rejected=_NUMBER, churn=_NUMBER, falls=_NUMBER, cost=_NUMBER)
+
+_OPTIMIZED: Final = _of(
+    status=_TEXT,
+    value=_NUMBER,
+    bound=_or_null(_NUMBER),
+    gap=_or_null(_NUMBER),
+    source=_TEXT,
+    trials=_COUNT,
+    before=_COST,
+    after=_COST,
+    moved=_COUNT,
+    admitted=_COUNT,
+    conflict=_or_null(_ANY_OBJECT),
+    left_out=_list(_of(id=_TEXT, code=_TEXT, detail=_TEXT)),
+    diff=_DIFFERENCE,
+)
+
+_LOTES: Final = _of(
+    lambda_allocation=_or_null(_NUMBER),
+    lambda_assignment=_or_null(_NUMBER),
+    lambda_rounded=_or_null(_NUMBER),
+    mode=_TEXT,
+    pairs=_list(
+        {
+            "type": "object",
+            "properties": {
+                "machines": _TEXT,
+                "class": _TEXT,
+                "in_service": _NUMBER,
+                "share": _map(_NUMBER),
+            },
+            "required": ["machines", "class", "in_service", "share"],
+        }
+    ),
+    bins=_list(_of(machines=_TEXT, first=_WHOLE, count=_COUNT, jobs=_map(_COUNT))),
+    table=_list(_ANY_OBJECT),
+    explain_=_said(_ANY_OBJECT, "With --explain: classes, and what each linear program answered."),
+)
+
+_ESTIMATE: Final = _of(
+    confidence=_NUMBER,
+    jobs=_list(
+        _of(
+            job=_TEXT,
+            runs=_COUNT,
+            counted=_COUNT,
+            period_s=_or_null(_NUMBER),
+            begin=_or_null(_TEXT),
+            confidence=_or_null(_NUMBER),
+            over=_or_null(_NUMBER),
+            container=_RESOURCES,
+            parts=_list(_ANY_OBJECT),
+            notes=_list(_TEXT),
+            rdl=_said(_TEXT, "The request."),
+            rdl_json=_said({}, "The same in JSON: `agenda rdl json-schema`."),
+        )
+    ),
+    back_test=_or_null(_map(_of(runs=_COUNT, fit=_or_null(_NUMBER), over=_or_null(_NUMBER)))),
+)
+
+_RDL_CHECK: Final = {
+    "oneOf": [
+        _of(valid={"const": False}, code=_TEXT, errors=_list(_of(message=_TEXT))),
+        _of(
+            valid={"const": True},
+            canonical=_TEXT,
+            normal_=_TEXT,
+            json={},
+            notes=_list(_TEXT),
+            questions=_list(_ANY_OBJECT),
+            atoms=_COUNT,
+            meaning=_or_null(_ANY_OBJECT),
+        ),
+    ]
+}
+
+_AUDIT: Final = _list(
+    _of(
+        number=_COUNT,
+        at=_said(_TEXT, "RFC 3339."),
+        user=_or_null(_TEXT),
+        address=_or_null(_TEXT),
+        call=_TEXT,
+        kind=_TEXT,
+        tenant=_or_null(_TEXT),
+        about=_or_null(_TEXT),
+        detail=_TEXT,
+        version=_or_null(_COUNT),
+    )
+)
+
+_USAGE: Final[_Schema] = {
+    "type": "object",
+    "properties": {
+        "by": _TEXT,
+        "from": _said(_TEXT, "RFC 3339."),
+        "to": _TEXT,
+        "capacity": _said(_map(_NUMBER), "Of each resource, in hours of one unit."),
+        "usage": _said(
+            _list(_of(name=_TEXT, reservations=_COUNT)),
+            "Hours of each resource, and `..._share`, per cent of the capacity.",
+        ),
+    },
+    "required": ["by", "from", "to", "capacity", "usage"],
+}
+
+_INSTANT: Final = _or_null(_said(_TEXT, "RFC 3339."))
+
+_SQUEUE: Final = _list(
+    _of(
+        job=_WHOLE,
+        name=_TEXT,
+        user=_TEXT,
+        partition=_TEXT,
+        state=_said(_TEXT, "Of the job, in Slurm's words."),
+        nodes=_said(_TEXT, "Names with commas between them."),
+        reservation=_or_null(_TEXT),
+        promised=_or_null(_said(_TEXT, "State of the reservation.")),
+        begins=_INSTANT,
+        ends=_INSTANT,
+        reason=_said(_TEXT, "Why it waits, in Slurm's words."),
+    )
+)
+
+_SACCT: Final = _list(
+    _of(
+        reservation=_TEXT,
+        user=_TEXT,
+        promise=_said(_TEXT, "What the server says: kept, open, degraded, unused, failed."),
+        work=_said(_TEXT, "What Slurm says: in time, short, late, failed."),
+        deadline=_INSTANT,
+        begun=_INSTANT,
+        ended=_INSTANT,
+        jobs=_COUNT,
+        runs=_COUNT,
+        promised_s=_or_null(_said(_NUMBER, "Node time.")),
+        had_s=_said(_NUMBER, "Node time."),
+    )
+)
+
+_EVENT: Final = _said(
+    _of(
+        id=_TEXT,
+        kind=_TEXT,
+        version_=_WHOLE,
+        at_=_said(_NUMBER, "Seconds since the origin of the Plan."),
+        reservation_=_TEXT,
+        tenant_=_TEXT,
+    ),
+    "One event, with what else is known of it; each is on a line of its own.",
+)
+
+#: Command -> the schema of what it makes.
+DOCUMENTS: Final[Mapping[str, _Schema]] = {
+    "plan": _PLAN,
+    "validate": _CHECK,
+    "plan-diff": _DIFFERENCE,
+    "compare": _COMPARISON,
+    "optimize": _OPTIMIZED,
+    "lotes": _LOTES,
+    "estimate": _ESTIMATE,
+    "rdl check": _RDL_CHECK,
+    "audit": _AUDIT,
+    "usage": _USAGE,
+    "squeue": _SQUEUE,
+    "sacct": _SACCT,
+    "watch": _EVENT,
+    "reservations watch": _EVENT,
+}
+
 
 #: Version of all these documents: it rises where a program that reads one could break.
 JSON_VERSION: Final = 1

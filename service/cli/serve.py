@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from planner.agents import DEFAULT_AGENT
-from service.cli.terminal.errors import reports_errors
-from service.cli.terminal.options import READABLE, FiniteRange, agent_name
-from service.cli.terminal.pool_options import dask_option
+from service.cli.kit.errors import reports_errors
+from service.cli.kit.options import READABLE, FiniteRange, agent_name, dask_option
 
 
 @click.command()

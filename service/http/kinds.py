@@ -38,10 +38,11 @@ def kind_of(value: object) -> str:
     return names.get(type(value), "an array" if isinstance(value, list) else "an object")
 
 
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}")
+#: What an id is of, and a name of whom a token is for.
+ID_PATTERN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+~-]{0,127}")
 
 #: Schema of an id, in a body or a path.
-ID_SCHEMA: Final = {"type": "string", "pattern": f"^{_ID.pattern}$"}
+ID_SCHEMA: Final = {"type": "string", "pattern": f"^{ID_PATTERN.pattern}$"}
 
 #: Controls, and what shows nothing or turns the direction of what follows.
 _UNSEEN = (
@@ -59,7 +60,7 @@ def read_identifier(value: object) -> str:
     FieldError
         If it holds other characters, or too many.
     """
-    if not isinstance(value, str) or not _ID.fullmatch(value):
+    if not isinstance(value, str) or not ID_PATTERN.fullmatch(value):
         raise FieldError(
             "write 1 to 128 ASCII letters, digits or _ . : @ + ~ -, the first a letter, digit or _"
         )

@@ -32,8 +32,10 @@ from typing import (
     Any,
     Final,
     TypeAlias,
+    TypedDict,
     TypeVar,
     Union,
+    Unpack,
     get_args,
     get_origin,
     get_type_hints,
@@ -42,12 +44,12 @@ from typing import (
 import msgspec
 from msgspec import Meta
 
-from service.access.user import LOCAL_USER, User
+from service.access.user import LOCAL_USER, Role, User
 from service.commits.changes.commands import Key
 from service.http.call import Call
 from service.http.fields import REQUIRED, Field, schema_of
 from service.http.kinds import MemberKind
-from service.http.route import Body, Documented, Header, Route
+from service.http.route import Body, Documented, FailureForm, Header, Route
 from service.response import JSON, Response
 
 if TYPE_CHECKING:
@@ -165,6 +167,46 @@ _GIVEN: Final[Mapping[str, Getter]] = {
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
+class CallOptions(TypedDict, total=False):
+    """What else is said of a call, besides what its handler says.
+
+    Attributes
+    ----------
+    status, also
+        Status of its answer (200 when absent), and others: of the same body, but for 304.
+    fails
+        Codes that it may fail with, besides those that any call may.
+    headers
+        Headers of its answer. Of one that creates, ``Location`` is set: its path and the id.
+    links
+        Calls that take something of its answer (`links_from`).
+    media, others
+        Content type of its answer, and those in which a client may ask for the same.
+    examples, reads
+        Bodies that are taken as they stand; content types that are read.
+    live, role, failure, open_query
+        As of its `Route`.
+    """
+
+    status: int
+    also: Mapping[int, str]
+    fails: Iterable[str]
+    headers: Mapping[str, str]
+    links: Mapping[str, Mapping[str, Any]]
+    media: str
+    others: tuple[str, ...]
+    examples: Mapping[str, Any]
+    reads: tuple[str, ...]
+    live: bool
+    role: Role | None
+    failure: FailureForm
+    open_query: bool
+
+
+#: Options of a call that are members of its route as they stand.
+_OF_ROUTES: Final = ("live", "role", "failure", "open_query")
+
+
 class Calls(list[Route]):
     """The calls of one resource, in the order in which they are documented.
 
@@ -178,73 +220,58 @@ class Calls(list[Route]):
         super().__init__()
         self.schemas = schemas or {}
 
-    def get(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+    def get(
+        self, path: str, told: str, **options: Unpack[CallOptions]
+    ) -> Callable[[Handler], Handler]:
         """As `add`, for GET."""
-        return self.add("GET", path, told, **more)
+        return self.add("GET", path, told, options)
 
-    def post(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+    def post(
+        self, path: str, told: str, **options: Unpack[CallOptions]
+    ) -> Callable[[Handler], Handler]:
         """As `add`, for POST."""
-        return self.add("POST", path, told, **more)
+        return self.add("POST", path, told, options)
 
-    def put(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+    def put(
+        self, path: str, told: str, **options: Unpack[CallOptions]
+    ) -> Callable[[Handler], Handler]:
         """As `add`, for PUT."""
-        return self.add("PUT", path, told, **more)
+        return self.add("PUT", path, told, options)
 
-    def delete(self, path: str, told: str, **more: Any) -> Callable[[Handler], Handler]:
+    def delete(
+        self, path: str, told: str, **options: Unpack[CallOptions]
+    ) -> Callable[[Handler], Handler]:
         """As `add`, for DELETE."""
-        return self.add("DELETE", path, told, **more)
+        return self.add("DELETE", path, told, options)
 
     def add(
-        self,
-        method: str,
-        path: str,
-        told: str,
-        *,
-        status: int = 200,
-        also: Mapping[int, str] | None = None,
-        fails: Iterable[str] = (),
-        headers: Mapping[str, str] | None = None,
-        links: Mapping[str, Mapping[str, Any]] | None = None,
-        examples: Mapping[str, Any] | None = None,
-        reads: tuple[str, ...] = (JSON,),
-        media: str = JSON,
-        others: tuple[str, ...] = (),
-        **more: Any,
+        self, method: str, path: str, told: str, options: CallOptions
     ) -> Callable[[Handler], Handler]:
-        """Return the decorator that makes a function a call of the API.
-
-        Parameters
-        ----------
-        told
-            What its answer is.
-        status, also
-            Status of its answer, and others: of the same body, but for 304.
-        fails
-            Codes that it may fail with, besides those that any call may.
-        headers
-            Headers of its answer. Of one that creates, ``Location`` is set: its path and the id.
-        links
-            Calls that take something of its answer (`links_from`).
-        examples, reads
-            Bodies that are taken as they stand; content types that are read.
-        media, others
-            Content type of its answer, and those in which a client may ask for the same.
-        more
-            Other members of its `Route`.
-        """
+        """Return the decorator that makes a function a call of the API; `told` is its answer."""
+        status = options.get("status", 200)
+        headers = options.get("headers", {})
+        own: dict[str, Any] = {name: one for name, one in options.items() if name in _OF_ROUTES}
 
         def keep(handler: Handler) -> Handler:
             plan = _Plan(handler, path)
             schema = plan.answer
-            answer = Documented(told, schema, headers or {}, media, links or {}, others)
+            answer = Documented(
+                told,
+                schema,
+                headers,
+                options.get("media", JSON),
+                options.get("links", {}),
+                options.get("others", ()),
+            )
             answers = {status: answer} | {
                 other: Documented(text, None if other == 304 else schema)
-                for other, text in (also or {}).items()
+                for other, text in options.get("also", {}).items()
             }
-            located = path if method == "POST" and "Location" in (headers or {}) else None
+            located = path if method == "POST" and "Location" in headers else None
             body = plan.body
             if body is not None:
-                body = replace(body, media=reads, examples=examples or {})
+                reads, examples = options.get("reads", (JSON,)), options.get("examples", {})
+                body = replace(body, media=reads, examples=examples)
             self.append(
                 Route(
                     method,
@@ -253,13 +280,13 @@ class Calls(list[Route]):
                     (inspect.getdoc(handler) or "").partition("\n\n")[0].replace("\n", " "),
                     _view(handler, plan.getters, status, located),
                     answers,
-                    tuple(fails),
+                    tuple(options.get("fails", ())),
                     plan.query,
                     tuple(plan.headers),
                     body,
                     kinds=plan.kinds,
                     schemas=self.schemas,
-                    **more,
+                    **own,
                 )
             )
             return handler

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from planner.agent import BoundError
+from planner.optimization.plan_bound import PlanBound
 from service.http.kit import PLAN_TAG, Answer, Calls, Count, IfNoneMatch, doc, one_of, unchanged
 from service.response import Response
 from service.runtime import Runtime
+from service.sentences import bound_sentence
 
 logger = logging.getLogger("agenda.bound")
 
@@ -39,6 +41,7 @@ class PlanBoundView(Answer):
     ]
     held: Annotated[Count, doc("How many reservations hold something.")]
     waiting: Annotated[Count, doc("How many requests were refused and could still come in.")]
+    sentence: Annotated[str, doc("The same for people: what is held, and how much better exists.")]
     proof: Annotated[
         str,
         one_of(("all", "load", "columns", "none")),
@@ -59,7 +62,7 @@ def get_plan_bound(runtime: Runtime, tags: IfNoneMatch) -> Annotated[Response, P
     """What the Plan holds, and the most that any plan of the same requests could hold."""
     found = runtime.bounds.newest()
     tag = str(found.version)
-    body = PlanBoundView(**found.to_json())
+    body = PlanBoundView(**_body_of(found))
     return unchanged(tags, tag) or Response(200, body, {"ETag": f'"{tag}"'})
 
 
@@ -76,9 +79,17 @@ def with_bound(runtime: Runtime, response: Response) -> Response:
     return replace(response, body=body | {_MEMBER: _found(runtime)})
 
 
+def _body_of(found: PlanBound) -> dict[str, Any]:
+    requests = found.holders + found.candidates
+    return {
+        **found.to_json(),
+        "sentence": bound_sentence(found.value, found.bound, requests),
+    }
+
+
 def _found(runtime: Runtime) -> dict[str, Any] | None:
     try:
-        return runtime.bounds.newest().to_json()
+        return _body_of(runtime.bounds.newest())
     except BoundError:
         logger.exception("a bound lies below the Plan: it is left out")
         return None

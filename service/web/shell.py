@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from service.sentences import AGENTS
 from service.web.assets import Assets, packaged_assets
 from service.web.pages import PAGES, Page
 
@@ -63,6 +64,7 @@ def _frame_of(assets: Assets, page: Page) -> dict[str, Any]:
     if page.saves:
         styles.append("style/save.css")
     return {
+        "agents": AGENTS,
         "pages": [one for one in PAGES if one.listed],
         "first": assets.address(_FIRST),
         "styles": [assets.address(one) for one in styles if assets.has(one)],

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-from service.cli.client.server_process import ServerProcess
+from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import Client, serving
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from service.cli.client.server_process import ServerProcess, free_port, run_server
+from service.cli.server_process import ServerProcess, free_port, run_server
 from tests.end_to_end.checked_ticks import faults_in
 
 _START = (

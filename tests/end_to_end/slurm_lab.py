@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatch.backends.slurm.control.records import SlurmJob
-from service.cli.client.server_process import ServerProcess
+from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import Client, serving
 from tests.own_slurm import OwnSlurm, own_slurm
 from tests.patience import eventually

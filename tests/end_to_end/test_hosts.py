@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.server_process import ServerProcess
+from service.cli.server_process import ServerProcess
 from tests.databases import empty_database
 from tests.end_to_end.connections.proxy import Proxy, proxy_to
 from tests.end_to_end.server_process import Client, serving, workers_of

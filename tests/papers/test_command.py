@@ -21,9 +21,8 @@ from bench.papers.catalogue import EXPERIMENTS
 from bench.papers.experiment import ExperimentEffort
 from bench.papers.points import PointsFile, point_of
 from bench.papers.spread import Figure
-from service.cli.terminal.errors import CliError
-from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
-from service.cli.terminal.progress import CommandProgress
+from service.cli.kit.errors import DONE, ERROR, USAGE, CliError
+from service.cli.kit.progress import CommandProgress
 from tests.papers.command_line import papers
 
 #: Experiments that run on real traces.

@@ -11,8 +11,7 @@ from bench.papers import __main__ as command
 from bench.papers import everything
 from bench.papers.catalogue import EXPERIMENTS, Experiment
 from bench.papers.experiment import DOES_NOT_HOLD, HOLDS, ExperimentResult, verdict
-from service.cli.terminal.errors import CliError
-from service.cli.terminal.exit_codes import DONE, USAGE
+from service.cli.kit.errors import DONE, USAGE, CliError
 from tests.papers.command_line import papers
 
 

@@ -15,7 +15,7 @@ from bench.papers.machines.measures import (
     build_counters,
     result_of,
 )
-from service.cli.terminal.exit_codes import DONE
+from service.cli.kit.errors import DONE
 from tests.papers.command_line import papers
 from tests.papers.machines.google_files import google
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.papers.prediction import google_jobs
-from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.kit.errors import DONE, ERROR
 from tests.papers.command_line import papers
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.papers.rayon_peaks import peak_of, profile_of, read_workflows
-from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.kit.errors import DONE, ERROR
 from tests.papers.command_line import papers
 
 _HEADER = "job,task,instances,start_s,end_s,mean_inst_s,plan_cpu_pct\n"

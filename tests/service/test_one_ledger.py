@@ -6,7 +6,7 @@ import pytest
 
 from bench.replay import Played, report
 from dispatch.accounts.promises import outcomes_in
-from service.cli.client.slurm.sacct import promises_of
+from service.cli.slurm import promises_of
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import Service
 from tests.service.monitoring.scraped import scrape, value

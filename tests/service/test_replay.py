@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from bench.replay import Playback, Played, play, replay, report
 from planner.files import WorkloadLine
-from service.cli.terminal.exit_codes import DONE, ERROR
-from service.cli.terminal.progress import CommandProgress
+from service.cli.kit.errors import DONE, ERROR
+from service.cli.kit.progress import CommandProgress
 from tests.service.cli.client.in_process_server import InProcessServer, let_commands_ask
 from tests.service.conftest import Service
 

@@ -23,7 +23,7 @@ from dispatch.backends.slurm.control.commands import JobRequest, SlurmCommands
 from dispatch.backends.slurm.control.submissions import AT_ONCE, submit_all
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece
-from service.cli.client.server import Server
+from service.cli.kit.server import Server
 
 NAME = "slurm_scale"
 

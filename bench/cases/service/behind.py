@@ -32,7 +32,7 @@ from planner.plan.records.commit_records import Advanced, CommitRecord
 from planner.plan.records.reservation_records import Admitted
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
-from service.cli.client.server_process import free_port, run_server
+from service.cli.server_process import free_port, run_server
 from service.clock import SystemClock
 from service.config import ServiceConfig
 from service.replication.replica import open_replica

@@ -24,7 +24,7 @@ from bench.cases.service.behind import postgres
 from bench.cases.service.http_admit import postmaster_of
 from bench.cases.service.load.posting import posted
 from bench.cases.service.load.processes import CLUSTER, busy_below_s, busy_s, idle_s
-from service.cli.client.server_process import ServerProcess, free_port, run_server
+from service.cli.server_process import ServerProcess, free_port, run_server
 
 NAME = "hosts"
 

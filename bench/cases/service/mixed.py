@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from bench.cases.service.load.posting import message, read_answer
 from bench.cases.service.load.processes import CLUSTER
-from service.cli.client.server_process import free_port, run_server
+from service.cli.server_process import free_port, run_server
 
 NAME = "mixed"
 

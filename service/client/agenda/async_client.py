@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final, Self, TypeVar, Unpack
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from agenda.client import Client, ListFilter, Rdl, Until, has_reached
+from agenda.client import Client, ListFilter, Until, has_reached
 from agenda.connection import DEFAULT_TIMEOUT_S
-from agenda.errors import ProblemError, ServerAwayError, WaitTimeoutError
-from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
+from agenda.errors import ServerAwayError, WaitTimeoutError
+from agenda.records import Event, Reservation
 from agenda.retries import Retries
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 #: Calls of one client that are open at a time; more wait.
@@ -25,6 +26,18 @@ _THREADS: Final = 32
 
 #: Of the call that a thread is at: whether its task was cancelled.
 _GIVEN_UP: Final[ContextVar[threading.Event]] = ContextVar("given_up")
+
+
+def _awaited(
+    method: Callable[Concatenate[Client, P], T],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    """Return a method of `Client` as one of `AsyncClient`: in a thread of its, and awaited."""
+
+    async def call(self: AsyncClient, /, *given: P.args, **named: P.kwargs) -> T:
+        return await self._run(partial(method, self._client, *given, **named))
+
+    update_wrapper(call, method)
+    return call
 
 
 class AsyncClient:
@@ -65,94 +78,27 @@ class AsyncClient:
         """Where the server is."""
         return self._client.url
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        query: Mapping[str, object] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        """Send any call of docs/api.md and return the body of its answer."""
-        return await self._run(partial(self._client.call, method, path, body, query, headers))
-
-    async def submit(
-        self,
-        rdl: Rdl,
-        *,
-        key: str | None = None,
-        dry_run: bool = False,
-        offers: int | None = None,
-        bound: bool = False,
-        **fields: Unpack[RequestFields],
-    ) -> Reservation:
-        """Ask for a reservation."""
-        submit = self._client.submit
-        return await self._run(
-            lambda: submit(rdl, key=key, dry_run=dry_run, offers=offers, bound=bound, **fields)
-        )
-
-    async def submit_batch(
-        self,
-        requests: Iterable[Mapping[str, Any]],
-        *,
-        atomic: bool = False,
-        key: str | None = None,
-        dry_run: bool = False,
-        offers: int | None = None,
-    ) -> Sequence[Reservation | ProblemError]:
-        """Ask for many reservations in one call."""
-        return await self._run(
-            partial(
-                self._client.submit_batch,
-                requests,
-                atomic=atomic,
-                key=key,
-                dry_run=dry_run,
-                offers=offers,
-            )
-        )
-
-    async def get(self, id_: str) -> Reservation:
-        """Return one reservation, or refusal, as it is now."""
-        return await self._run(partial(self._client.get, id_))
+    call = _awaited(Client.call)
+    submit = _awaited(Client.submit)
+    submit_batch = _awaited(Client.submit_batch)
+    get = _awaited(Client.get)
+    update = _awaited(Client.update)
+    cancel = _awaited(Client.cancel)
+    close = _awaited(Client.close)
+    explain = _awaited(Client.explain)
+    plan_bound = _awaited(Client.plan_bound)
+    offers = _awaited(Client.offers)
+    accept = _awaited(Client.accept)
+    hold = _awaited(Client.hold)
+    holds = _awaited(Client.holds)
+    accept_hold = _awaited(Client.accept_hold)
+    release_hold = _awaited(Client.release_hold)
 
     async def list(
         self, filter_: ListFilter | None = None, *, limit: int | None = None
     ) -> Sequence[Reservation]:
         """Return reservations by admission, then refusals."""
         return await self._run(lambda: tuple(self._client.list(filter_, limit=limit)))
-
-    async def update(
-        self,
-        id_: str,
-        rdl: Rdl,
-        *,
-        revision: int | None = None,
-        dry_run: bool = False,
-        **fields: Unpack[RequestFields],
-    ) -> Reservation:
-        """Swap the request of a reservation, or leave all as it was."""
-        update = self._client.update
-        return await self._run(
-            lambda: update(id_, rdl, revision=revision, dry_run=dry_run, **fields)
-        )
-
-    async def cancel(self, id_: str, *, revision: int | None = None) -> Reservation:
-        """Give a reservation up: its future is released, its past kept."""
-        return await self._run(partial(self._client.cancel, id_, revision=revision))
-
-    async def close(self, id_: str) -> Reservation:
-        """End a reservation as completed, and release the rest."""
-        return await self._run(partial(self._client.close, id_))
-
-    async def explain(self, id_: str) -> Mapping[str, Any]:
-        """Return why it stands where it does, or who holds what it needed."""
-        return await self._run(partial(self._client.explain, id_))
-
-    async def plan_bound(self) -> Mapping[str, Any]:
-        """Return what the Plan holds, and the most that any plan of the same requests could."""
-        return await self._run(self._client.plan_bound)
 
     async def wait(
         self, id_: str, until: Until = "ended", *, timeout_s: float | None = None
@@ -188,34 +134,6 @@ class AsyncClient:
         finally:
             stream.close()
             thread.shutdown(wait=False, cancel_futures=True)
-
-    async def offers(
-        self, rdl: Rdl, *, most: int | None = None, **fields: Unpack[RequestFields]
-    ) -> OfferAnswer:
-        """Return whether a request would be accepted, and what would be instead; change nothing."""
-        return await self._run(lambda: self._client.offers(rdl, most=most, **fields))
-
-    async def accept(self, offer: Offer, *, key: str | None = None) -> Reservation:
-        """Submit what an offer holds; it takes the place of the refusal that it was made for."""
-        return await self.submit(offer, key=key)
-
-    async def hold(
-        self, rdl: Rdl, *, time_s: float | None = None, **fields: Unpack[RequestFields]
-    ) -> Hold:
-        """Place a request and keep its room for up to 60 s."""
-        return await self._run(lambda: self._client.hold(rdl, time_s=time_s, **fields))
-
-    async def holds(self) -> Sequence[Hold]:
-        """Return what is held for this client's tenants, the first to end first."""
-        return await self._run(self._client.holds)
-
-    async def accept_hold(self, id_: str) -> Reservation:
-        """Keep what is held: it is a reservation like others from now on."""
-        return await self._run(partial(self._client.accept_hold, id_))
-
-    async def release_hold(self, id_: str) -> Reservation:
-        """Give back what is held."""
-        return await self._run(partial(self._client.release_hold, id_))
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Run a call in a thread of this client's."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack
 from uuid import uuid4
 
-from agenda.connection import DEFAULT_TIMEOUT_S, Reply, entry_path
+from agenda.connection import DEFAULT_TIMEOUT_S, Reply, connection_of, entry_path
 from agenda.errors import (
     ForeignAnswerError,
     ProblemError,
@@ -17,10 +17,8 @@ from agenda.errors import (
     problem_of,
 )
 from agenda.event_stream import EventStream
-from agenda.paging import Pages
 from agenda.records import Event, Hold, Offer, OfferAnswer, RequestFields, Reservation
 from agenda.retries import Repeatable, Retries
-from agenda.settings import connection_of
 
 #: A request in RDL: text, its JSON form, or YARN's; or an offer that is taken up.
 Rdl: TypeAlias = str | Mapping[str, Any] | Offer
@@ -32,6 +30,9 @@ T = TypeVar("T")
 
 _RESERVATIONS: Final = "/v1/reservations"
 _HOLDS: Final = "/v1/holds"
+
+#: Entries that a page of a list holds at most.
+_PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +396,57 @@ class Client:
         if not reply.ok:
             raise problem_of(reply.status, reply.body)
         return reply
+
+
+class Pages:
+    """What a server lists, as one run of entries.
+
+    Parameters
+    ----------
+    get
+        Returns the body of a page, given its query.
+    key
+        Name of the list in the body.
+    query
+        What narrows the list.
+    limit
+        Most entries; None is all.
+
+    Attributes
+    ----------
+    is_cut
+        Once all are read: whether the limit left some out.
+    """
+
+    def __init__(
+        self,
+        get: Callable[[Mapping[str, object]], Mapping[str, Any]],
+        key: str,
+        query: Mapping[str, object],
+        limit: int | None = None,
+    ) -> None:
+        self._get, self._key, self._query, self._limit = get, key, query, limit
+        self.is_cut = False
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the entries.
+
+        Raises
+        ------
+        KeyError, TypeError
+            If an answer is no page of such a list.
+        """
+        cursor: str | None = None
+        left = self._limit
+        while left is None or left > 0:
+            page = _PAGE if left is None else min(_PAGE, left)
+            body = self._get({**self._query, "cursor": cursor, "limit": page})
+            entries, cursor = body[self._key], body["next"]
+            yield from entries
+            left = None if left is None else left - len(entries)
+            if cursor is None:
+                return
+        self.is_cut = cursor is not None
 
 
 def has_reached(now: Reservation, until: Until) -> bool:

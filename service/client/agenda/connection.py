@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
-from functools import partial
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import (
-    HTTPHandler,
     HTTPRedirectHandler,
-    HTTPSHandler,
     OpenerDirector,
     ProxyHandler,
     Request,
@@ -144,13 +143,8 @@ class Connection:
         """
         sent = {"Accept": "text/event-stream", **headers}
         request = self._request("GET", path, None, query, sent)
-        sockets: list[socket.socket] = []
-        opener = self._opener(
-            _KeptHTTPHandler(partial(_KeptHTTP, sockets)),
-            _KeptHTTPSHandler(partial(_KeptHTTPS, sockets)),
-        )
         try:
-            response = opener.open(request, timeout=silence_s)
+            response = self._opener().open(request, timeout=silence_s)
         except HTTPError as error:
             return self._reply(request.full_url, error.code, error.read(), error.headers)
         except (URLError, OSError, HTTPException) as error:
@@ -160,7 +154,7 @@ class Connection:
             raise ForeignAnswerError(
                 f"{request.full_url} did not answer with events; is it an Agenda server?"
             )
-        return OpenStream(response, sockets)
+        return OpenStream(response)
 
     def _request(
         self,
@@ -180,11 +174,11 @@ class Connection:
             request.add_unredirected_header("Authorization", f"Bearer {self.token}")
         return request
 
-    def _opener(self, *handlers: HTTPHandler | HTTPSHandler) -> OpenerDirector:
+    def _opener(self) -> OpenerDirector:
         """Return what opens a URL; this machine is asked directly, past any proxy."""
         here = _is_loopback(urlsplit(self.url).hostname or "")
         direct = [ProxyHandler({})] if here else []
-        return build_opener(*direct, _ReadsRedirected(), *handlers)
+        return build_opener(*direct, _ReadsRedirected())
 
     def _answered(self, request: Request) -> Reply:
         try:
@@ -228,9 +222,10 @@ class Connection:
 class OpenStream:
     """A stream that is open, until it ends or is closed, from whatever thread."""
 
-    def __init__(self, response: HTTPResponse, sockets: list[socket.socket]) -> None:
+    def __init__(self, response: HTTPResponse) -> None:
         self._response = response
-        self._sockets = sockets
+        # Its connection once more, of TCP below TLS too: shut down, it wakes who reads the other.
+        self._socket = socket.fromfd(response.fileno(), socket.AF_INET, socket.SOCK_STREAM)
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield lines.
@@ -246,12 +241,12 @@ class OpenStream:
             raise ConnectionError("the stream broke off") from error
         finally:
             self._response.close()
+            self._socket.close()
 
     def close(self) -> None:
         """End the stream; a thread that reads it is woken, and finds its end."""
-        for one in self._sockets:
-            with suppress(OSError):
-                socket.socket.shutdown(one, socket.SHUT_RDWR)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class _ReadsRedirected(HTTPRedirectHandler):
@@ -262,54 +257,44 @@ class _ReadsRedirected(HTTPRedirectHandler):
         return super().redirect_request(req, *where) if req.get_method() == "GET" else None
 
 
-class _KeptHTTP(HTTPConnection):
-    """A connection whose socket can be shut down while another thread reads from it."""
+def connection_of(
+    url: str | None = None,
+    token: str | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    environment: Mapping[str, str] = os.environ,
+) -> Connection:
+    """Return a connection; what is not given stands in the environment.
 
-    def __init__(self, sockets: list[socket.socket], *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._kept = sockets
+    AGENDA_SERVER is the URL, AGENDA_TOKEN the token, AGENDA_TOKEN_FILE a file that holds it.
 
-    def connect(self) -> None:
-        """Connect, and keep the socket."""
-        super().connect()
-        self._kept.append(self.sock)
-
-
-class _KeptHTTPS(HTTPSConnection):
-    """The same over TLS."""
-
-    def __init__(self, sockets: list[socket.socket], *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._kept = sockets
-
-    def connect(self) -> None:
-        """Connect, and keep the socket."""
-        super().connect()
-        self._kept.append(self.sock)
+    Raises
+    ------
+    SettingError
+        For a URL, a token or a file that cannot be used.
+    """
+    used = token or environment.get("AGENDA_TOKEN")
+    file = environment.get("AGENDA_TOKEN_FILE")
+    if not used and file:
+        used = token_in(Path(file))
+    return Connection(url or environment.get("AGENDA_SERVER") or DEFAULT_URL, used, timeout_s)
 
 
-class _KeptHTTPHandler(HTTPHandler):
-    """Opens connections of a class of ours."""
+def token_in(path: Path) -> str:
+    """Return the token that a file holds.
 
-    def __init__(self, connect: Any) -> None:
-        super().__init__()
-        self._connect = connect
-
-    def http_open(self, req: Request) -> HTTPResponse:
-        """Open one."""
-        return self.do_open(self._connect, req)
-
-
-class _KeptHTTPSHandler(HTTPSHandler):
-    """The same over TLS."""
-
-    def __init__(self, connect: Any) -> None:
-        super().__init__()
-        self._connect = connect
-
-    def https_open(self, req: Request) -> HTTPResponse:
-        """Open one."""
-        return self.do_open(self._connect, req)
+    Raises
+    ------
+    SettingError
+        If it cannot be read, or holds nothing.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig").strip()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise SettingError(f"the token file {path} cannot be read: {why}") from error
+    if not text:
+        raise SettingError(f"the token file {path} is empty")
+    return text
 
 
 def entry_path(path: str, id_: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from service.cli.client.server_process import ServerProcess
 from service.cli.main import main
+from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import serving
 from tests.patience import eventually
 

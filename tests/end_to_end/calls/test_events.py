@@ -7,7 +7,7 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
-from service.cli.client.server_process import free_port
+from service.cli.server_process import free_port
 from tests.end_to_end.listening import RDL, Listener, reserve, served
 from tests.end_to_end.server_process import Client, workers_of
 from tests.patience import eventually

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.terminal.exit_codes import ExitCode
+from service.cli.kit.errors import ExitCode
 from tests.end_to_end.lab import LONG_S, SHORT_S, Lab, awaited, end
 
 

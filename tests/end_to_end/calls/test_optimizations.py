@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from service.cli.client.plan.optimizations import optimizations
+from service.cli.optimizing import optimizations
 from tests.databases import KINDS, empty_database
 from tests.end_to_end.server_process import Client, serving
 from tests.patience import eventually

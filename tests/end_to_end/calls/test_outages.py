@@ -7,8 +7,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from service.cli.client.operations.outages import outages
-from service.cli.client.reservations.reservations import show
+from service.cli.operations import outages
+from service.cli.reservations import show
 from tests.end_to_end.server_process import Client, serving
 
 CLUSTER = """

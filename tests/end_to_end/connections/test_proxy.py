@@ -20,7 +20,7 @@ import msgspec
 import pytest
 
 from service.access.user import Role, User
-from service.cli.client.server_process import free_port
+from service.cli.server_process import free_port
 from service.clock import SystemClock
 from service.store import Store
 from tests.docs.pages import ROOT, blocks_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from service.cli.client.server_process import ServerProcess
+from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import serving
 from tests.patience import eventually
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from service.cli.client.server_process import ServerProcess
+from service.cli.server_process import ServerProcess
 from tests.end_to_end.kills.kill_clients import Gate, KillClient
 from tests.end_to_end.kills.kill_stage import KillStage
 from tests.end_to_end.served_plan import everything, violations

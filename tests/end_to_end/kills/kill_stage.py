@@ -12,7 +12,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from service.cli.client.server_process import ServerProcess
+from service.cli.server_process import ServerProcess
 from tests.end_to_end.served_plan import CLUSTER
 from tests.end_to_end.server_process import serving
 from tests.own_postgres import OwnPostgres, own_postgres

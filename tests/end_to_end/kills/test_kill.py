@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.server_process import ServerProcess
+from service.cli.server_process import ServerProcess
 from tests.databases import KINDS, empty_database
 from tests.end_to_end.served_plan import CLUSTER, everything, violations
 from tests.end_to_end.server_process import Client, serving

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.server_process import free_port
+from service.cli.server_process import free_port
 from tests.databases import KINDS
 from tests.end_to_end.kills.kill_clients import Gate, KillClient, Known
 from tests.end_to_end.kills.kill_rounds import KillRound, random_targets

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from service.cli.client.server_process import ServerProcess, free_port
+from service.cli.server_process import ServerProcess, free_port
 from tests.databases import KINDS
 from tests.end_to_end.kills.kill_clients import Gate
 from tests.end_to_end.kills.kill_rounds import send

@@ -15,7 +15,7 @@ import pytest
 from click.testing import Result
 
 import agenda as client_library
-from service.cli.terminal.exit_codes import DONE, REFUSED
+from service.cli.kit.errors import DONE, REFUSED
 from tests.end_to_end.lab import awaited
 from tests.end_to_end.server_process import serving
 from tests.service.cli.command_line import agenda

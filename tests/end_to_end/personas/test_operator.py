@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
+from service.cli.kit.errors import DONE, ERROR, REFUSED
 from tests.docs.pages import ROOT
 from tests.end_to_end.server_process import serving
 from tests.service.cli.command_line import agenda

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.kit.errors import DONE, ERROR
 from tests.docs.pages import ROOT
 from tests.service.cli.command_line import agenda
 

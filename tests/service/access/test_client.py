@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from werkzeug.serving import make_server
 
-from service.cli.client.server import Server
+from service.cli.kit.errors import ERROR, NOT_ALLOWED
+from service.cli.kit.server import Server
 from service.cli.main import main
-from service.cli.terminal.exit_codes import ERROR, NOT_ALLOWED
 from tests.service.access.walking import ATOM, Guarded, guarded
 from tests.service.conftest import Open
 

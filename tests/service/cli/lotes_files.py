@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service.cli.terminal.exit_codes import DONE
+from service.cli.kit.errors import DONE
 from tests.service.cli.command_line import agenda
 
 Write = Callable[[str, str, str], tuple[Path, Path]]

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from service.cli.terminal.exit_codes import AWAY, ERROR, USAGE
+from service.cli.kit.errors import AWAY, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 
 #: RDL of one line, the column and width that are marked, and what is said of them.

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from service.cli.terminal.exit_codes import DIFFER, DONE, ERROR, REFUSED, USAGE
-from service.cli.terminal.progress import running
+from service.cli.kit.errors import DIFFER, DONE, ERROR, REFUSED, USAGE
+from service.cli.kit.progress import running
 from tests.service.cli.command_line import SECONDS, agenda, write_day
 
 ORDER = "window(order(atom(<1 cpu>,1,10,240,2400), atom(<1 cpu>,1,20,120,2400)),0,800)"

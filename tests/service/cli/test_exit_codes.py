@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agenda.connection import Reply
-from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.exit_codes import (
+from service.cli.kit.errors import (
     AWAY,
     CONFLICT,
     DIFFER,
@@ -23,6 +22,7 @@ from service.cli.terminal.exit_codes import (
     ExitCode,
     code_of_several,
 )
+from service.cli.kit.server import Server, ServerReply
 from tests.service.cli.command_line import agenda
 
 #: What a server may answer, and how each command ends for it.

@@ -9,10 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from service.cli.forms.layout import ListColumn
-from service.cli.forms.table_text import table_text
-from service.cli.terminal.exit_codes import USAGE
-from service.cli.terminal.output import listing_options, print_csv, print_listing
+from service.cli.kit.errors import USAGE
+from service.cli.kit.output import ListColumn, listing_options, print_csv, print_listing, table_text
 
 HEADER = ("id", ListColumn("cpu", "cpu (cores)"), ListColumn("queue", is_wide=True))
 ROWS = [["b", 9, "q"], ["a", 10, "p"], ["c", None, "r"]]
@@ -98,7 +96,7 @@ def test_watch_shows_it_again_until_stopped(monkeypatch: pytest.MonkeyPatch) -> 
         if len(pauses) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("service.cli.terminal.output.time.sleep", sleep)
+    monkeypatch.setattr("service.cli.kit.output.time.sleep", sleep)
     done = shown("--watch", "0.5", "-o", "csv", "--no-headers", "--columns", "id")
     assert (done.exit_code, done.stdout, pauses) == (0, "b\na\nc\n" * 2, [0.5, 0.5])
 
@@ -116,7 +114,7 @@ def test_a_table_is_cut_to_the_terminal() -> None:
 @pytest.fixture
 def coloured(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bool]:
     """Return whether a state has a colour on a terminal, under variables of the environment."""
-    from service.cli.forms.layout import has_colour
+    from service.cli.kit.output import has_colour
 
     def asked(**variables: str) -> bool:
         with monkeypatch.context() as patch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli.forms.local_times import common_zone, local_rows, local_text, zone_line
+from service.cli.kit.output import common_zone, local_rows, local_text, zone_line
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from service.cli.kit.errors import DONE, ERROR, USAGE
 from service.cli.lotes import kind_of_file
-from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
 from tests.service.cli.command_line import agenda
 from tests.service.cli.lotes_files import Write, group, job, planned, writer
 

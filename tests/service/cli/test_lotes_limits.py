@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.terminal.exit_codes import DONE, ERROR
+from service.cli.kit.errors import DONE, ERROR
 from tests.service.cli.command_line import agenda
 from tests.service.cli.lotes_files import Write, group, job, planned, writer
 

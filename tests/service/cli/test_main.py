@@ -12,12 +12,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from service.cli.forms.table_text import table_text
+from service.cli.kit.errors import INTERRUPTED, STOPPED, USAGE, CliError, as_cli_error
+from service.cli.kit.groups import AgendaGroup, LazyCommand
+from service.cli.kit.options import duration, names, span
+from service.cli.kit.output import table_text
 from service.cli.main import PARTS
-from service.cli.terminal.command_group import AgendaGroup, LazyCommand
-from service.cli.terminal.errors import CliError, as_cli_error
-from service.cli.terminal.exit_codes import INTERRUPTED, STOPPED, USAGE
-from service.cli.terminal.options import duration, names, span
 from service.importers.lines import TraceError
 from tests.service.cli.command_line import agenda
 

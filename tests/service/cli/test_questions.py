@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.terminal.exit_codes import DONE
+from service.cli.kit.errors import DONE
 from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from planner.agent import SolveProgress
-from service.cli.terminal.exit_codes import DONE, STOPPED
-from service.cli.terminal.progress import running
+from service.cli.kit.errors import DONE, STOPPED
+from service.cli.kit.progress import running
 from tests.examples import some_of
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.cli.lotes_files import group, job, writer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.terminal.exit_codes import DONE
+from service.cli.kit.errors import DONE
 from tests.service.cli.command_line import agenda
 
 _CLUSTER = """

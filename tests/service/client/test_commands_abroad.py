@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from agenda.retries import Retries
-from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.errors import CliError
-from service.cli.terminal.exit_codes import AWAY, DONE, ERROR
+from service.cli.kit.errors import AWAY, DONE, ERROR, CliError
+from service.cli.kit.server import Server, ServerReply
 from tests.service.cli.command_line import agenda
 from tests.service.cli.terminal import on_terminal
 from tests.service.client.stand_in import FixedAnswer, answering
@@ -24,7 +23,7 @@ def test_waiting_does_not_wait_for_a_server_that_was_never_there(
     """The mistake in the URL is told at once, as by every other command."""
     pauses: list[float] = []
     patient = Retries(pause=pauses.append)
-    monkeypatch.setattr("service.cli.client.events.follow.Retries", lambda: patient)
+    monkeypatch.setattr("service.cli.reservations.Retries", lambda: patient)
     done = agenda("reservations", "wait", "nightly", "--server", "http://127.0.0.1:9")
     assert done.exit_code == AWAY
     assert "is `agenda serve` up?" in done.output

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from service.cli.terminal.exit_codes import DONE, REFUSED, USAGE
+from service.cli.kit.errors import DONE, REFUSED, USAGE
 from tests.service.cli.command_line import agenda
 
 #: All cores for nearly all of five minutes: two of them do not fit.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from service.cli.terminal.exit_codes import CONFLICT, DONE, ERROR, REFUSED
+from service.cli.kit.errors import CONFLICT, DONE, ERROR, REFUSED
 from tests.service.cli.command_line import agenda
 
 SMALL = "window(atom(<1 cpu>, 1, 1, 60, 60), +10m, +30m)"

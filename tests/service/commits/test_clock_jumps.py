@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from service.cli.clock import clock as clock_command
+from service.cli.database import clock as clock_command
 from service.store.database import clock_guard
 from service.store.database.clock_guard import ClockGuard, confirm_clock
 from tests.patience import eventually

@@ -16,7 +16,7 @@ from planner.displacement.wanted_place import DisplacementAsk
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel
 from planner.validation.validate import validate
-from service.cli.client.server import Server
+from service.cli.kit.server import Server
 from service.cli.main import main
 from tests.service.access.walking import guarded
 from tests.service.cli.client.in_process_server import InProcessServer

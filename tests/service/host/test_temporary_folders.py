@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client.demo.command import _KEPT_S, _folder
+from service.cli.demo import _KEPT_S, _folder
 from service.host.temporary_folders import (
     _is_left,
     hold_folder,

@@ -11,7 +11,7 @@ import pytest
 
 from planner.files import read_cluster, read_workload
 from planner.workload.compile import compile_workload
-from service.cli.client.reservations.reservations import bodies_in
+from service.cli.reservations import bodies_in
 from tests.service.cli.command_line import agenda
 
 HEADER = (

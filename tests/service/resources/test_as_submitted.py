@@ -9,7 +9,7 @@ import pytest
 
 from rdl.codecs.json_codec import to_json
 from rdl.text.parser import parse
-from service.cli.terminal.exit_codes import DONE
+from service.cli.kit.errors import DONE
 from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Open, Service

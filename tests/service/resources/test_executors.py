@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client.executor.agent import ExecutorAgent
-from service.cli.client.executor.run_directory import RunLimits
-from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.errors import CliError
+from service.cli.executor import ExecutorAgent
+from service.cli.executor_runs import RunLimits
+from service.cli.kit.errors import CliError
+from service.cli.kit.server import Server, ServerReply
 from tests.service.applying import an_application, shown_of, submit_one
 from tests.service.conftest import Open, Service
 

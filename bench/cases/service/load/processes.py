@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from service.cli.client.server_process import ServerProcess, free_port, run_server
+from service.cli.server_process import ServerProcess, free_port, run_server
 
 CLUSTER = """
 step = "60s"

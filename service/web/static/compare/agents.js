@@ -1,18 +1,10 @@
-// The agents that can be compared, each in a few words. A test holds the names against the planner's.
+// The agents that can be compared, each in a few words: the server writes them into the page.
 
-/** @type {{name: string, says: string, solves?: boolean}[]} `solves`: uses its time, proves a bound */
-export const AGENTS = [
-  { name: "gree", says: "as late as possible" },
-  { name: "gree-l", says: "flat, fewest falls" },
-  { name: "earliest", says: "as early as possible" },
-  { name: "aligned", says: "the place that leaves most headroom" },
-  { name: "headroom", says: "as aligned, squeezes nothing in" },
-  { name: "portfolio", says: "the best of several, by value" },
-  { name: "portfolio-free", says: "the same in any order of requests" },
-  { name: "exact", says: "most value, proves a bound", solves: true },
-  { name: "hybrid", says: "as exact, with a cheaper bound", solves: true },
-  { name: "milp", says: "Rayon’s integer program, proves a bound", solves: true },
-];
+const told = /** @type {HTMLTemplateElement} */ (document.getElementById("agents"));
+const found = /** @type {HTMLDataElement[]} */ ([...told.content.children]);
+
+/** `solves`: uses its time, proves a bound */
+export const AGENTS = found.map((one) => ({ name: one.value, says: one.textContent ?? "", solves: "solves" in one.dataset }));
 
 /** What is compared where nobody has chosen. */
-export const USUAL = ["gree", "headroom", "exact"];
+export const USUAL = found.filter((one) => "usual" in one.dataset).map((one) => one.value);

@@ -2,24 +2,16 @@
 import { read } from "../core/api.js";
 import { make } from "../core/dom.js";
 import { whenChanged } from "../core/live.js";
-import { count, decimal, percent } from "../core/numbers.js";
-
-/** What a bound may be above a value by rounding alone, as a part of it. */
-const ROUNDING = 1e-9;
 
 /** A bound takes the server a twentieth of a second or more: it is asked for now and then. */
 const LEAST_MS = 10_000;
 
 /**
- * "value 87,898; at most 30.3 % better exists".
- * @param {{value: number|null, bound: number|null, better: number|null, held: number, waiting: number}} told
+ * "value 87,898; at most 30.3 % better exists", as the server has it; nothing of an empty Plan.
+ * @param {{held: number, waiting: number, sentence: string}} told
  */
-export function betterWords({ value, bound, better, held, waiting }) {
-  if (value === null || bound === null) return `no bound is found for ${count(held + waiting)} requests`;
-  const said = `value ${decimal(Math.round(value))}`;
-  if (bound <= value * (1 + ROUNDING)) return held + waiting ? `${said}; nothing better exists` : "";
-  if (better === null) return `${said}; at most ${decimal(Math.round(bound))} could be held`;
-  return `${said}; at most ${percent(Math.max(better, 0.001))} better exists`;
+export function betterWords({ held, waiting, sentence }) {
+  return held + waiting ? sentence : "";
 }
 
 /** A line with that sentence, which follows the Plan. @param {import("../core/shell.js").Shell} shell */

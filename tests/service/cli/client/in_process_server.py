@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.server import Server, ServerReply
+from service.cli.kit.server import Server, ServerReply
 from tests.service.conftest import Service
 
 
@@ -25,7 +25,7 @@ class InProcessServer(Server):
         answer = self.service.client.open(  # type: ignore[attr-defined]
             path, method=method, json=body, query_string=given, headers=headers
         )
-        return ServerReply(answer.status_code, answer.get_json())
+        return ServerReply(answer.status_code, answer.get_json(silent=True))
 
     def once(self, path: str, body: object, query: Any = None, key: Any = None) -> ServerReply:
         """Post a change."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.cli.kit.errors import DONE, ERROR, USAGE
 from service.resources.plan import exported_plan
 from tests.service.cli.command_line import agenda
 from tests.service.client.stand_in import FixedAnswer, answering

@@ -10,17 +10,17 @@ import pytest
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
-from service.cli.client.slurm.batch_script import (
+from service.cli.batch_script import (
     JobShape,
+    check_environment,
     marked_words,
     options_of,
+    read_options,
     shape_of,
     time_limit_s,
 )
-from service.cli.client.slurm.sbatch import _end, script_name
-from service.cli.client.slurm.sbatch_options import check_environment, read_options
-from service.cli.terminal.errors import CliError
-from service.cli.terminal.exit_codes import ERROR
+from service.cli.kit.errors import ERROR, CliError
+from service.cli.slurm import _end, script_name
 from tests.service.cli.command_line import agenda
 
 SCRIPT = """#!/bin/bash
@@ -185,7 +185,7 @@ def test_work_without_a_unit_is_asked_about(
     given: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A number alone is minutes for sbatch and seconds elsewhere: neither is guessed."""
-    monkeypatch.setattr("service.cli.client.slurm.sbatch.shutil.which", lambda _: "sbatch")
+    monkeypatch.setattr("service.cli.slurm.shutil.which", lambda _: "sbatch")
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/sh\n#AGENDA --work=480\nsleep 1\n")
     done = agenda("sbatch", "--deadline", "6h", *given, script)

@@ -11,8 +11,8 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from agenda.connection import Connection, Reply
+from service.cli.kit.errors import DONE, ERROR
 from service.cli.main import main
-from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 

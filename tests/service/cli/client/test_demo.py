@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import Result
 
-from service.cli.client.demo import rack_scene
-from service.cli.terminal.exit_codes import AWAY, CONFLICT, DONE, ERROR, REFUSED
+from service.cli import demo as rack_scene
+from service.cli.kit.errors import AWAY, CONFLICT, DONE, ERROR, REFUSED
 from service.example_day import write_example_day
 from tests.end_to_end.server_process import serving
 from tests.service.cli.command_line import agenda

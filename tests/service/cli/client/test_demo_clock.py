@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from service.cli.client.demo import scenes
-from service.cli.client.demo.day_clock import DayClock
-from service.cli.client.demo.stage import DemoStage
+from service.cli import demo as scenes
+from service.cli.demo_stage import DayClock, DemoStage
 from service.clock import ManualClock
 
 _MIDNIGHT_MS = 1_767_571_200_000

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from service.cli.client.demo.serving import command_of
+from service.cli.demo_stage import command_of
 
 
 def test_a_part_names_the_process_that_starts_it() -> None:

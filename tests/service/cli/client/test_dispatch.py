@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.exit_codes import CONFLICT, DONE, ERROR, USAGE
+from service.cli.kit.errors import CONFLICT, DONE, ERROR, USAGE
+from service.cli.kit.server import Server, ServerReply
 from tests.service.applying import an_application, submit_one
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.files import PlanDocument
 from planner.workload.reload import metrics_of
-from service.cli.client.plan.export import served_plan
+from service.cli.plan_files import served_plan
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.conftest import Service
 

@@ -14,10 +14,10 @@ import pytest
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
-from service.cli.client.server import Server, ServerReply
+from service.cli.kit.errors import DONE, ERROR, REFUSED
+from service.cli.kit.server import Server, ServerReply
 from service.cli.main import main
 from service.cli.schemas import JSON_VERSION, commands
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED
 from service.events.plan_event import EventPosition, PlanEvent
 from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import MINUTES, agenda, write_day

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.output import CSV, JSON, TABLE, print_listing
+from service.cli.kit.output import CSV, JSON, TABLE, print_listing
+from service.cli.kit.server import Server, ServerReply
 from tests.service.cli.command_line import agenda
 
 NUMBERS = [{"n": number} for number in range(2500)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.exit_codes import DONE, ERROR, REFUSED, USAGE
+from service.cli.kit.errors import DONE, ERROR, REFUSED, USAGE
+from service.cli.kit.server import Server, ServerReply
 from tests.service.cli.client.in_process_server import InProcessServer
 from tests.service.cli.command_line import SECONDS, agenda, write_day
 from tests.service.conftest import Service

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
-from service.cli.client.server import Server, ServerReply
-from service.cli.client.slurm.sacct import sacct
+from service.cli.kit.server import Server, ServerReply
+from service.cli.slurm import sacct
 
 
 @pytest.mark.parametrize(

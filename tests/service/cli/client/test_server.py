@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.client.reservations.reservations import bodies_in
-from service.cli.client.reservations.tables import allocation_rows, row_of, why_not
-from service.cli.client.server import ServerReply, problem_text
-from service.cli.terminal.errors import CliError
-from service.cli.terminal.exit_codes import AWAY, DONE, ERROR, USAGE
+from service.cli.kit.errors import AWAY, DONE, ERROR, USAGE, CliError
+from service.cli.kit.server import ServerReply, problem_text
+from service.cli.reservations import allocation_rows, bodies_in, row_of, why_not
 from tests.service.cli.command_line import agenda
 
 RDL = "atom(<1 cpu>, 1, 1, 60, 60)"
@@ -148,7 +146,7 @@ def test_a_lost_answer_is_asked_for_again(
     content: str,
 ) -> None:
     """A change whose answer is lost is sent again under its key, until it is told."""
-    monkeypatch.setattr("service.cli.client.server._PAUSES_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("service.cli.kit.server._PAUSES_S", (0.0, 0.0, 0.0))
     file = tmp_path / "job.json"
     file.write_text(content)
     ASKED.clear()
@@ -171,7 +169,7 @@ def test_a_level_is_sent_with_the_request(tmp_path: Path, monkeypatch: pytest.Mo
         sent.append(body)
         return ServerReply(201, RESERVATION)
 
-    monkeypatch.setattr("service.cli.client.server.Server.once", once)
+    monkeypatch.setattr("service.cli.kit.server.Server.once", once)
     file = tmp_path / "job.rdl"
     file.write_text(RDL)
 

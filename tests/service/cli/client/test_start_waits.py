@@ -7,8 +7,8 @@ from dataclasses import replace
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
 from rdl.text.parser import parse
-from service.cli.client.slurm.batch_script import JobShape
-from service.cli.client.slurm.start_waits import delays_of, enlarged
+from service.cli.batch_script import JobShape
+from service.cli.slurm import delays_of, enlarged
 
 RUN = SlurmJob(
     7, "job", "ann", promise_comment("r", 900, 9), "COMPLETED", "", ("n1", "n2"), started_s=107,

@@ -12,8 +12,8 @@ import pytest
 
 from agenda.connection import Connection
 from agenda.event_stream import EventStream
-from service.cli.client.server import Server, ServerReply
-from service.cli.terminal.exit_codes import AWAY, DONE, ERROR, USAGE
+from service.cli.kit.errors import AWAY, DONE, ERROR, USAGE
+from service.cli.kit.server import Server, ServerReply
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import Service
 

@@ -13,8 +13,8 @@ import pytest
 from click.testing import Result
 from werkzeug.serving import make_server
 
-from service.cli.cluster.usage import held_work
-from service.cli.terminal.exit_codes import DONE, ERROR, USAGE
+from service.cli.kit.errors import DONE, ERROR, USAGE
+from service.cli.usage import held_work
 from tests.service.applying import an_application, submit_one
 from tests.service.cli.command_line import agenda
 from tests.service.conftest import CLUSTER, Service

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.server import Server
-from service.cli.terminal.exit_codes import DONE, ERROR, STOPPED, USAGE
-from service.cli.terminal.progress import CommandProgress
+from service.cli.kit.errors import DONE, ERROR, STOPPED, USAGE
+from service.cli.kit.progress import CommandProgress
+from service.cli.kit.server import Server
 from tests.service.cli.command_line import agenda
 
 SACCT = "JobID|JobName|User|Start|End|AllocCPUS|ReqMem|State\n"

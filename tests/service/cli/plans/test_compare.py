@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.terminal.progress import running
+from service.cli.kit.progress import running
 from tests.patience import eventually
 from tests.service.cli.command_line import agenda, write_day
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.workload.diff import ChangeKind
-from service.cli.plans.difference_tables import difference_rows, print_differences
+from service.cli.plan_files import difference_rows, print_differences
 
 
 def _difference(*fates: tuple[str, ChangeKind, float]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from planner.agents import AGENT_NAMES
-from service.cli.forms.agents import AGENT_LINES, complete_agent
+from service.cli.kit.errors import DONE, ERROR
+from service.cli.kit.options import AGENT_LINES, complete_agent
 from service.cli.main import main
-from service.cli.terminal.exit_codes import DONE, ERROR
 from tests.service.cli.command_line import SECONDS, agenda
 
 TEXT = "window(atom(<1 cpu>, 1, 10, 10, 100), 0, 800)"

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from service.cli.terminal.exit_codes import DONE
+from service.cli.kit.errors import DONE
 from tests.service.cli.command_line import MINUTES, agenda
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from service.cli.client.executor import supervisor
-from service.cli.client.executor.run_directory import RunDirectory, RunLimits
+from service.cli import executor_supervisor as supervisor
+from service.cli.executor_runs import RunDirectory, RunLimits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the executor needs Linux")
 

@@ -1,1 +1,0 @@
-"""Commands that talk to a server."""

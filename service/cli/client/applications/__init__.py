@@ -1,1 +1,0 @@
-"""Commands on applications, and on how a server dispatches them."""

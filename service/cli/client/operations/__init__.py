@@ -1,1 +1,0 @@
-"""Commands for operators: outages, the audit, diagnostics."""

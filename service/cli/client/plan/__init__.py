@@ -1,1 +1,0 @@
-"""Commands on the Plan of a server as a whole."""

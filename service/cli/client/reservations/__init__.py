@@ -1,1 +1,0 @@
-"""Commands on the reservations of a server, and offers."""

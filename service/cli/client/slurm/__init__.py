@@ -1,1 +1,0 @@
-"""Commands beside those of a Slurm that a server works with."""

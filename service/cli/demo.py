@@ -1,0 +1,610 @@
+"""`agenda demo`: a real server on loopback, a day posted to it and played, the result shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any, Final
+
+import click
+
+from agenda.connection import DEFAULT_URL
+from service.cli.demo_stage import LEASE_S, DemoStage, Rack
+from service.cli.kit.errors import DONE, CliError, reports_errors
+from service.cli.kit.options import WRITABLE
+from service.cli.kit.output import print_table, print_title
+from service.cli.kit.progress import running
+from service.cli.kit.server import Server, ServerReply
+from service.cli.plan_tables import METRIC_COLUMNS, metric_rows, refusal_rows
+from service.cli.server_process import free_port, is_free
+from service.host.temporary_folders import hold_folder, remove_left_folders
+
+#: A request of the reader's own: an hour of ten cores, whenever there is room before evening.
+_REQUEST: Final = (
+    "window(atom(<1 cpu, 2 GiB memory>, min=1, max=10, lease=10m, work=10h), +0, +8h)\n"
+)
+
+
+def next_commands(folder: Path, server: str | None) -> str:
+    """Return the next three commands, with what each shows.
+
+    Parameters
+    ----------
+    folder
+        The demo's; a request of one's own is written into it.
+    server
+        Where it is served; None where the server has ended.
+    """
+    agenda = _agenda()
+    if server is None:
+        cluster, workload = (
+            quote(str(folder / "cluster.toml")),
+            quote(str(folder / "workload.jsonl")),
+        )
+        plan = quote(str(folder / "plan.json"))
+        lines = [
+            ("the same once more, and the server stays", f"{agenda} demo"),
+            ("the same day planned from files", f"{agenda} plan {cluster} {workload} --out {plan}"),
+            ("that plan, checked by other code", f"{agenda} validate {plan}"),
+        ]
+    else:
+        request = folder / "mine.rdl"
+        request.write_text(_REQUEST, encoding="utf-8")
+        at = "" if server == DEFAULT_URL else f" --server {server}"
+        lines = [
+            ("ask for something yourself",
+             f"{agenda} submit {quote(str(request))} --id mine --queue batch{at}"),
+            ("why it stands where it does", f"{agenda} reservations show mine{at}"),
+            ("who would be hit if four machines went",
+             f"{agenda} outages add standard --count 4 --end +2h --dry-run{at}"),
+        ]  # fmt: skip
+    return "next, in another shell:\n" + "\n".join(
+        f"  # {said}\n  {command}" for said, command in lines
+    )
+
+
+def _agenda() -> str:
+    """Return how this shell calls this `agenda`."""
+    here = Path(sys.argv[0])
+    if here.name != "agenda":
+        return f"{quote(sys.executable)} -m service.cli.main"
+    found = shutil.which("agenda")
+    if found is not None and Path(found).resolve() == here.resolve():
+        return "agenda"
+    near = here.absolute()
+    return quote(
+        str(near.relative_to(Path.cwd())) if near.is_relative_to(Path.cwd()) else str(near)
+    )
+
+
+_ANSWER_WITHIN_S: Final = 600.0
+_BUSY: Final = 503
+
+
+@dataclass(frozen=True, slots=True)
+class DayAnswers:
+    """What was said to each request, and the seconds each answer took."""
+
+    replies: list[ServerReply]
+    seconds: list[float]
+
+    def counts(self) -> str:
+        """Return how many were promised and refused."""
+        promised = sum(reply.ok for reply in self.replies)
+        return f"{promised} promised, {len(self.replies) - promised} refused"
+
+    def pace(self) -> str:
+        """Return how fast the answers came."""
+        times = sorted(self.seconds)
+        middle, slow = times[len(times) // 2], times[len(times) * 99 // 100]
+        return (
+            f"{len(times)} requests asked one by one over HTTP, each answer on disk: "
+            f"{len(times) / sum(times):,.0f} a second, median {middle * 1000:.1f} ms, "
+            f"99 % within {slow * 1000:.1f} ms"
+        )
+
+
+def post_day(server: Server, lines: Sequence[dict[str, Any]]) -> DayAnswers:
+    """Post each request as a client would; the server's clock is when it is submitted.
+
+    Raises
+    ------
+    click.Abort
+        After ^C: scenes of a day that was not asked for would wait for what never comes.
+    """
+    posted = DayAnswers([], [])
+    with running("asking for reservations") as run:
+        for number, line in enumerate(lines, start=1):
+            body = {name: value for name, value in line.items() if name != "submitted"}
+            began = time.perf_counter()
+            reply = _post_until_answered(server, body)
+            posted.seconds.append(time.perf_counter() - began)
+            posted.replies.append(reply)
+            run.progress(number, len(lines))
+            if run.stop():
+                raise click.Abort
+    return posted
+
+
+def _post_until_answered(server: Server, body: dict[str, Any]) -> ServerReply:
+    """Post one request until it is answered: a server that still compiles says 503."""
+    deadline = time.monotonic() + _ANSWER_WITHIN_S
+    while True:
+        reply = server.call("POST", "/v1/reservations", body)
+        if reply.status != _BUSY or time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
+    if reply.status not in (200, 201, 409, 422):
+        raise CliError(f"{body['id']}: {reply.problem()}", reply.exit_code)
+    return reply
+
+
+_PROCESSES: Final = 4
+_RANGE: Final = 20_000
+
+#: Most processes that go on after the scenes, and how much longer their reservations last at least.
+_RUN_ON: Final = 40
+_WHILE_S: Final = 1800.0
+
+#: Most processes of one reservation among them.
+_OF_ONE: Final = 12
+
+#: Counts the primes of its share of the numbers, a tenth of them at a time.
+_COMMAND: Final = f"""\
+n=0
+for tenth in 0 1 2 3 4 5 6 7 8 9; do
+  from=$((AGENDA_INDEX * {_RANGE} + tenth * {_RANGE // 10}))
+  found=$(awk -v from=$from -v to=$((from + {_RANGE // 10})) 'BEGIN {{
+    for (n = from < 2 ? 2 : from; n < to; n++) {{
+      prime = 1
+      for (d = 2; d * d <= n; d++) if (n % d == 0) {{ prime = 0; break }}
+      count += prime
+    }}
+    print count + 0 }}')
+  n=$((n + found))
+  sleep 0.2
+done
+echo $n"""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An application that was submitted.
+
+    Attributes
+    ----------
+    id
+        Of the application, and of its reservation.
+    rack
+        On which its processes run.
+    """
+
+    id: str
+    rack: Rack
+
+
+def begin_work(stage: DemoStage, id_: str) -> Work:
+    """Reserve four cores, submit four processes under the reservation, and see them run."""
+    atom = f"atom(<1 cpu, 1 GiB memory>, {_PROCESSES}, {_PROCESSES}, 80m, {80 * _PROCESSES}m)"
+    rdl = f"window({atom}, +5m, +2h)"
+    # Above the day's, so that it finds other machines first when its rack is lost.
+    body = {"id": id_, "tenant": "you", "queue": "batch", "rdl": rdl, "priority": 1}
+    promised = stage.post("/v1/reservations", body)
+    stage.tell(f"you reserve {_PROCESSES} cores as {id_}: promised from "
+               f"{promised['begin_at'][11:16]} to {promised['finish_at'][11:16]}")  # fmt: skip
+    stage.post("/v1/applications", _application(id_))
+    runs = stage.seen(f"the processes of {id_}", lambda: _running(stage, id_))
+    machines = sorted({run["machine"] for run in runs})
+    stage.tell(f"{len(runs)} processes count primes, on {', '.join(machines)}: real ones, "
+               "started by an executor of this machine")  # fmt: skip
+    return Work(id_, stage.rack_of(machines[0]))
+
+
+def end_work(stage: DemoStage, work: Work) -> None:
+    """Wait until the work is done, and say what it found."""
+    stage.seen(f"the end of {work.id}", lambda: _is_over(stage, work.id))
+    # Where the application began anew, the last exit of each process is that of this time.
+    ended = {run["index"]: run for run in _runs(stage, work.id) if run["state"] == "exited"}
+    texts = [stage.rack_of(run["machine"]).written(run["id"]) for run in ended.values()]
+    found, below = sum(map(_number, texts)), _PROCESSES * _RANGE
+    stage.tell(f"{work.id} is done: {found:,} primes below {below:,}; "
+               "the rest of its reservation is given back")  # fmt: skip
+
+
+def work_on(stage: DemoStage) -> None:
+    """Let reservations that hold machines now have work that runs until they end."""
+    now_s = stage.clock.since_midnight_s()
+    held = stage.server.list_all(
+        "/v1/reservations", "reservations", {"from": now_s, "to": now_s + 1.0}
+    )
+    # Those with the largest bundles: as much is taken as so few processes can take.
+    parts = sorted(
+        ((entry, atom, bundles) for entry in held for atom, bundles in _parts(entry, now_s)),
+        key=lambda one: (-one[1]["bundle"].get("cpu", 0), one[0]["id"]),
+    )
+    left, works = _RUN_ON, 0
+    for entry, atom, bundles in parts:
+        count = min(bundles, left, _OF_ONE)
+        if not count:
+            break
+        id_ = f"{entry['id']}-work-{works}"
+        reply = stage.server.call("POST", "/v1/applications", _work_of(id_, entry, atom, count))
+        if reply.ok:  # it may have lost what it held since the list was made
+            left, works = left - count, works + 1
+    stage.tell(f"{works} reservations of the day have work: {_RUN_ON - left} processes, which run "
+               "on; the day passes as fast as yours from now on")  # fmt: skip
+
+
+def _parts(entry: dict[str, Any], now_s: float) -> list[tuple[dict[str, Any], int]]:
+    """Return which atoms of a reservation hold how many bundles now and for a while yet."""
+    return [
+        (atom, bundles)
+        for atom in entry.get("atoms", ())
+        for start, end, bundles in atom["allocation"]
+        if start <= now_s and end - now_s >= _WHILE_S
+    ]
+
+
+def _work_of(id_: str, entry: dict[str, Any], atom: dict[str, Any], count: int) -> dict[str, Any]:
+    worker = {
+        "name": "worker", "count": count, "core": True, "command": "exec sleep 86400",
+        "resources": atom["bundle"],
+    }  # fmt: skip
+    application = {
+        "name": "worker", "size": "30m", "reservation": entry["id"], "components": [worker],
+    }  # fmt: skip
+    return {"id": id_, "tenant": entry["tenant"], "application": application}
+
+
+def _application(id_: str) -> dict[str, Any]:
+    counter = {
+        "name": "counter", "count": _PROCESSES, "core": True, "command": _COMMAND,
+        "resources": {"cpu": 1, "memory": "1 GiB"},
+    }  # fmt: skip
+    application = {"name": "primes", "size": "1h", "reservation": id_, "components": [counter]}
+    return {"id": id_, "tenant": "you", "close_on_end": True, "application": application}
+
+
+def _runs(stage: DemoStage, id_: str) -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = stage.get(f"/v1/applications/{id_}/runs")["runs"]
+    return runs
+
+
+def _running(stage: DemoStage, id_: str) -> list[dict[str, Any]] | None:
+    """Return the runs where all of them run, else None."""
+    found = [run for run in _runs(stage, id_) if run["state"] == "running"]
+    return found if len(found) == _PROCESSES else None
+
+
+def _is_over(stage: DemoStage, id_: str) -> bool:
+    state: str = stage.get(f"/v1/applications/{id_}")["state"]
+    return state == "completed"
+
+
+def _number(text: str) -> int:
+    return int(text) if text.strip().isdigit() else 0
+
+
+#: What may happen to a reservation where machines go or come, as a person reads it.
+_LOSS_FATES: Final = {
+    "relocated": "keep their times on other machines",
+    "moved": "move in time",
+    "degraded": "get less than was promised",
+    "restored": "have all again",
+    "regained": "have more again",
+    "failed": "are lost",
+}
+
+#: Changes that are looked at.
+_MOST: Final = 1000
+
+#: How fast time goes while something is waited for, and afterwards.
+_SLOW: Final = 30.0
+_FAST: Final = 900.0
+
+
+def lose_a_rack(stage: DemoStage) -> None:
+    """Lose the rack that works, see promises and work move, and bring it back."""
+    work = begin_work(stage, "primes-again")
+    stage.clock.go(_SLOW)
+    before = stage.version()
+    work.rack.lose()
+    stage.tell(f"{work.rack.name} ({len(work.rack.machines)} machines) falls silent; "
+               f"the server waits {LEASE_S:g} s for it")  # fmt: skip
+    stage.seen("the loss of a rack", lambda: _away(stage, work))
+    found = stage.seen("what becomes of promises", lambda: _fates(stage, before))
+    stage.tell(f"{work.rack.name} is lost: of the promises of the day {_loss_said(found)}")
+    elsewhere = stage.seen("the work elsewhere", lambda: _elsewhere(stage, work))
+    stage.tell(f"{work.id} begins anew, on {elsewhere}")
+    before = stage.version()
+    work.rack.start()
+    stage.seen("the rack's return", lambda: not _away(stage, work))
+    stage.tell(f"{work.rack.name} is repaired, and its machines can be promised again")
+    stage.clock.go(_FAST)
+    end_work(stage, work)
+    if found := _fates(stage, before):
+        stage.tell(f"with the machines that are back, {_loss_said(found)}")
+
+
+def _away(stage: DemoStage, work: Work) -> bool:
+    """Return whether the Plan has machines of the work's rack as away."""
+    outages = stage.get("/v1/cluster/outages")["outages"]
+    names = {name for outage in outages if outage["kind"] == "loss" for name in outage["names"]}
+    return bool(names.intersection(work.rack.machines))
+
+
+def _elsewhere(stage: DemoStage, work: Work) -> str | None:
+    """Return a machine of another rack on which the work runs, or has run already."""
+    runs = stage.get(f"/v1/applications/{work.id}/runs")["runs"]
+    machines = {run["machine"] for run in runs}
+    return next(iter(sorted(machines.difference(work.rack.machines))), None)
+
+
+def _fates(stage: DemoStage, before: int) -> Counter[str]:
+    """Count what has become of reservations since a version."""
+    changes = stage.get("/v1/audit", limit=_MOST)["changes"]
+    newer = [one for one in changes if (one["version"] or 0) > before]
+    fates = ("relocated" if one["kind"] == "relocate" else one["detail"] for one in newer)
+    return Counter(fate for fate in fates if fate in _LOSS_FATES)
+
+
+def _loss_said(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[fate]} {said}" for fate, said in _LOSS_FATES.items() if counts[fate])
+
+
+#: How fast the day passes, seconds a second: a quarter of an hour. Afterwards it goes on as fast as
+#: the reader's, so that its page is still that of a day that is under way hours later.
+_SPEED: Final = 900.0
+_AFTERWARDS: Final = 1.0
+
+#: The busy hour of the day at which that begins, and how fast it is reached.
+_HOUR: Final = 9.05
+_ON: Final = 3600.0
+
+#: A gang of twenty whole machines, twice as long as there is room for it before its deadline.
+_WISH: Final = (
+    "window(atom(<32 cpu, 64 GiB memory>, min=20, max=20, lease=2h, work=40h), +4h, +10h)"
+)
+
+#: Offers that are tried, each of the refusal before.
+_TIMES: Final = 3
+
+_OFFERS: Final = {
+    "deadline": "with a later deadline",
+    "start": "with an earlier start",
+    "option": "of its other options",
+}
+
+#: How many changes are tried: some seconds, and the same Plan gives the same better one.
+_TRIALS: Final = 150
+
+#: What may become of a request, as a person reads it.
+_FATES: Final = {
+    "gained": "that were refused are promised",
+    "restored": "have all again that was promised",
+    "moved": "move",
+}
+
+
+def play_scenes(stage: DemoStage) -> None:
+    """Play all scenes; the day goes on afterwards, at the speed of any day."""
+    stage.clock.go(_SPEED)
+    stage.tell(f"from now on the day passes {_SPEED:g} times as fast as yours")
+    work = begin_work(stage, "primes")
+    take_an_offer(stage)
+    end_work(stage, work)
+    lose_a_rack(stage)
+    improve_the_plan(stage)
+    stage.clock.go(_ON)
+    stage.clock.wait_until(_HOUR)
+    stage.clock.go(_AFTERWARDS)
+    work_on(stage)
+
+
+def take_an_offer(stage: DemoStage) -> None:
+    """Ask for too much, say why not, and take what is offered instead."""
+    body = {"id": "campaign", "tenant": "you", "queue": "batch", "rdl": _WISH}
+    stage.tell("you ask for 20 whole machines for 2 h, between 4 and 10 hours from now")
+    reply = stage.server.call("POST", "/v1/reservations", body)
+    if reply.ok:
+        stage.tell("campaign is promised")
+        return
+    for _ in range(_TIMES):  # the day goes on: others may take what an offer says
+        stage.tell(f"refused: {reply.body['detail']}")
+        offers = reply.body.get("refusal", {}).get("offers", [])
+        if not offers:
+            return
+        stage.tell(f"offered instead, {_said(offers[0])}: {offers[0]['request']['rdl']}")
+        reply = stage.server.call("POST", "/v1/reservations", offers[0]["request"])
+        if reply.status < 400:  # mypy takes "ok" for what it was above
+            break
+    taken = reply.good()
+    stage.tell(f"taken: campaign holds its machines from {_hour(taken['begin_at'])} "
+               f"to {_hour(taken['finish_at'])}")  # fmt: skip
+
+
+def _said(offer: dict[str, Any]) -> str:
+    """Return what an offer changes, in a few words."""
+    change = offer["change"]
+    if change["kind"] == "size":
+        return f"for {change['offered']:.0%} of the work"
+    return _OFFERS.get(change["kind"], f"with another {change['kind']}")
+
+
+def _hour(instant: str) -> str:
+    return instant[11:16]
+
+
+def improve_the_plan(stage: DemoStage) -> None:
+    """Look for a Plan that also takes what was refused; apply it."""
+    stage.clock.go(1.0)
+    asked = {"admit_refused": True, "work": _TRIALS, "solver": "none", "frozen_until": "+10m"}
+    stage.tell(f"a better Plan is looked for, in {_TRIALS} trials; nobody may lose anything by it")
+    id_ = stage.post("/v1/optimizations", asked)["id"]
+    job: dict[str, Any] = stage.seen("a better Plan", lambda: _ended(stage, id_))
+    found = job["result"]
+    counts = {} if found is None else found["diff"]["counts"]
+    if not any(counts.values()):
+        stage.tell("none was found")
+        return
+    path = f"/v1/optimizations/{id_}/apply?partial=true"
+    done = stage.server.call("POST", path).good()
+    told = ", ".join(f"{counts[kind]} {said}" for kind, said in _FATES.items() if counts.get(kind))
+    stage.tell(f"found and applied, version {done['version']} of the Plan: {told}")
+
+
+def _ended(stage: DemoStage, id_: str) -> dict[str, Any] | None:
+    job: dict[str, Any] = stage.get(f"/v1/optimizations/{id_}")
+    return job if job["state"] not in ("waiting", "queued", "running") else None
+
+
+#: How temporary folders are called, and how long one that was made earlier is kept at least.
+_PREFIX: Final = "agenda-demo-"
+_KEPT_S: Final = 86_400.0
+
+#: The port that clients ask where they are told no other.
+_USUAL_PORT: Final = 8080
+
+
+@click.command()
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for database, picture and log.  [default: a new temporary one, which the next "
+    "demo removes once it is a day old]",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=None,
+    help="Port of the server; 0 takes a free one.  [default: 8080, or a free one where that is "
+    "taken]",
+)
+@click.option(
+    "--picture",
+    type=WRITABLE,
+    help="Draw the skyline to this file, .svg or .png.  [default: demo.svg in the folder]",
+)
+@click.option(
+    "--stay/--no-stay",
+    default=True,
+    envvar="STAY",
+    show_envvar=True,
+    help="Serve until ^C, or end when the day is shown (STAY=0).",
+)
+@click.option("--write-example", type=click.Path(file_okay=False, path_type=Path),
+              help="Only write the example cluster and workload to this folder.")  # fmt: skip
+@reports_errors
+def demo(
+    directory: Path | None,
+    port: int | None,
+    picture: Path | None,
+    stay: bool,
+    write_example: Path | None,
+) -> int:
+    """Serve a cluster on loopback, submit a day of requests, and play a part of that day.
+
+    Time goes some hundred times as fast. Work runs as processes of this machine, a refused request
+    takes an offer, a rack is lost and repaired, and a better Plan is found and applied.
+    """
+    from service.example_day import write_example_day
+    from service.pictures.paths import check_picture_path
+
+    if write_example is not None:
+        for path in write_example_day(write_example):
+            click.echo(path)
+        return DONE
+    if picture is not None:
+        check_picture_path(picture)
+    folder = _folder(directory)
+    _, workload = write_example_day(folder)
+    lines = [json.loads(line) for line in workload.read_text(encoding="utf-8").splitlines()]
+    _play(folder, _port(port), lines, picture or folder / "demo.svg", stay=stay)
+    return DONE
+
+
+def _play(
+    folder: Path, port: int, lines: list[dict[str, Any]], picture: Path, *, stay: bool
+) -> None:
+    """Serve, post the day, play the scenes, show the result and what to try next."""
+    from service.cli.demo_stage import DayClock, DemoStage, racks, serving
+    from service.pictures.skyline import load_drawing
+
+    clock = DayClock(folder)
+    click.echo(f"cluster   {folder / 'cluster.toml'}")
+    click.echo(f"day       {folder / 'workload.jsonl'}: {len(lines)} requests")
+    with serving(folder, port) as server, racks(server, folder) as found:
+        stage = DemoStage(server, found, clock, folder / "server.log")
+        click.echo(f"page      {server.url}/ui/  (the day as it passes)\n")
+        stage.tell(f"{len(lines)} clients ask for reservations of this day")
+        posted = post_day(server, lines)
+        stage.tell(posted.counts())
+        threading.Thread(target=load_drawing, name="agenda-drawing", daemon=True).start()
+        play_scenes(stage)
+        _show_result(server, picture)
+        click.echo(f"\n{posted.pace()}")
+        click.echo(f"picture   {picture}")
+        click.echo(f"page      {server.url}/ui/")
+        click.echo(f"calls     {server.url}/docs")
+        click.echo(f"database  {folder / 'agenda.db'}\n")
+        click.echo(next_commands(folder, server.url if stay else None))
+        if stay:
+            click.echo("\n^C ends the server; what it promised stays in the database", err=True)
+            _wait_for_interrupt()
+
+
+def _show_result(server: Server, picture: Path) -> None:
+    """Print what the server holds, and draw it."""
+    from service.cli.plan_files import served_plan
+    from service.pictures.skyline import write_skyline
+
+    document = served_plan(server)
+    write_skyline(document, [picture])
+    click.echo()
+    columns = [METRIC_COLUMNS.index(name) for name in _SHOWN]
+    rows = [[row[index] for index in columns] for row in metric_rows([document])]
+    print_title("acceptance: accepted value of the value asked, not of the number of requests")
+    print_table(_SHOWN, rows)
+    counts, _ = refusal_rows(document)
+    if counts:
+        click.echo()
+        print_table(("refused", "code"), counts)
+
+
+#: Metrics that say something of a Plan that nobody made in one run.
+_SHOWN: Final = ("agent", "accepted", "requests", "acceptance", "value", "uniformity")
+
+
+def _folder(directory: Path | None) -> Path:
+    if directory is None:
+        remove_left_folders(_PREFIX, _KEPT_S)
+        return hold_folder(_PREFIX)
+    directory.mkdir(parents=True, exist_ok=True)
+    if (directory / "agenda.db").exists():
+        raise CliError(
+            f"{directory} holds a Plan already; serve it with "
+            f"`agenda serve --database sqlite:///{directory / 'agenda.db'}`, or name another"
+        )
+    return directory
+
+
+def _port(given: int | None) -> int:
+    if given is None and is_free(_USUAL_PORT):
+        return _USUAL_PORT
+    return given or free_port()
+
+
+def _wait_for_interrupt() -> None:
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        return

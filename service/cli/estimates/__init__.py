@@ -1,1 +1,0 @@
-"""`agenda estimate`: what recurring jobs will need, from their finished runs."""

@@ -1,0 +1,231 @@
+"""`agenda watch` and `agenda webhook`: what happens on a server, printed or posted to a URL."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any, Final
+
+import click
+
+from agenda.errors import UnauthenticatedError
+from agenda.event_stream import EventStream
+from agenda.records import Event
+from rdl.durations import TimeTextError, parse_duration
+from rdl.local_time import UTC_ZONE
+from service.cli.kit.commands import (
+    Answer,
+    Entry,
+    Listing,
+    Table,
+    given,
+    id_of,
+    server_command,
+    tenant_option,
+)
+from service.cli.kit.errors import CliError
+from service.cli.kit.options import Option
+from service.cli.kit.output import JSON, local_text, zone_line
+from service.cli.kit.server import Server, as_messages, entry_path
+from service.pictures.style import cell_text
+
+#: What of an event stands in columns of its own.
+_OWN_COLUMNS: Final = ("id", "version", "kind", "at", "reservation", "tenant")
+
+#: Which events are printed, and until when.
+EVENT_OPTIONS: Final[tuple[Option, ...]] = (
+    click.option("--kind", "kinds", multiple=True, help="Only this kind; may be repeated."),
+    click.option("--after", help="Begin after this version of the Plan or event.  [default: now]"),
+    click.option(
+        "--wait", metavar="TIME", help="Stop after this time, such as 10m.  [default: never]"
+    ),
+)
+
+
+@server_command(
+    None,
+    "watch",
+    tenant_option("Of reservations: only those of this tenant."),
+    click.option("--reservation", help="Of reservations: only this one."),
+    *EVENT_OPTIONS,
+    shows_itself=True,
+)
+def watch(server: Server, form: str, wait: str | None, **options: Any) -> None:
+    """Print what happens on a server, one line an event, until stopped.
+
+    Where the server is away for a while, nothing is missed or printed twice.
+    """
+    print_events(server, form, wait, **options)
+
+
+def print_events(
+    server: Server, form: str, wait: str | None, *, kinds: tuple[str, ...], **query: str | None
+) -> None:
+    """Print events as they come, until the time is over."""
+    timeout_s = seconds_in(wait, "--wait")
+    asked = given(**query, kinds=",".join(kinds) or None)
+    clock = EventClock(server)
+    with as_messages():
+        try:
+            for event in EventStream(server.connection(), asked, timeout_s, _tell):
+                click.echo(_event_text(event, form, clock))
+        except UnauthenticatedError as error:
+            raise CliError(server.no_entry(error.body)) from error
+
+
+class EventClock:
+    """Times of events by the clock of a server's cluster, which is asked once, when one is told."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._known: tuple[str | None, str] | None = None
+
+    def text(self, seconds: float) -> str:
+        """Return a time as people read it; seconds where the server tells no origin."""
+        if self._known is None:
+            self._known = self._asked()
+        origin, zone = self._known
+        if origin is None:
+            return cell_text(seconds)
+        return f"{local_text(origin, seconds // 1, zone)} {zone}"
+
+    def _asked(self) -> tuple[str | None, str]:
+        try:
+            body = self._server.call("GET", "/v1/cluster").body
+        except CliError:
+            body = None
+        cluster = body if isinstance(body, dict) else {}
+        return cluster.get("origin"), cluster.get("zone", UTC_ZONE)
+
+
+def _event_text(event: Event, form: str, clock: EventClock) -> str:
+    """Return an event as a line."""
+    data = dict(event.data)
+    if form == JSON:
+        return json.dumps(data, ensure_ascii=False)
+    return event_line(event.kind, data, clock)
+
+
+def _tell(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def seconds_in(text: str | None, option: str) -> float | None:
+    """Return a duration in seconds; None stays None.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    if text is None:
+        return None
+    try:
+        return parse_duration(text) / 1000
+    except TimeTextError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
+
+
+def event_line(kind: str, data: dict[str, Any], clock: EventClock) -> str:
+    """Return an event as a line: id, time, kind, whose, and what else is told."""
+    at = "-" if "at" not in data else clock.text(data["at"])
+    rest = " ".join(
+        f"{name}={_value_text(one)}" for name, one in data.items() if name not in _OWN_COLUMNS
+    )
+    words = (
+        f"{data.get('id', '-'):>10}",
+        f"{at:>12}",
+        f"{kind:<12}",
+        data.get("reservation", ""),
+        f"({data['tenant']})" if data.get("tenant") else "",
+        rest or (f"version={data['version']}" if "version" in data else ""),
+    )
+    line = " ".join(word for word in words if word).rstrip()
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}:{one}" for name, one in value.items()) or "nothing"
+    return str(value)
+
+
+_PATH: Final = "/v1/webhooks"
+_COUNTS: Final = "waiting, delivered and dead: events"
+
+
+def _delivered(state: str) -> Any:
+    return lambda hook: hook["deliveries"][state]
+
+
+_WEBHOOKS: Final = Table(
+    "id url kinds* tenant waiting delivered dead stopped",
+    kinds=lambda hook: " ".join(hook["kinds"]),
+    **{state: _delivered(state) for state in ("waiting", "delivered", "dead")},
+)
+_FAILURES: Final = Table("event kind state attempts error at", "at")
+_ID: Final = id_of("webhook")
+
+
+@click.group()
+def webhook() -> None:
+    """Have a server post what happens to a URL, and see what arrived."""
+
+
+@server_command(
+    webhook,
+    "create",
+    click.argument("url"),
+    click.option("--kind", "kinds", multiple=True,
+                 help="Tell of this; may be repeated.  [default: what owners must know]"),
+    tenant_option("Only of this tenant's reservations."),
+    click.option("--reservation", help="Only of this reservation."),
+    click.option("--lead", type=float, metavar="SECONDS",
+                 help="How long before its begin one is announced.  [default: 300]"),
+)  # fmt: skip
+def create(server: Server, **options: Any) -> Answer:
+    """Post what happens from now on to URL; the secret is shown only now."""
+    made = server.call("POST", _PATH, given(**options)).good()
+    text = (
+        f"{made['id']} tells {made['url']}: {' '.join(made['kinds'])}\n"
+        f"secret, shown only now: {made['secret']}"
+    )
+    return Answer(made, partial(click.echo, text))
+
+
+@server_command(webhook, "list", lists=True)
+def list_(server: Server) -> Listing:
+    """List webhooks, and how much of what they were told has arrived."""
+    body = server.call("GET", _PATH).good()
+    found = body["webhooks"]
+    title = f"{len(found):,} webhooks; {_COUNTS}"
+    return Listing(body, found, _WEBHOOKS, title, "no webhooks", timed=False)
+
+
+@server_command(webhook, "show", _ID)
+def show(id_: str, server: Server) -> Answer:
+    """Show the webhook ID, and what could not be delivered to it."""
+    body = server.call("GET", entry_path(_PATH, id_)).good()
+    return Answer(body, partial(_print_webhook, server, body))
+
+
+def _print_webhook(server: Server, hook: Entry) -> None:
+    _WEBHOOKS.print([hook], title=_COUNTS)
+    if hook["failures"]:
+        click.echo()
+        zone = server.zone()
+        title = f"what could not be delivered; {zone_line(zone)}"
+        _FAILURES.print(hook["failures"], zone, title)
+
+
+@server_command(webhook, "delete", _ID, forms=())
+def delete(id_: str, server: Server) -> None:
+    """Post nothing more to the webhook ID."""
+    server.call("DELETE", entry_path(_PATH, id_)).good()
+
+
+@server_command(webhook, "test", _ID, forms=())
+def test(id_: str, server: Server) -> None:
+    """Have an event of kind test posted to the webhook ID."""
+    event = server.call("POST", f"{entry_path(_PATH, id_)}/test").good()["event"]
+    click.echo(f"{event} is posted soon; `agenda webhook show {id_}` says whether it was taken")

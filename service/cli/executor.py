@@ -1,0 +1,306 @@
+"""`agenda executor`: components of applications as processes of this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import click
+
+from service.cli import executor_supervisor as supervisor
+from service.cli.executor_runs import RunDirectory, RunLimits
+from service.cli.kit.errors import CliError, reports_errors
+from service.cli.kit.options import FiniteRange
+from service.cli.kit.server import NoAnswerError, Server, ServerReply, client_options, entry_path
+
+#: Directories of runs that are over and stay for people to look at.
+_KEPT: Final = 200
+
+#: By how much earlier than the server a run counts as lost here, and what its supervisor may take
+#: to look, seconds.
+_PAUSE_S: Final = 0.5 + 2 * supervisor.LOOK_S
+
+_EXECUTORS: Final = "/v1/executors"
+
+
+class ExecutorAgent:
+    """The executor of one machine, or of several that this one plays.
+
+    Parameters
+    ----------
+    server
+        Where it registers.
+    name
+        Its name.
+    machines
+        Machines of the cluster that it runs components on.
+    state
+        Directory that it keeps everything in.
+    limits
+        How runs are held to what they asked for.
+    every_s
+        Pause between two reports, seconds.
+
+    Raises
+    ------
+    CliError
+        If another executor uses the directory, or its file system has no hard links.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        name: str,
+        machines: Sequence[str],
+        state: Path,
+        limits: RunLimits,
+        every_s: float,
+    ) -> None:
+        self._server = server
+        self._path = entry_path(_EXECUTORS, name)
+        self._machines = list(machines)
+        self._limits = limits
+        self._every_s = every_s
+        self._runs_at = state / "runs"
+        self._lease = state / "lease"
+        self._over = state / "over"
+        for folder in (self._runs_at, self._over):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (state / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise CliError(f"another executor uses {state}; give each one its own") from error
+        _require_hard_links(state)
+        self._instance = _kept_instance(state / "instance")
+        found = sorted(one for one in self._runs_at.iterdir() if (one / "run.json").exists())
+        self._runs = {one.name: RunDirectory(one) for one in found}
+        self._installation = _Installation(state / "installation", busy=bool(found))
+        self._number: int | None = None  # of the newest answer; None before the first
+        self._is_due = True  # whether it has to register
+        self._silent = ""
+
+    def register(self) -> bool:
+        """Register the machines; return whether the server accepted them.
+
+        Settings that do not fit the server's lease are refused first, so that a wrong one changes
+        nothing at the server.
+
+        A server of another installation that comes to answer at the same address, such as one that
+        was started in place of the right one, is one that is away.
+
+        Raises
+        ------
+        CliError
+            If the settings leave no time between two reports, or the server refuses: it says why.
+        """
+        reply = self._server.call("GET", _EXECUTORS)
+        if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._require_time(reply.good()["lease"])
+            body = {"instance": self._instance, "machines": self._machines}
+            reply = self._server.call("PUT", self._path, {**body, **self._installation.named})
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._tell(reply.problem())
+            return False
+        if reply.status == HTTPStatus.CONFLICT and self._number is not None:
+            self._tell(reply.problem())
+            return False
+        answer = reply.good()
+        self._installation.keep(answer["installation"])
+        self._number = answer["number"]
+        self._is_due = False
+        return True
+
+    def turn(self) -> None:
+        """Report once, and do what is to be done; a server that is away is asked again.
+
+        Raises
+        ------
+        CliError
+            If the server refuses it.
+        """
+        try:
+            if self._is_due and not self.register():
+                return
+            begun = time.monotonic()
+            reports = [run.report() for run in self._runs.values()]
+            body = {"instance": self._instance, "runs": reports, "after": self._number}
+            reply = self._server.call("POST", f"{self._path}/sync", body)
+        except NoAnswerError as error:
+            self._tell(str(error))
+            return
+        if reply.status == HTTPStatus.NOT_FOUND:
+            self._is_due = True
+        elif reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._tell(reply.problem())
+        else:
+            self._tell("")
+            self._follow(reply, begun)
+
+    def _follow(self, reply: ServerReply, begun: float) -> None:
+        answer = reply.good()
+        self._number = answer["number"]
+        self._renew(begun, answer["lease"])
+        for id_ in answer["settled"]:
+            run = self._runs.get(id_)
+            if run is not None and run.has_ended:
+                self._put_away(run)
+        wanted = {order["id"]: order for order in answer["wanted"]}
+        for id_, run in self._runs.items():
+            if id_ not in wanted:
+                run.stop()
+        for id_, order in wanted.items():
+            if id_ not in self._runs:
+                made = RunDirectory.create(self._runs_at, order, self._lease, self._limits)
+                self._runs[id_] = made
+                click.echo(f"start {order['execution']} {order['component']} {order['index']} "
+                           f"on {order['machine']}: run {id_}", err=True)  # fmt: skip
+            self._runs[id_].start()
+
+    def _renew(self, begun: float, lease_s: float) -> None:
+        """Let runs continue until the server may count them as lost, less what stopping takes.
+
+        Raises
+        ------
+        CliError
+            If a lease leaves no time between two reports.
+        """
+        self._require_time(lease_s)
+        until = begun + lease_s - self._limits.stop_grace_s - _PAUSE_S
+        supervisor.write_json(str(self._lease), {"until": until})
+
+    def _require_time(self, lease_s: float) -> None:
+        """Refuse settings with which runs could not be reported, or stopped, within a lease.
+
+        Half of the lease is for stopping runs, and half for the next report to be answered.
+
+        Raises
+        ------
+        CliError
+            Naming each setting that does not fit, and its largest value.
+        """
+        longest_s = max(lease_s / 2 - _PAUSE_S, 0)
+        settings = (("--stop-grace", self._limits.stop_grace_s), ("--every", self._every_s))
+        wrong = [f"{name} {longest_s:g} or less" for name, value in settings if value > longest_s]
+        if wrong:
+            raise CliError(f"the server's lease is {lease_s:g} s; give {' and '.join(wrong)}")
+
+    def _put_away(self, run: RunDirectory) -> None:
+        """Keep what a run wrote for a while, out of the way of those that are not over."""
+        run.path.rename(self._over / run.id)
+        del self._runs[run.id]
+        kept = sorted(self._over.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in kept[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _tell(self, message: str) -> None:
+        """Say once that the server is away, and once that it is back."""
+        if message and not self._silent:
+            click.echo(f"{message}; what runs goes on until the lease is over", err=True)
+        elif self._silent and not message:
+            click.echo("the server answers again", err=True)
+        self._silent = message
+
+
+class _Installation:
+    """Which installation an executor works for, beside its runs: the first that took it.
+
+    One that starts and has no runs may work for another than before.
+    """
+
+    def __init__(self, path: Path, *, busy: bool) -> None:
+        self._path = path
+        known = busy and path.exists()
+        self._id = str(json.loads(path.read_text())["installation"]) if known else ""
+
+    @property
+    def named(self) -> dict[str, str]:
+        """What a registration says of it."""
+        return {"installation": self._id} if self._id else {}
+
+    def keep(self, id_: str) -> None:
+        """Note the first, durable."""
+        if not self._id:
+            self._id = id_
+            supervisor.write_json(str(self._path), {"installation": id_})
+
+
+def _kept_instance(path: Path) -> str:
+    """Return what tells this executor from one that has lost its state; made once."""
+    if not path.exists():
+        supervisor.write_json(str(path), {"instance": uuid4().hex})
+
+    return str(json.loads(path.read_text())["instance"])
+
+
+def _require_hard_links(state: Path) -> None:
+    """Refuse a directory whose file system has no hard links: runs are claimed with them.
+
+    Raises
+    ------
+    CliError
+        Naming the directory.
+    """
+    probe = state / "lock.link"
+    probe.unlink(missing_ok=True)
+    try:
+        probe.hardlink_to(state / "lock")
+    except OSError as error:
+        raise CliError(f"{state} has no hard links; give a --state that has") from error
+    probe.unlink()
+
+
+@click.command()
+@client_options
+@click.option("--machine", "machines", multiple=True, required=True, metavar="NAME",
+              help="Machine of the cluster that this one is; may be repeated.")  # fmt: skip
+@click.option("--id", "name", default=None, metavar="NAME",
+              help="Name of the executor; the name of this host when absent.")  # fmt: skip
+@click.option("--state", type=click.Path(path_type=Path), default=Path("agenda-executor"),
+              show_default=True, help="Directory of runs, with output and exit codes.")  # fmt: skip
+@click.option("--every", type=FiniteRange(min=0.05, max=60), default=1.0, show_default=True,
+              metavar="SECONDS", help="Pause between two reports.")  # fmt: skip
+@click.option("--stop-grace", type=FiniteRange(min=0, max=600), default=5.0, show_default=True,
+              metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")  # fmt: skip
+@click.option("--limit-memory", is_flag=True,
+              help="Hold each process to the memory that its component asked for.")  # fmt: skip
+@reports_errors
+def executor(
+    server: Server,
+    machines: tuple[str, ...],
+    name: str | None,
+    state: Path,
+    every: float,
+    stop_grace: float,
+    limit_memory: bool,
+) -> None:
+    """Run components as processes of this machine, until stopped.
+
+    What runs goes on when this command ends, until the server's lease is over; start it again with
+    the same --state to take it over.
+    """
+    from service.cli.executor_runs import RunLimits
+
+    if sys.platform != "linux":
+        raise CliError("the executor needs Linux")
+    limits = RunLimits(limit_memory, stop_grace)
+    agent = ExecutorAgent(
+        server, name or socket.gethostname(), machines, state.resolve(), limits, every
+    )
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    while not ended.is_set():
+        agent.turn()
+        ended.wait(every)

@@ -1,1 +1,0 @@
-"""The forms of an answer: tables that fit, and what was asked of a list."""

@@ -1,1 +1,0 @@
-"""`agenda import`: traces and other systems' requests as workload lines."""

@@ -1,0 +1,331 @@
+"""Options that commands share, and their values, read with Agenda's own readers."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from zoneinfo import ZoneInfo
+
+import click
+
+from service.cli.kit.errors import CliError
+from service.sentences import AGENTS
+
+if TYPE_CHECKING:
+    from service.tasks.task_pool import TaskPool
+
+#: Of these are so many in an hour.
+_UNITS_AN_HOUR = {"s": 3600.0, "m": 60.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
+
+#: A decorator that adds an option.
+Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
+
+class _WritablePath(click.Path):
+    """A file to write; that its folder is missing is known before hours of work, not after."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if not path.parent.is_dir():
+            self.fail(f"there is no folder {str(path.parent)!r}", param, ctx)
+        return path
+
+
+WRITABLE = _WritablePath(dir_okay=False, path_type=Path)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that NaN is not in: comparisons alone let it through."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+#: A duration with its units, such as 2h or 1h30m; a bare number is seconds from the origin.
+_DURATION: Final = re.compile(r"(\d+(\.\d+)?[wdhms])+", re.ASCII)
+
+
+def from_now(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Return a duration as one from now: nobody at a shell counts from the server's origin."""
+    return f"+{value}" if value is not None and _DURATION.fullmatch(value) else value
+
+
+def seed_option(of: str) -> Option:
+    """Return the option that seeds what is drawn; `of` says what that is."""
+    seed = click.IntRange(min=0)
+    return click.option("--seed", type=seed, default=0, show_default=True, help=f"Seed of {of}.")
+
+
+def duration(value: str | int) -> int:
+    """Return seconds or ``90s 15m 4h 2d 1w 1h30m`` in milliseconds; not zero.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    milliseconds = offset(value)
+    if milliseconds < 1:
+        raise click.BadParameter(f"{value} is not a positive duration")
+    return milliseconds
+
+
+def arrival_rate(value: str | float) -> float:
+    """Return jobs an hour of ``3000/h``, ``50/m``, ``0.8/s`` or ``72000/d``.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else, or for less than nothing.
+    """
+    if isinstance(value, float):
+        return value
+    number, _, unit = value.partition("/")
+    try:
+        rate = float(number) * _UNITS_AN_HOUR[unit.strip()]
+    except (ValueError, KeyError) as error:
+        raise click.BadParameter(f"{value!r}: write jobs over a time, such as 3000/h") from error
+    if not 0 <= rate < float("inf"):
+        raise click.BadParameter(f"{value!r}: write a number of jobs from 0")
+    return rate
+
+
+def offset(value: str | int) -> int:
+    """Return a duration in milliseconds; zero is allowed.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    from rdl.durations import TimeTextError, parse_duration
+
+    if isinstance(value, int):
+        return value
+    try:
+        return parse_duration(value.strip())
+    except TimeTextError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def span(value: str | tuple[float, float]) -> tuple[float, float]:
+    """Return ``low..high``, zero or more each; one number stands for both.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    if isinstance(value, tuple):
+        return value
+    low, dots, high = value.partition("..")
+    try:
+        pair = float(low), float(high if dots else low)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a range; write 0.1..3") from error
+    if not 0 <= pair[0] <= pair[1] < float("inf"):
+        raise click.BadParameter(
+            f"{value!r}: the first number is zero or more, the second not smaller"
+        )
+    return pair
+
+
+def finite(value: str | float) -> float:
+    """Return a number that is not infinite.
+
+    Raises
+    ------
+    click.BadParameter
+        For anything else.
+    """
+    try:
+        number = float(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a number") from error
+    if not isfinite(number):
+        raise click.BadParameter(f"{value!r} is not a finite number")
+    return number
+
+
+def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return words separated by commas, each once.
+
+    Raises
+    ------
+    click.BadParameter
+        If one is empty or given twice.
+    """
+    if isinstance(value, tuple):
+        return value
+    words = tuple(word.strip() for word in value.split(","))
+    if not all(words):
+        raise click.BadParameter(f"{value!r}: write names separated by commas")
+    if len(set(words)) < len(words):
+        raise click.BadParameter(f"{value!r}: give each name once")
+    return words
+
+
+def known_name(kind: str, value: str, known: Collection[str]) -> str:
+    """Return a value that is one of the known names of a kind.
+
+    Raises
+    ------
+    click.BadParameter
+        If it is not; the message names the nearest, or all.
+    """
+    if value in known:
+        return value
+    from rdl.errors import nearest
+
+    advice = nearest(value, known) or ", ".join(known)
+    raise click.BadParameter(f"there is no {kind} {value!r}; write {advice}")
+
+
+def agent_name(value: str) -> str:
+    """Return the name of an agent.
+
+    Raises
+    ------
+    click.BadParameter
+        If there is no such agent; the message names the nearest, or all.
+    """
+    from planner.agents import AGENT_NAMES
+
+    return known_name("agent", value, AGENT_NAMES)
+
+
+def agent_names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of agents separated by commas, each once.
+
+    Raises
+    ------
+    click.BadParameter
+        If one is unknown, empty or given twice.
+    """
+    return tuple(agent_name(name) for name in names(value))
+
+
+def zone_named(value: str | ZoneInfo) -> ZoneInfo:
+    """Return a zone by its name.
+
+    Raises
+    ------
+    click.BadParameter
+        If there is no such zone; the message says what would be right.
+    """
+    from rdl.operators import check_zone
+
+    if isinstance(value, ZoneInfo):
+        return value
+    try:
+        return ZoneInfo(check_zone(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file, without a byte order mark; ``-`` is standard input.
+
+    Raises
+    ------
+    CliError
+        If it is not text.
+    """
+    from rdl.text_file import TextError, text_of
+
+    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    try:
+        return text_of(raw)
+    except TextError as error:
+        raise CliError(f"{file}: {error}") from error
+
+
+def dask_option(what: str) -> Option:
+    """Return the option that names a Dask scheduler; `what` runs there."""
+    return click.option(
+        "--dask",
+        metavar="ADDRESS",
+        help=f"Run {what} on the Dask cluster whose scheduler is there, such as "
+        "tcp://10.0.0.5:8786.",
+    )
+
+
+def pool_options(what: str) -> Option:
+    """Return a decorator that adds `--workers` and `--dask`; `what` is one task."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        workers = click.option(
+            "--workers",
+            type=click.IntRange(1, 1024),
+            metavar="N",
+            help=f"Run {what} in one of N processes.  [default: 1, this process]",
+        )
+        return workers(dask_option(what)(function))
+
+    return decorate
+
+
+@contextmanager
+def task_pool(workers: int | None, dask: str | None) -> Iterator[TaskPool]:
+    """Inside, the pool that the options ask for.
+
+    Raises
+    ------
+    click.UsageError
+        If both are given.
+    service.tasks.task_pool.TaskPoolError
+        If the cluster cannot be used.
+    """
+    from service.tasks.open_pool import open_pool
+
+    if workers is not None and dask is not None:
+        raise click.UsageError("give either --workers or --dask")
+    with open_pool(workers or 1, dask) as pool:
+        yield pool
+
+
+def question_lines(source: str | Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each number of a request that somebody should look at twice.
+
+    Parameters
+    ----------
+    source
+        RDL as text, which is shown with the place; or as JSON.
+    """
+    from rdl.errors import render
+    from rdl.meaning.questions import questions
+
+    text = source if isinstance(source, str) else None
+    for one in questions(source):
+        yield f"question: {render((one,), text)}"
+
+
+#: Name -> what it does best, and its own options.
+AGENT_LINES: Final = {one.name: f"{one.says} {one.options}".rstrip() for one in AGENTS}
+
+#: The same as the end of a help text.
+AGENTS_HELP: Final = "\b\nAgents (docs/planning.md):\n" + "\n".join(
+    f"  {name:<17}{line}" for name, line in AGENT_LINES.items()
+)
+
+
+def complete_agent(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Return the agents that a word begins, or the last of several with commas between."""
+    before, comma, begun = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in AGENT_LINES if name.startswith(begun)]

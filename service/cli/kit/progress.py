@@ -1,0 +1,134 @@
+"""Long work on a terminal: progress on standard error, ^C keeps the best so far."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planner.agent import SolveProgress
+
+#: Of a terminal, and of whoever ends a program in peace: a service manager, `timeout`.
+_ASK_TO_STOP = (signal.SIGINT, signal.SIGTERM)
+
+_LEAST_STEPS = 2  # work that is over in one call needs no bar
+_WIDE = 110  # columns that hold where a value and a bound come from, on one line with the rest
+
+
+@dataclass(slots=True)
+class CommandProgress:
+    """What an agent is given to stop early and to tell how far it is.
+
+    Attributes
+    ----------
+    stopped
+        Set by the first ^C or SIGTERM.
+    bar, task
+        What rich shows, or None when standard error is not a terminal.
+    """
+
+    stopped: threading.Event = field(default_factory=threading.Event)
+    bar: Any = None
+    task: Any = None
+
+    def stop(self) -> bool:
+        """Return whether the work should end with the best so far."""
+        return self.stopped.is_set()
+
+    def progress(self, done: int, total: int) -> None:
+        """Show `done` of `total`; nothing when standard error is not a terminal."""
+        if self.bar is not None and total >= _LEAST_STEPS:
+            self.bar.update(self.task, completed=done, total=total, visible=True)
+
+    def news(self, news: SolveProgress) -> None:
+        """Show the best plan and bound so far; `progress` then is seconds.
+
+        A wide terminal shows the search and the proof that they come from as well.
+        """
+        value, bound = f"value {news.value:,.6g}", f"bound {news.bound:,.6g}"
+        if self.bar is not None and self.bar.console.width >= _WIDE:
+            value, bound = f"{value} ({news.source})", f"{bound} ({news.proof})"
+        self.say(f"{value}, {bound}, gap {100 * news.gap:.2f} %", unit=" s")
+
+    def say(self, text: str, unit: str = "") -> None:
+        """Show one line in place of what is done; nothing where there is no terminal."""
+        if self.bar is not None:
+            self.bar.update(self.task, description=text, visible=True, unit=unit)
+
+    def show(self) -> None:
+        """Show that work goes on which cannot tell how far it is."""
+        if self.bar is not None:
+            self.bar.update(self.task, visible=True)
+
+
+@contextmanager
+def running(what: str) -> Iterator[CommandProgress]:
+    """Run long work: the first ^C or SIGTERM asks it to stop, the second ends it at once.
+
+    Outside the main thread (tests, embedding) signals are left alone.
+    """
+    run = CommandProgress()
+    with _interrupts(run.stopped), _bar(what, run):
+        yield run
+
+
+def make_ready() -> None:
+    """Load the planner's compiled loops, telling a terminal why it waits."""
+    from planner.workload.warm_up import load_kernels
+
+    if not sys.stderr.isatty():
+        load_kernels()
+        return
+    from rich.console import Console
+
+    what = "getting ready (the first time compiles the planner's loops: about a minute)"
+    with Console(stderr=True).status(what):
+        load_kernels()
+
+
+@contextmanager
+def _interrupts(stopped: threading.Event) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+        sys.stderr.write("\nstopping with the best so far; ^C again to give up\n")
+
+    before = {number: signal.signal(number, on_interrupt) for number in _ASK_TO_STOP}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _bar(what: str, run: CommandProgress) -> Iterator[None]:
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    from service.cli.kit.progress_bar import Count, Time
+
+    # Of a line that is too long only the bar becomes shorter: nothing goes on in a second line.
+    text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
+    ends = (Count(table_column=Column(no_wrap=True)), Time(table_column=Column(no_wrap=True)))
+    bar = Progress(
+        text, BarColumn(None), *ends, console=Console(stderr=True), transient=True, expand=True
+    )
+    run.bar, run.task = bar, bar.add_task(what, total=None, visible=False, unit="")
+    with bar:
+        yield

@@ -1,0 +1,332 @@
+"""A server as commands call it: the client library, with problems as messages for a person.
+
+And what a shell completes by asking it: ids, tenants, queues.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+from uuid import uuid4
+
+import click
+
+from agenda import errors as problems
+from agenda.client import Pages
+from agenda.connection import DEFAULT_URL, Connection, Reply, entry_path, token_in
+from agenda.errors import AgendaError, ProblemError, ServerAwayError
+from agenda.retries import Repeatable, Retries
+from rdl.local_time import UTC_ZONE
+from service.cli.kit.errors import CliError, ExitCode, code_of_answer
+
+__all__ = ["NoAnswerError", "Server", "ServerReply", "as_messages", "client_options", "entry_path"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_SERVER: Final = DEFAULT_URL
+
+#: Pauses before a change is sent again, seconds: together a restart of the server and more.
+_PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+class NoAnswerError(CliError):
+    """Nothing came back; `sent` says whether the request may have arrived."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message, ExitCode.AWAY)
+        self.sent = sent
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReply:
+    """The status and the body that a server answered.
+
+    Attributes
+    ----------
+    status
+        HTTP status.
+    body
+        The JSON value, or None when there is none.
+    tag
+        The ETag, as If-Match takes it; None where the answer has none.
+    """
+
+    status: int
+    body: Any
+    tag: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded."""
+        return self.status < 400
+
+    @property
+    def code(self) -> Any:
+        """The code of a problem document; None where something else answered."""
+        return self.body.get("code") if isinstance(self.body, dict) else None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How a command ends that has no more to do than this call."""
+        return code_of_answer(self.status, self.code)
+
+    def good(self) -> Any:
+        """Return the body of a call that succeeded.
+
+        Raises
+        ------
+        CliError
+            With the server's message, if the call failed.
+        """
+        if not self.ok:
+            raise CliError(self.problem(), self.exit_code)
+        return self.body
+
+    def problem(self) -> str:
+        """Return the server's message on a call that failed, as lines for a person."""
+        if isinstance(self.body, dict) and ("detail" in self.body or "code" in self.body):
+            return problem_text(self.body)
+        return problems.status_text(self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server by its URL, and the token it wants, if any."""
+
+    url: str = DEFAULT_SERVER
+    token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is not an HTTP URL, and a token that no header can carry.
+
+        Raises
+        ------
+        CliError
+            Naming what would be right.
+        """
+        try:
+            self.connection()
+        except AgendaError as error:
+            hint = "" if "URL" in str(error) else "; look at --token, AGENDA_TOKEN or --token-file"
+            raise CliError(f"{error}{hint}") from error
+
+    def connection(self) -> Connection:
+        """Return it as the client library calls it."""
+        return Connection(self.url, self.token)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> ServerReply:
+        """Send one request as `Connection.call` does.
+
+        Raises
+        ------
+        CliError
+            If nothing answers, or not as an Agenda server does.
+        """
+        with as_messages():
+            return self._shown(self.connection().call(method, path, body, query, headers))
+
+    def _shown(self, reply: Reply) -> ServerReply:
+        if reply.status == HTTPStatus.UNAUTHORIZED:
+            raise CliError(self.no_entry(reply.body), ExitCode.NOT_ALLOWED)
+        return ServerReply(reply.status, reply.body, reply.tag)
+
+    def no_entry(self, body: object) -> str:
+        """Return what to say where the server does not take the token, or there is none."""
+        if not self.token:
+            return (
+                f"{self.url} asks for a token: set AGENDA_TOKEN, or give --token-file; its "
+                "operator makes one with `agenda token create`"
+            )
+        why = body.get("detail") if isinstance(body, dict) else None
+        return f"{self.url} does not take the token: {why or 'it does not say why'}"
+
+    def once(
+        self,
+        path: str,
+        body: object,
+        query: Mapping[str, object] | None = None,
+        key: str | None = None,
+    ) -> ServerReply:
+        """Post a change that is made once, however often it has to be sent.
+
+        A lost connection, and 503, leave open whether it was made. Sent again under the same
+        Idempotency-Key it is told what came of it, or made now.
+
+        Parameters
+        ----------
+        key
+            The Idempotency-Key; one of its own when absent.
+
+        Raises
+        ------
+        CliError
+            As :meth:`call`; a server that is not there at first is not waited for.
+        """
+        headers = {"Idempotency-Key": key or uuid4().hex}
+        connection = self.connection()
+        retries = Retries(_PAUSES_S, patient=False, notice=_tell_retry)
+
+        def send() -> Reply:
+            return connection.call("POST", path, body, query, headers)
+
+        with as_messages():
+            return self._shown(retries.answer(send, Repeatable.HARMLESS))
+
+    def list_all(
+        self, path: str, key: str, query: Mapping[str, object], limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return what a server lists under `key`, page after page, at most `limit` entries.
+
+        Where there are more it says so on standard error.
+
+        Raises
+        ------
+        CliError
+            If the server does not list them.
+        """
+        pages = Pages(lambda asked: self._page(path, key, asked), key, query, limit)
+        entries = [dict(entry) for entry in pages]
+        if pages.is_cut:
+            click.echo(f"these are the first {limit:,}; there are more: see --limit", err=True)
+        return entries
+
+    def zone(self) -> str:
+        """Return the zone in which people read times of its cluster."""
+        body = self.call("GET", "/v1/cluster").body
+        zone = body.get("zone") if isinstance(body, dict) else None
+        return zone if isinstance(zone, str) else UTC_ZONE
+
+    def _page(self, path: str, key: str, query: Mapping[str, object]) -> dict[str, Any]:
+        body = self.call("GET", path, query=query).good()
+        if not isinstance(body, dict) or key not in body:
+            raise CliError(f"{self.url} lists no {key}; is it an Agenda server?")
+        return body
+
+
+def client_options(function: F) -> F:
+    """Add what every client command takes, given to the command as one `server: Server`."""
+
+    @wraps(function)
+    def with_server(
+        *args: Any, server: str, token: str | None, token_file: Path | None, **options: Any
+    ) -> Any:
+        with as_messages():
+            used = token if token or token_file is None else token_in(token_file)
+        return function(*args, server=Server(server, used), **options)
+
+    url = click.option(
+        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
+        show_envvar=True, help="The server's URL.",
+    )  # fmt: skip
+    token = click.option(
+        "--token", envvar="AGENDA_TOKEN", show_envvar=True,
+        help="Token that the server asks for; on a command line others may see it.",
+    )  # fmt: skip
+    token_file = click.option(
+        "--token-file", envvar="AGENDA_TOKEN_FILE", show_envvar=True,
+        type=click.Path(path_type=Path), help="File that holds the token alone.",
+    )  # fmt: skip
+    return cast("F", url(token(token_file(with_server))))
+
+
+def problem_text(body: Mapping[str, Any]) -> str:
+    """Return a problem document as lines for who typed a command: parameters are options."""
+    return problems.problem_text(body, lambda name: f"--{name.replace('_', '-')}")
+
+
+def _tell_retry() -> None:
+    click.echo("the server cannot answer now; trying again", err=True)
+
+
+@contextmanager
+def as_messages() -> Iterator[None]:
+    """Inside, what the client library raises becomes a message for a person."""
+    try:
+        yield
+    except ServerAwayError as error:
+        raise NoAnswerError(str(error), sent=error.sent) from error
+    except ProblemError as error:
+        reply = ServerReply(error.status, error.body)
+        raise CliError(reply.problem(), reply.exit_code) from error
+    except AgendaError as error:
+        raise CliError(str(error)) from error
+
+
+#: What can be completed -> the call that lists it, the key of its list, and that of a name.
+_LISTED: Final = {
+    "reservation": ("/v1/reservations", "reservations", "id"),
+    "application": ("/v1/applications", "applications", "id"),
+    "hold": ("/v1/holds", "holds", "id"),
+    "optimization": ("/v1/optimizations", "optimizations", "id"),
+    "outage": ("/v1/cluster/outages", "outages", "id"),
+    "webhook": ("/v1/webhooks", "webhooks", "id"),
+    "tenant": ("/v1/tenants", "tenants", "name"),
+    "queue": ("/v1/cluster", "queues", "name"),
+}
+
+#: Nobody waits longer for a completion.
+_COMPLETION_S: Final = 1.0
+
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def completing(kind: str) -> Completer:
+    """Return what completes a word by asking the server that the command is for.
+
+    A server that does not answer within a second completes nothing.
+
+    Parameters
+    ----------
+    kind
+        What a name is of: reservation, application, hold, optimization, outage, webhook, tenant or
+        queue.
+    """
+    path, key, name = _LISTED[kind]
+
+    def complete(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+        try:
+            reply = _connection(context.params).call("GET", path)
+            listed = reply.body[key] if reply.status == 200 else []
+            names = [one if isinstance(one, str) else one[name] for one in listed]
+        except Exception:  # noqa: BLE001 - whatever is wrong, a shell is told no error here
+            return []
+        return sorted(one for one in names if one.startswith(begun))
+
+    return complete
+
+
+def complete_state(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """Return the states of reservations that a word begins."""
+    from planner.reservations.state import State
+
+    return [state.value for state in State if state.value.startswith(begun)]
+
+
+def complete_execution_state(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+    """Return the states of applications that a word begins."""
+    from dispatch.executions.states import ExecutionState
+
+    return [state.value for state in ExecutionState if state.value.startswith(begun)]
+
+
+def _connection(given: dict[str, Any]) -> Connection:
+    """Return the server that the words before name, by options or by the environment."""
+    url = given.get("server") or os.environ.get("AGENDA_SERVER") or DEFAULT_URL
+    token = given.get("token") or os.environ.get("AGENDA_TOKEN")
+    file = given.get("token_file") or os.environ.get("AGENDA_TOKEN_FILE")
+    if not token and file:
+        token = token_in(Path(file))
+    return Connection(url, token, timeout_s=_COMPLETION_S)

@@ -1,0 +1,246 @@
+"""`agenda status`, `outages` and `audit`: a server for its operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import click
+
+from service.cli.kit.commands import (
+    ALL_FORMS,
+    Answer,
+    Entry,
+    Listing,
+    Table,
+    dry_run_query,
+    flag,
+    given,
+    id_of,
+    server_command,
+    tenant_option,
+)
+from service.cli.kit.options import from_now
+from service.cli.kit.output import JSON_LINES, local_text, print_table, zone_line
+from service.cli.kit.server import Server, entry_path
+
+#: A reservation that is affected when machines go or come; work moved is resource share x steps.
+AFFECTED: Final = Table("id tenant fate value* moved* reason")
+
+#: Fates in which a reservation no longer has what it was promised.
+_LESS: Final = ("degraded", "failed")
+
+_OUTAGES: Final = "/v1/cluster/outages"
+_SHOWN_NAMES: Final = 6
+
+
+def affected_title(affected: Sequence[Entry]) -> str:
+    """Return the first line: how many of each fate, and whether anybody loses anything."""
+    if not affected:
+        return "no reservation is affected"
+    counted = Counter(str(one["fate"]) for one in affected)
+    fates = ", ".join(f"{count:,} {fate}" for fate, count in counted.most_common())
+    loses = any(counted[fate] for fate in _LESS)
+    return fates if loses else f"{fates}; nobody loses anything"
+
+
+def _names(outage: Entry) -> str:
+    names = [*outage["names"], *(f"{name} (absent)" for name in outage.get("absent", ()))]
+    shown = " ".join(names[:_SHOWN_NAMES])
+    return shown if len(names) <= _SHOWN_NAMES else f"{shown} ... ({len(names)})"
+
+
+def _edge(name: str) -> Any:
+    """Return what says when an outage starts or ends: its instant, where the server has one."""
+    return lambda outage: outage.get(f"{name}_at") or outage[name]
+
+
+_OUTAGE_LIST: Final = Table(
+    "id kind machines start end names*", "start end",
+    start=_edge("start"), end=_edge("end"), names=_names,
+)  # fmt: skip
+_OUTAGE: Final = Table(
+    "id kind machines start end", "start end", start=_edge("start"), end=_edge("end")
+)
+
+
+@click.group()
+def outages() -> None:
+    """Take machines of a server away, list outages and give machines back."""
+
+
+@server_command(
+    outages,
+    "add",
+    click.argument("machines"),
+    click.option(
+        "--count",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Take N machines of the group, from the highest number down; a drain takes those "
+        "with the least to move.",
+    ),
+    click.option("--name", "names", multiple=True, help="Take this machine; may be repeated."),
+    click.option(
+        "--end",
+        required=True,
+        callback=from_now,
+        help="When the machines are back: 2h or +2h from now, or RFC 3339.",
+    ),
+    click.option("--start", callback=from_now, help="When the machines go, alike.  [default: now]"),
+    click.option(
+        "--kind",
+        type=click.Choice(("loss", "drain", "maintenance")),
+        default="loss",
+        show_default=True,
+        help="A drain lets leases that have begun run out first.",
+    ),
+    flag("--dry-run", "Show which reservations would be affected and change nothing."),
+    forms=ALL_FORMS,
+)
+def add(server: Server, dry_run: bool, **options: Any) -> Answer:
+    """Take machines of the group MACHINES away and show which reservations are affected."""
+    if (options["count"] is None) == (not options["names"]):
+        raise click.UsageError("give either --count or --name")
+    reply = server.call("POST", _OUTAGES, given(**options), dry_run_query(dry_run))
+    return _outage_answer(server, reply.good())
+
+
+@server_command(outages, "list", lists=True)
+def list_(server: Server) -> Listing:
+    """List the outages that are not over, earliest first."""
+    body = server.call("GET", _OUTAGES).good()
+    found = body["outages"]
+    return Listing(body, found, _OUTAGE_LIST, f"{len(found):,} not over", "no outages")
+
+
+@server_command(outages, "remove", id_of("outage"), forms=ALL_FORMS)
+def remove(id_: str, server: Server) -> Answer:
+    """End the outage ID: give its machines back and show which reservations are restored."""
+    return _outage_answer(server, server.call("DELETE", entry_path(_OUTAGES, id_)).good())
+
+
+def _outage_answer(server: Server, body: Mapping[str, Any]) -> Answer:
+    affected = body["affected"]
+    return Answer(body, partial(_print_outage, server, body), partial(AFFECTED.print_csv, affected))
+
+
+def _print_outage(server: Server, body: Mapping[str, Any]) -> None:
+    affected = body["affected"]
+    if body["outage"] is not None:
+        zone = server.zone()
+        _OUTAGE.print([body["outage"]], zone, zone_line(zone))
+        click.echo()
+    click.echo(affected_title(affected))
+    if affected:
+        click.echo()
+        AFFECTED.print(affected)
+    if body["pending"]:
+        click.echo(
+            "the repair goes on and may affect more: agenda reservations list --state degraded",
+            err=True,
+        )
+    if body["short"]:
+        click.echo(f"machines are still short: {body['short']}", err=True)
+
+
+#: Length of ``2026-11-23 18:12``.
+_MINUTES: Final = 16
+
+
+@server_command(None, "status")
+def status(server: Server) -> Answer:
+    """Show machines, promises, work, what is at risk, refusals, and what is not up to date."""
+    body = server.call("GET", "/v1/status").good()
+    return Answer(body, partial(_print_status, server, body))
+
+
+def _print_status(server: Server, body: Mapping[str, Any]) -> None:
+    zone = server.zone()
+    click.echo(f"{server.url} at {_when(body['at'], zone)}; {zone_line(zone)}\n")
+    for name, lines in _sections(body, zone):
+        for place, line in enumerate(lines):
+            click.echo(f"{'' if place else name:<10}{line}")
+    if body["at_risk"]:
+        click.echo()
+        rows = [
+            [one["id"], one["tenant"], one["state"], _when(one["since_at"], zone), one["reason"]]
+            for one in body["at_risk"]
+        ]
+        print_table(("at risk", "tenant", "state", "since", "reason"), rows)
+    if body["ends"]:
+        click.echo()
+        rows = [
+            [one["id"], one["tenant"], one["state"], _when(one["end_at"], zone)]
+            for one in body["ends"]
+        ]
+        print_table(("ends next", "tenant", "state", "end"), rows)
+
+
+def _sections(body: Mapping[str, Any], zone: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each part of the answer by name, as lines."""
+    machines, work = body["machines"], body["work"]
+    lines = [f"{machines['up']:,} of {machines['total']:,} are up"]
+    for one in machines["outages"]:
+        end = "" if one["end_at"] is None else f" until {_when(one['end_at'], zone)}"
+        lines.append(f"{one['count']:,} of {one['machines']}: {one['kind']} {one['id']}{end}")
+    yield "machines", lines
+    lines = [
+        f"{one['resource']} {one['now_share']:.0%} now, "
+        f"{one['peak_share']:.0%} at {_when(one['peak_at'], zone)}, the most of a day"
+        for one in body["promised"]
+    ]
+    yield "promised", lines or ["nothing can be: the Plan has reached its horizon"]
+    yield (
+        "work",
+        [
+            f"{work['running']:,} applications run, {work['waiting']:,} wait; "
+            f"{work['components']:,} components on machines"
+        ],
+    )
+    counts = Counter(one["state"] for one in body["at_risk"])
+    more = body["at_risk_count"] - len(body["at_risk"])
+    told = ", ".join(f"{count} {state}" for state, count in counts.most_common())
+    yield "at risk", [told + (f", {more:,} more" if more else "") if told else "nothing"]
+    total = sum(one["count"] for one in body["refused"])
+    causes = ", ".join(f"{one['count']:,} {one['code']}" for one in body["refused"])
+    yield "refused", [f"{total:,} in the last hour{': ' if causes else ''}{causes}"]
+    yield "problems", body["problems"] or ["none: Plan, dispatcher and machines are up to date"]
+
+
+def _when(instant: str | None, zone: str) -> str | None:
+    """Return an instant to the minute, which is enough for a look."""
+    return None if instant is None else local_text(instant, 0, zone)[:_MINUTES]
+
+
+#: A change of the audit.
+AUDIT: Final = Table("at user address* call* kind tenant about detail* version*", "at")
+
+
+@server_command(
+    None,
+    "audit",
+    click.option("--user", help="Only changes by this user."),
+    tenant_option("Only changes of what belongs to this tenant."),
+    click.option("--kind", help="Only changes of this kind, such as admit, end or cluster."),
+    click.option("--about", help="Only changes of this reservation, application or token."),
+    click.option("--from", "start",
+                 help="Only changes at or after this time: 2h, +2h or RFC 3339."),
+    click.option("--to", "end", help="Only changes before this time."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N",
+                 help="List the newest N.  [default: all]"),
+    forms=(*ALL_FORMS, JSON_LINES),
+    lists=True,
+)  # fmt: skip
+def audit(
+    server: Server, start: str | None, end: str | None, limit: int | None, **filters: str | None
+) -> Listing:
+    """List who changed what, when and from where, newest first; for operators.
+
+    `-o jsonl` and `-o csv` are for other tools.
+    """
+    query = {**filters, "from": start, "to": end}
+    entries = server.list_all("/v1/audit", "changes", query, limit)
+    return Listing(entries, entries, AUDIT, f"{len(entries):,} changes, newest first")

@@ -1,0 +1,536 @@
+"""`agenda optimize` and `agenda optimizations`: a better Plan from a file, or of a server."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import click
+
+from service.cli.kit.commands import (
+    ALL_FORMS,
+    Answer,
+    Listing,
+    Table,
+    flag,
+    given,
+    id_of,
+    server_command,
+)
+from service.cli.kit.errors import DONE, ERROR, REFUSED, CliError, reports_errors
+from service.cli.kit.options import (
+    READABLE,
+    WRITABLE,
+    dask_option,
+    duration,
+    from_now,
+    offset,
+    seed_option,
+    task_pool,
+)
+from service.cli.kit.output import (
+    CSV,
+    JSON,
+    TABLE,
+    format_option,
+    print_csv,
+    print_json,
+    print_table,
+    print_title,
+    printable,
+)
+from service.cli.kit.progress import CommandProgress, make_ready, running
+from service.cli.kit.server import Server, entry_path
+from service.cli.plan_files import difference_rows, print_differences
+from service.cli.plan_tables import short_why
+
+if TYPE_CHECKING:
+    from planner.agent import Limits
+    from planner.files import PlanDocument
+    from planner.optimization.objective import Objective
+    from planner.optimization.result import Optimized, OptimizeProgress, OptimizeScope
+    from planner.plan.plan import Plan
+
+_WEIGHTS: Final = ("reject", "churn", "falls", "cost")
+
+#: What the parts of a score are; each is better the smaller.
+_SCORE: Final = (
+    "the smaller the better; rejected: value refused; churn: work moved, steps of the\n"
+    "whole cluster; falls: falls of allocations, bundles; cost: work x price"
+)
+
+#: Most of those left out that are told one by one.
+_TOLD: Final = 20
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def goal_options(function: F) -> F:
+    """Add what may move, what is minimised, and how long it is sought if not by time."""
+    options = (
+        click.option(
+            "--pin",
+            "pins",
+            multiple=True,
+            metavar="ID",
+            help="Do not move this reservation; may be repeated.",
+        ),
+        click.option(
+            "--admit-refused", is_flag=True, help="Also admit requests that were refused."
+        ),
+        click.option(
+            "--weights",
+            metavar="NAME=N,...",
+            help="How much parts of the score count: value refused (reject), work moved (churn), "
+            "drops (falls), price (cost).  [default: 1000, 1, 0.5, 0.5]",
+        ),
+        click.option(
+            "--lexicographic",
+            is_flag=True,
+            help="Compare plans by value refused; on a tie by work moved, then drops, then price.",
+        ),
+        click.option(
+            "--work",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Stop after N trials; the same N gives the same plan.",
+        ),
+        seed_option("the search's random choices"),
+    )
+    decorated: Any = function
+    for option in reversed(options):
+        decorated = option(decorated)
+    return cast("F", decorated)
+
+
+def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
+    """Return the weights of ``churn=10,cost=0``.
+
+    Raises
+    ------
+    click.UsageError
+        For weights of an order that needs none.
+    CliError
+        For anything that is not a weight.
+    """
+    if lexicographic and given:
+        raise click.UsageError("give either --weights or --lexicographic")
+    weights: dict[str, float] = {}
+    for part in (given or "").split(",") if given else ():
+        name, mark, number = part.partition("=")
+        if name.strip() not in _WEIGHTS or not mark:
+            raise CliError(
+                f"--weights: {part!r} is not a weight; write {', '.join(_WEIGHTS)} = NUMBER"
+            )
+        if name.strip() in weights:
+            raise CliError(f"--weights: {name.strip()} is given twice")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError as error:
+            raise CliError(
+                f"--weights: {number!r} is not a number; write {name.strip()}=10"
+            ) from error
+    return weights
+
+
+def progress_text(elapsed_s: float, value: float, bound: float, gap: float, source: str) -> str:
+    """Return one line for a terminal: how good the best plan so far is."""
+    return (
+        f"{elapsed_s:.0f} s: value {value:,.1f}, at most {bound:,.1f}, gap {gap:.2%}, by {source}"
+    )
+
+
+def print_optimized(answer: Mapping[str, Any], form: str) -> None:
+    """Print what an optimisation found: parts of the score, bound, and who moves."""
+    if form == JSON:
+        print_json(answer)
+    elif form == CSV:
+        print_csv(*difference_rows(answer["diff"]))
+    else:
+        old, new = answer["before"], answer["after"]
+        print_title(_SCORE)
+        print_table(("part", "before", "after"), [[name, old[name], new[name]] for name in old])
+        click.echo(
+            f"\n{answer['status']}: value {answer['value']:,.6g}, at most {answer['bound']:,.6g}, "
+            f"gap {answer['gap']:.2%}, by {answer['source']}, {answer['trials']:,} trials"
+        )
+        if answer.get("machine_loss"):
+            click.echo(f"machines do not hold {answer['machine_loss']:.2%} of the value found")
+        _print_left_out(answer.get("left_out", ()))  # results of older servers name nobody
+        print_differences(answer["diff"])
+
+
+def _print_left_out(left: Sequence[Mapping[str, str]]) -> None:
+    """Say how many waited and have no place, by code, and of the first ones why."""
+    if not left:
+        return
+    counts = Counter(one["code"] for one in left).most_common()
+    click.echo(f"{len(left):,} left out: {', '.join(f'{n:,} {code}' for code, n in counts)}\n")
+    for one in left[:_TOLD]:
+        click.echo(printable(f"{one['id']}: {one['code']}"))
+        click.echo(printable(f"  {short_why(one['detail'])}"))
+    if len(left) > _TOLD:
+        click.echo(f"... and {len(left) - _TOLD:,} more; -o json lists all")
+    click.echo()
+
+
+@click.command()
+@click.argument("plan", type=READABLE)
+@click.option("--out", type=WRITABLE, help="Write the better Plan to this file.")
+@click.option("--time-limit", type=duration, default="60s", show_default=True,
+              help="Stop after this long and keep the best plan found.")  # fmt: skip
+@click.option("--frozen-until", type=offset, default="0", show_default=True,
+              help="Nothing before this time, counted from the origin, moves.")  # fmt: skip
+@goal_options
+@click.option(
+    "--solver",
+    type=click.Choice(("exact", "hybrid", "milp")),
+    help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
+)
+@click.option("--no-solver", is_flag=True, help="Search without a solver: no bound is proven.")
+@dask_option("the optimisation")
+@format_option()
+@reports_errors
+def optimize(
+    plan: Path,
+    out: Path | None,
+    time_limit: int,
+    frozen_until: int,
+    pins: tuple[str, ...],
+    admit_refused: bool,
+    weights: str | None,
+    lexicographic: bool,
+    work: int | None,
+    seed: int,
+    solver: str | None,
+    no_solver: bool,
+    dask: str | None,
+    form: str,
+) -> int:
+    """Make a better Plan from PLAN; no accepted reservation loses anything.
+
+    Moves accepted reservations, with --admit-refused also admits refused requests, and prints what
+    changed. ^C stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
+    """
+    from planner.agent import Limits
+    from planner.files import read_plan
+    from planner.workload.reload import plan_of_document
+
+    if solver and no_solver:
+        raise click.UsageError("give either --solver or --no-solver")
+    goal = _goal(weights, lexicographic)
+    document = read_plan(plan)
+    held = plan_of_document(document, str(plan))
+    scope = _scope(held, frozen_until, pins, admit_refused)
+    limits = Limits(time_s=None if work is not None else time_limit / 1000, work=work, seed=seed)
+    if dask is None:
+        make_ready()
+    found = _optimize(held, (goal, scope, limits), "" if no_solver else solver, dask)
+    if found.conflict is not None:
+        _print_conflict(found, form)
+        return REFUSED
+    better = _better(held, document, found)
+    if better is None:
+        click.echo("the changes do not fit the Plan; it is unchanged", err=True)
+        return ERROR
+    try:
+        if out is not None:
+            from planner.files import write_plan
+
+            write_plan(better, out)
+    finally:  # minutes of work are printed even if the file cannot be written
+        _print(document, better, found, goal, form)
+    return DONE
+
+
+def _goal(weights: str | None, lexicographic: bool) -> Objective:
+    from planner.optimization.objective import Objective, Weights
+
+    try:
+        return Objective(
+            Weights(**read_weights(weights, lexicographic=lexicographic)), lexicographic
+        )
+    except ValueError as error:
+        raise CliError(f"--weights: {error}") from error
+
+
+def _scope(
+    held: Plan, frozen_until_ms: int, pins: tuple[str, ...], admit_refused: bool
+) -> OptimizeScope:
+    from planner.optimization.result import OptimizeScope
+
+    frozen = held.grid.ceil(frozen_until_ms)
+    if frozen >= held.grid.horizon:
+        raise CliError("--frozen-until: nothing could move; give a time before the horizon")
+    return OptimizeScope(frozen, pins, admit_refused)
+
+
+def _optimize(
+    held: Plan,
+    asked: tuple[Objective, OptimizeScope, Limits],
+    solver: str | None,
+    dask: str | None,
+) -> Optimized:
+    """Optimise, showing how far it is; `solver` "" is none, None the optimiser's own choice."""
+    from planner.optimization.result import OptimizeOptions
+    from service.tasks.plan_task import improve_on
+
+    goal, scope, limits = asked
+    with task_pool(None, dask) as pool, running("optimizing") as run:
+
+        def tell(now: OptimizeProgress) -> None:
+            run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
+
+        options = OptimizeOptions(replace(limits, stop=run.stop), solver, tell)
+        try:
+            return improve_on(pool, held, goal, scope, options)
+        except KeyError as error:
+            raise CliError(f"--pin: {_unknown_words(held, error.args[0])}") from error
+
+
+def _unknown_words(held: Plan, id_: str) -> str:
+    from rdl.errors import nearest
+
+    if held.refusal(id_) is not None:
+        return f"{id_!r} was refused and holds nothing to pin"
+    near = nearest(id_, held.table.ids())
+    return f"no reservation {id_!r} holds anything" + (f"; did you mean {near}?" if near else "")
+
+
+def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocument | None:
+    """Apply the changes to the Plan that was read, and write it down; None on a conflict."""
+    from planner.workload.plan import document_of
+    from planner.workload.reload import metrics_of
+
+    if found.changes:
+        prepared = held.prepare(found.changes, found.based_on, joint=True)
+        if prepared.record is None:
+            return None
+        held.apply(prepared.record, prepared.takings)
+    plain = metrics_of(held)
+    # What cannot move is part of the Plan's value, and not of what was looked for.
+    metrics = plain.with_bound(plain.value + found.gap_value, found.status)
+    written = document_of(held, "optimize", document.order, metrics)
+    known = {one["id"]: one for one in document.refusals}
+    refusals = tuple(known.get(one["id"], one) for one in written.refusals)
+    return replace(written, refusals=refusals)
+
+
+def _print_conflict(found: Optimized, form: str) -> None:
+    assert found.conflict is not None
+    if form == JSON:
+        print_json(found.to_json())
+        return
+    click.echo(f"these pins cannot all be kept: {', '.join(found.conflict.pins)}")
+    click.echo(f"  {found.conflict.detail}")
+
+
+def _print(
+    before: PlanDocument, after: PlanDocument, found: Optimized, goal: Objective, form: str
+) -> None:
+    from planner.workload.diff import plan_diff
+
+    difference = plan_diff(before, after).to_json()
+    print_optimized({**found.to_json(), "goal": goal.to_json(), "diff": difference}, form)
+
+
+_PATH: Final = "/v1/optimizations"
+_AT_WORK: Final = ("running", "stopping")
+
+
+def _progress(name: str) -> Any:
+    """Return what says a figure of an optimisation, of its result or else of its progress."""
+    return lambda one: {**one["progress"], **one}.get(name)
+
+
+_FIGURES: Final = {name: _progress(name) for name in ("value", "bound", "gap", "source")}
+_LISTED: Final = Table(
+    "id state created_at value bound* gap source* reason*", "created_at", **_FIGURES
+)
+
+#: Most changes left out that are told one by one.
+_MOST_LEFT: Final = 20
+
+#: Seconds between two looks at one that runs.
+_LOOK_S: Final = 0.5
+
+_PARTIAL: Final = flag(
+    "--partial", "If not all of the result fits any more, apply the part that does."
+)
+_ID: Final = id_of("optimization")
+
+
+@click.group()
+def optimizations() -> None:
+    """Look for a better Plan of a server, apply the result or drop it."""
+
+
+@server_command(
+    optimizations,
+    "start",
+    click.option("--time-limit", default="60s", show_default=True,
+                 help="Stop after this long and keep the best plan found; at most 1h."),
+    click.option("--frozen-until", callback=from_now, metavar="TIME",
+                 help="Nothing before this time moves.  [default: 5m after the time limit]"),
+    goal_options,
+    click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
+                 help="Agent that proves a bound on the value.  [default: exact for up to 2,000 "
+                 "requests]"),
+    click.option("--apply", "apply_result", is_flag=True,
+                 help="Apply the result when it is found."),
+    _PARTIAL,
+    click.option("--detach", is_flag=True, help="Print the id and do not wait for the result."),
+    forms=ALL_FORMS,
+    shows_itself=True,
+)  # fmt: skip
+def start(
+    server: Server,
+    form: str,
+    weights: str | None,
+    lexicographic: bool,
+    apply_result: bool,
+    partial: bool,
+    detach: bool,
+    **options: Any,
+) -> int:
+    """Look for a better Plan and show it; nothing changes until it is applied.
+
+    The first ^C stops the search and shows the best plan found; the second leaves it running on the
+    server.
+    """
+    if apply_result and detach:
+        raise click.UsageError("--apply waits for the result; leave --detach out")
+    if partial and not apply_result:
+        raise click.UsageError("--partial goes with --apply")
+    body = {
+        **given(**options, lexicographic=lexicographic),
+        "weights": read_weights(weights, lexicographic=lexicographic) or None,
+        "pins": list(options["pins"]),
+    }
+    body = {name: value for name, value in body.items() if value is not None}
+    begun = server.call("POST", _PATH, body).good()
+    if detach:
+        return _answer(begun).show(form, server)
+    ended = _wait_for(server, begun)
+    _answer(ended).show(form, server)
+    if ended["result"] is None or ended["result"]["conflict"] is not None:
+        return ERROR
+    return _apply(server, ended["id"], partial=partial) if apply_result else DONE
+
+
+@server_command(optimizations, "list", lists=True)
+def list_(server: Server) -> Listing:
+    """List optimisations, newest first."""
+    body = server.call("GET", _PATH).good()
+    found = body["optimizations"]
+    title = f"{len(found):,} optimisations; value and bound: weight x core-hours x preference"
+    return Listing(body, found, _LISTED, title, "no optimisations")
+
+
+@server_command(optimizations, "show", _ID, forms=ALL_FORMS)
+def show(id_: str, server: Server) -> Answer:
+    """Show the progress of an optimisation, or its result."""
+    return _answer(server.call("GET", entry_path(_PATH, id_)).good())
+
+
+@server_command(optimizations, "stop", _ID, forms=ALL_FORMS)
+def stop(id_: str, server: Server) -> Answer:
+    """Stop an optimisation and show the best plan it found."""
+    stopping = server.call("POST", f"{entry_path(_PATH, id_)}/stop").good()
+    return _answer(_wait_for(server, stopping))
+
+
+@server_command(optimizations, "apply", _ID, _PARTIAL, forms=())
+def apply(id_: str, server: Server, partial: bool) -> int:
+    """Apply the result of an optimisation to the Plan as it is by now.
+
+    Applies all of it or nothing, unless --partial is given. If the optimisation still runs, it is
+    stopped and the best plan it found is applied.
+    """
+    return _apply(server, id_, partial=partial)
+
+
+@server_command(optimizations, "undo", _ID, forms=())
+def undo(id_: str, server: Server) -> None:
+    """Take back what an applied optimisation changed, as far as nothing of it has begun.
+
+    Reservations go back to what they held before, and those that it admitted are cancelled. What
+    has begun or was changed since stays as it is and is listed. If the rest does not fit any more,
+    nothing changes.
+    """
+    done = server.call("POST", f"{entry_path(_PATH, id_)}/undo").good()
+    click.echo(f"version {done['version']} of the Plan: {_many(done)} taken back", err=True)
+    _print_left(done["left"], "stay as they are")
+
+
+@server_command(optimizations, "forget", _ID, forms=())
+def forget(id_: str, server: Server) -> None:
+    """Delete an optimisation and its result; if it still runs, it is stopped."""
+    server.call("DELETE", entry_path(_PATH, id_)).good()
+    click.echo(f"{id_} is forgotten")
+
+
+def _apply(server: Server, id_: str, *, partial: bool) -> int:
+    query = "?partial=true" if partial else ""
+    done = server.call("POST", f"{entry_path(_PATH, id_)}/apply{query}").good()
+    merged = ", merged with what happened meanwhile" if done["merged"] else ""
+    click.echo(
+        f"version {done['version']} of the Plan holds it: {_many(done)} changed{merged}", err=True
+    )
+    _print_left(done["left_out"], "left out")
+    return DONE
+
+
+def _many(done: Mapping[str, Any]) -> str:
+    return f"{done['changed']:,} reservation{'' if done['changed'] == 1 else 's'}"
+
+
+def _print_left(left: Sequence[Mapping[str, Any]], what: str) -> None:
+    """Tell one by one what was not done."""
+    if left:
+        click.echo(f"{len(left):,} {what}:", err=True)
+    for one in left[:_MOST_LEFT]:
+        click.echo(f"  {one['id']}: {one['detail']}", err=True)
+    if len(left) > _MOST_LEFT:
+        click.echo(f"  ... and {len(left) - _MOST_LEFT:,} more", err=True)
+
+
+def _wait_for(server: Server, begun: Mapping[str, Any]) -> Any:
+    """Wait until one is over, showing how far it is; ^C asks it to stop."""
+    path, now, stopped = entry_path(_PATH, begun["id"]), begun, False
+    with running("optimizing") as run:
+        while now["state"] in _AT_WORK:
+            if run.stop() and not stopped:
+                server.call("POST", f"{path}/stop").good()
+                stopped = True
+            _show_progress(run, now)
+            time.sleep(_LOOK_S)
+            now = server.call("GET", path).good()
+    return now
+
+
+def _show_progress(run: CommandProgress, now: Mapping[str, Any]) -> None:
+    done = now["progress"]
+    if "value" in done:
+        names = ("elapsed", "value", "bound", "gap", "source")
+        run.say(progress_text(*(done[name] for name in names)))
+    else:
+        run.show()
+
+
+def _answer(one: Mapping[str, Any]) -> Answer:
+    """Return an optimisation as what a command answers: its result, or how far it is."""
+    result = one["result"]
+    if result is None or result["conflict"] is not None:
+        return Answer(one, lambda: _LISTED.print([one]), lambda: _LISTED.print_csv([one]))
+
+    def print_result() -> None:
+        reason = f": {one['reason']}" if one["reason"] else ""
+        click.echo(f"{one['id']} {one['state']}{reason}\n")
+        print_optimized(result, TABLE)
+
+    return Answer(one, print_result, lambda: print_optimized(result, CSV))

@@ -1,1 +1,0 @@
-"""Commands on files: plan, validate, compare, optimise, and what is shown of plans."""

@@ -1,0 +1,418 @@
+"""`agenda sbatch`, `squeue` and `sacct`: a Slurm that a server works with."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.job_names import is_job_for, promise_comment
+from service.cli.batch_script import (
+    check_environment,
+    marked_words,
+    options_of,
+    read_options,
+    shape_of,
+)
+from service.cli.kit.errors import DONE, CliError, reports_errors
+from service.cli.kit.options import duration, read_text
+from service.cli.kit.output import ListColumn, listing_options, print_listing
+from service.cli.kit.server import Server, client_options, completing, entry_path
+from service.cli.plan_tables import offer_lines
+
+if TYPE_CHECKING:
+    from dispatch.backends.slurm.control.commands import SlurmCommands
+    from dispatch.backends.slurm.control.records import SlurmJob
+    from dispatch.entitlements.start_delay import StartDelayTable
+
+#: How far back Slurm's accounting is read, as sacct says it.
+_SINCE = "now-7days"
+
+
+def learnt_delays(commands: SlurmCommands, user: str) -> StartDelayTable:
+    """Return the delays of a user's jobs in Slurm's accounting; none where it says nothing.
+
+    A job that was bound to its reservation may begin with it: what passed until it did is the
+    time that Slurm took to find room and to push others aside.
+    """
+    from dispatch.entitlements.start_delay import NO_DELAY
+
+    try:
+        return delays_of(commands.ended_jobs(user, _SINCE))
+    except SlurmError:
+        return NO_DELAY
+
+
+def delays_of(runs: Iterable[SlurmJob]) -> StartDelayTable:
+    """Return the delays of promised jobs of people by the size of a node's share."""
+    from dispatch.backends.slurm.control.job_names import words_of
+    from dispatch.entitlements.start_delay import StartDelays
+    from rdl.resources import Resources
+
+    delays = StartDelays()
+    for run in sorted(runs, key=lambda one: one.started_s):
+        is_promised = "deadline" in words_of(run)
+        if is_promised and run.nodes and 0 < run.eligible_s <= run.started_s:
+            size = Resources.of({"cpu": 1000 * run.cpus // len(run.nodes)})
+            delays.observe(size, 1000 * (run.started_s - run.eligible_s))
+    return delays.table()
+
+
+def enlarged(request: str, cpus: int, table: StartDelayTable) -> tuple[str, int]:
+    """Return a request in RDL, longer by the delay of bundles of so many CPUs, and it in ms."""
+    from dispatch.entitlements.start_delay import StartDelayTable, enlarge
+    from rdl.resources import Resources
+    from rdl.text.formatter import format_expression
+    from rdl.text.parser import parse
+
+    delay_ms = table.delay_ms(Resources.of({"cpu": 1000 * cpus}))
+    if not delay_ms:
+        return request, 0
+    expression = parse(request)
+    # Whatever resource says the size of the request's bundle, the delay is that of its CPUs.
+    everywhere = StartDelayTable({("cpu", 0): delay_ms, ("memory", 0): delay_ms})
+    return format_expression(enlarge(expression, everywhere)), delay_ms
+
+
+_PATH: Final = "/v1/reservations"
+_POLICY: Final = "/v1/dispatch/policy"
+
+#: By so much may the clocks of this host and of slurmctld's differ, s.
+_CLOCKS_S: Final = 10
+
+#: Options of `agenda sbatch` that a line ``#AGENDA`` may give.
+_LINES: Final = ("deadline", "work", "id", "queue")
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--deadline", metavar="WHEN",
+              help="End of all work: a duration from now, a time of day or RFC 3339.")  # fmt: skip
+@click.option("--work", metavar="DURATION",
+              help="Nodes times how long the job runs.  [default: by its --time]")  # fmt: skip
+@click.option("--id", "id_", help="Id of the reservation.  [default: chosen by the server]")
+@click.option("--queue", shell_complete=completing("queue"), help="Queue of the request.")
+@click.option("--allow-start/--no-allow-start", default=True, show_default=True,
+              help="Reserve longer by what your promised jobs waited for their start, as Slurm's "
+                   "accounting has it.")  # fmt: skip
+@client_options
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[SBATCH OPTIONS] SCRIPT [ARGS]")
+@reports_errors
+def sbatch(
+    server: Server,
+    deadline: str | None,
+    work: str | None,
+    id_: str | None,
+    queue: str | None,
+    allow_start: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Reserve nodes before a deadline and submit SCRIPT to Slurm in them.
+
+    Options of sbatch are passed on and say what is reserved: nodes, tasks, CPUs, memory, GPUs,
+    a feature (-C) and time. One that asks for anything else is refused.
+    Lines "#AGENDA --deadline=6h --work=8h" of the script stand for options that are not given.
+    Exits with 3 if the reservation is refused: nothing is submitted then.
+    """
+    if shutil.which("sbatch") is None:
+        raise CliError("there is no sbatch here; run this where Slurm's commands are")
+    check_environment(os.environ)
+    own, place = read_options(words)
+    script = read_text(script_name(words, place))
+    lines = _own_lines(script)
+    given = {"deadline": deadline, "work": work, "id": id_, "queue": queue}
+    options = {name: given[name] or lines.get(name) for name in _LINES}
+    shape = shape_of([*options_of(script), *own])
+    if not options["deadline"]:
+        raise CliError("give --deadline, or a line #AGENDA --deadline=6h in the script")
+    seconds = _seconds(options["work"], shape.nodes, shape.limit_s)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    rdl = shape.request(seconds, _end(options["deadline"]))
+    body: dict[str, Any] = {
+        "rdl": _with_start(server, rdl, shape.cpus, user) if allow_start else rdl,
+        "tenant": user,
+    }
+    body |= {name: options[name] for name in ("id", "queue") if options[name]}
+    reply = server.once(_PATH, body)
+    if not reply.ok:
+        code = reply.body.get("code") if isinstance(reply.body, dict) else None
+        click.echo(f"agenda: {reply.problem()}", err=True)
+        refusal = (reply.body or {}).get("refusal") or {} if code else {}
+        for line in offer_lines(refusal.get("offers", ())):
+            click.echo(line, err=True)
+        return reply.exit_code
+    return _submit(server, reply.body, words, seconds * shape.nodes)
+
+
+def _with_start(server: Server, rdl: str, cpus: int, user: str) -> str:
+    """Return a request that allows for what Slurm takes to start a job, and say how much.
+
+    It stays as it is where the server allows for it in every request.
+    """
+    from dispatch.backends.slurm.control.commands import SlurmCommands
+
+    if server.call("GET", _POLICY).good().get("allow_start"):
+        return rdl
+    longer, delay_ms = enlarged(rdl, cpus, learnt_delays(SlurmCommands(), user))
+    if delay_ms:
+        click.echo(f"reserving {delay_ms / 1000:g} s more: jobs wait so long to start", err=True)
+    return longer
+
+
+def script_name(words: Sequence[str], place: int) -> str:
+    """Return the script, the first word behind sbatch's options.
+
+    Raises
+    ------
+    CliError
+        If there is none, or another component of a job follows.
+    """
+    if place >= len(words):
+        raise CliError("name a script; without one sbatch reads standard input, and this does not")
+    if words[place] == ":":
+        raise CliError("a job of several components (:) is not supported; reserve each by itself")
+    return words[place]
+
+
+def _own_lines(script: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    words = iter(marked_words(script, "AGENDA"))
+    for word in words:
+        name, mark, value = word.removeprefix("--").partition("=")
+        if name not in _LINES or not word.startswith("--"):
+            raise CliError(f"#AGENDA {word}: write one of --{', --'.join(_LINES)}")
+        found[name] = value if mark else next(words, "")
+    return found
+
+
+def _seconds(work: str | None, nodes: int, limit_s: int | None) -> int:
+    """Return how long the job runs."""
+    if work:
+        if work.isdecimal():  # minutes for sbatch, seconds for Agenda
+            raise CliError(f"--work {work} of what? Write {work}m or {work}s")
+        whole_ms = duration(work)
+        return max(1, -(-whole_ms // (1000 * nodes)))
+    if limit_s:
+        return limit_s
+    raise CliError("say how long it runs: --work 8h (node time), or sbatch's --time")
+
+
+def _end(text: str) -> str:
+    """Return a deadline in RDL: durations count from the submission."""
+    return text if ":" in text or text.startswith("+") else f"+{text}"
+
+
+def _submit(
+    server: Server, reservation: dict[str, Any], words: tuple[str, ...], work_s: int
+) -> int:
+    """Submit the job, held until the server binds it; without it the reservation is given up."""
+    id_ = reservation["id"]
+    comment = promise_comment(id_, window_end_s(reservation) or 0, work_s)
+    own = ["--parsable", "--hold", f"--comment={comment}"]
+    since_s = time.time() - _CLOCKS_S
+    done = subprocess.run(["sbatch", *own, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CliError(f"{done.stderr.strip()}; {_give_up(server, id_, since_s)}")
+    job = done.stdout.strip().partition(";")[0]
+    click.echo(f"Submitted batch job {job}")
+    click.echo(f"reserved as {id_}: {_when(reservation)}", err=True)
+    return DONE
+
+
+def _give_up(server: Server, id_: str, since_s: float) -> str:
+    """Give a reservation up whose job Slurm did not take; return what there is to say.
+
+    Slurm may have taken it since `since_s` (Unix time), and its answer was lost: then it is
+    cancelled. A job that was submitted for the same reservation before stays.
+    """
+    from dispatch.backends.slurm.control.commands import SlurmCommands
+
+    server.call("DELETE", entry_path(_PATH, id_))
+    commands, said = SlurmCommands(), "the reservation was given up"
+    try:
+        ours = [one for one in commands.jobs() if is_job_for(one, id_)]
+        jobs = [one.id for one in ours if one.is_open and one.submitted_s >= since_s]
+        if jobs:
+            commands.cancel(jobs)
+            said += f", and job {jobs[0]} cancelled that Slurm had taken all the same"
+    except SlurmError:
+        said += f"; if Slurm took the job, it stays held: look for reservation={id_} in comments"
+    return said
+
+
+def window_end_s(reservation: dict[str, Any]) -> int | None:
+    """Return until when a reservation's request lets it run, as Unix time; None: not told."""
+    if not reservation.get("window") or reservation.get("begin_at") is None:
+        return None
+    begin_s = datetime.fromisoformat(reservation["begin_at"]).timestamp()
+    return int(begin_s - reservation["begin"] + reservation["window"][1])
+
+
+def _when(reservation: dict[str, Any]) -> str:
+    begin, end = reservation.get("begin_at"), reservation.get("finish_at")
+    return f"from {begin} to {end}" if begin and end else str(reservation.get("state"))
+
+
+_QUEUED: Final = (
+    "job", "name", "user", "partition", "state", "nodes", "reservation", "promised", "begins",
+    "ends", "reason",
+)  # fmt: skip
+_QUEUE_LIST: Final = tuple(
+    ListColumn(name, is_wide=name in ("partition", "reason")) for name in _QUEUED
+)
+
+
+@click.command()
+@client_options
+@click.option("--user", help="Only jobs of this user.")
+@listing_options()
+@reports_errors
+def squeue(server: Server, user: str | None, form: str) -> int:
+    """List Slurm's jobs that run or wait under Agenda, with the reservations they are for."""
+    from dispatch.backends.slurm.control.commands import SlurmCommands
+    from dispatch.backends.slurm.control.errors import SlurmError
+    from dispatch.backends.slurm.control.job_names import words_of
+
+    try:
+        jobs = [job for job in SlurmCommands().jobs() if job.is_open]
+    except SlurmError as error:
+        raise CliError(str(error)) from error
+    known: dict[str, dict[str, Any]] = {}
+    entries: list[dict[str, Any]] = []
+    for job in sorted(jobs, key=lambda one: one.id):
+        words = words_of(job)
+        if not words or (user is not None and job.user != user):
+            continue
+        id_ = words.get("reservation", "-")
+        if id_ not in known:
+            known[id_] = {} if id_ == "-" else _reservation(server, id_)
+        promise = known[id_]
+        entries.append(
+            {
+                "job": job.id,
+                "name": job.name,
+                "user": job.user,
+                "partition": job.partition,
+                "state": job.state.lower(),
+                "nodes": ",".join(job.nodes or job.wanted_nodes),
+                "reservation": None if id_ == "-" else id_,
+                "promised": promise.get("state"),
+                "begins": promise.get("begin_at"),
+                "ends": promise.get("finish_at"),
+                "reason": "" if job.is_up else job.reason,
+            }
+        )
+    rows = [[entry[name] for name in _QUEUED] for entry in entries]
+    print_listing(entries, _QUEUE_LIST, rows, form, "no jobs")
+    return DONE
+
+
+def _reservation(server: Server, id_: str) -> dict[str, Any]:
+    reply = server.call("GET", entry_path("/v1/reservations", id_))
+    return reply.body if reply.ok and isinstance(reply.body, dict) else {}
+
+
+_ACCOUNTED: Final = (
+    "reservation", "user", "promise", "work", "deadline", "begun", "ended", "jobs", "runs",
+    "promised_s", "had_s",
+)  # fmt: skip
+#: What became of promises: `dispatch.accounts.promises.Outcome`, and those still open.
+_OPEN, _UNKNOWN = "open", "unknown"
+_PROMISES: Final = ("kept", "degraded", "unused", "failed", "cancelled", _OPEN, _UNKNOWN)
+_LABELS: Final = {"promised_s": "promised, s", "had_s": "had, s"}
+_ACCOUNT_LIST: Final = tuple(
+    ListColumn(name, _LABELS.get(name, ""), is_wide=name in ("user", "runs")) for name in _ACCOUNTED
+)
+
+
+@click.command()
+@client_options
+@click.option("--since", default="1d", show_default=True, metavar="DURATION",
+              help="How far back.")  # fmt: skip
+@click.option("--promise", "wanted", metavar="VERDICT",
+              type=click.Choice(_PROMISES), help="Only those that were this.")  # fmt: skip
+@listing_options()
+@reports_errors
+def sacct(server: Server, since: str, wanted: str | None, form: str) -> int:
+    """List what became of promises, and of their work by Slurm's accounting.
+
+    PROMISE is what the server says, as its page and /v1/promises do: kept, open (and kept so far),
+    or lacking machines while they were due (degraded, unused, failed). WORK is what Slurm says: in
+    time (all jobs ended well before the deadline), short (they had the node time that was promised
+    and needed more), late (neither), or failed.
+    """
+    from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
+    from dispatch.backends.slurm.control.errors import SlurmError
+    from dispatch.backends.slurm.reserved.kept_promises import (
+        deadline_of,
+        promise_record,
+        reservations_of,
+    )
+
+    now_s = int(time.time())
+    begin = instant_word(now_s - duration(since) // 1000)
+    try:
+        found = reservations_of(SlurmCommands(timeout_s=60).accounted_runs(begin))
+    except SlurmError as error:
+        raise CliError(f"{error}; promises are read from slurmdbd") from error
+    records = []
+    for id_, runs in found.items():
+        deadline_s = deadline_of(runs) or _planned_s(server, id_)
+        records.append(promise_record(id_, runs, deadline_s, now_s))
+    promises = promises_of(server) if records else {}
+    records.sort(key=lambda one: (one.deadline_s or 0, one.reservation))
+    entries: list[dict[str, Any]] = [
+        {
+            "reservation": one.reservation,
+            "user": one.user,
+            "promise": promises.get(one.reservation, _UNKNOWN),
+            "work": str(one.verdict),
+            "deadline": _instant(one.deadline_s),
+            "begun": _instant(one.begun_s),
+            "ended": _instant(one.ended_s),
+            "jobs": one.jobs,
+            "runs": one.runs,
+            "promised_s": one.promised_s or None,
+            "had_s": one.had_s,
+        }
+        for one in records
+        if wanted in (None, promises.get(one.reservation, _UNKNOWN))
+    ]
+    rows = [[entry[name] for name in _ACCOUNTED] for entry in entries]
+    print_listing(entries, _ACCOUNT_LIST, rows, form, _NOTHING)
+    counts = Counter(entry["promise"] for entry in entries)
+    if entries:
+        click.echo(", ".join(f"{counts[one]} {one}" for one in _PROMISES if counts[one]), err=True)
+    return DONE
+
+
+_NOTHING: Final = (
+    "no promises; Slurm's accounting names them with AccountingStoreFlags=job_comment in slurm.conf"
+)
+
+
+def _planned_s(server: Server, id_: str) -> int | None:
+    """Return the end of the window that the server knows of a reservation, as Unix time."""
+    reply = server.call("GET", entry_path("/v1/reservations", id_))
+    return window_end_s(reply.body) if reply.ok and isinstance(reply.body, dict) else None
+
+
+def promises_of(server: Server) -> dict[str, str]:
+    """Return what became of each reservation, as the server's ledger has it."""
+    told = server.call("GET", "/v1/promises", query={"each": "true"}).good()
+    return {
+        one["id"]: _OPEN if one["promise"] == "kept" and not one["is_over"] else one["promise"]
+        for one in told["reservations"]
+    }
+
+
+def _instant(unix_s: int | None) -> str | None:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if unix_s else None

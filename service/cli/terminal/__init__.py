@@ -1,1 +1,0 @@
-"""The terminal of every command: options, output, errors, progress, exit codes."""

@@ -1,0 +1,190 @@
+"""`agenda usage`: who holds how much of a server's cluster over a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import click
+import numpy as np
+
+from planner.cluster.calendar import calendar_of
+from planner.cluster.cluster import Cluster
+from planner.files.cluster_file import cluster_from_json
+from rdl.durations import TimeTextError, parse_duration, read_instant, rfc3339_text
+from rdl.expressions import Absolute, AfterSubmission, Offset
+from rdl.local_time import span_words
+from rdl.resources import CPU, MEMORY, Resources
+from rdl.time_grid import TimeGrid
+from service.cli.kit.errors import DONE, reports_errors
+from service.cli.kit.options import from_now
+from service.cli.kit.output import ListColumn, listing_options, print_listing
+from service.cli.kit.server import Server, client_options
+from service.cli.reservations import list_reservations
+
+#: The unit that people use for a resource, and how many of an amount's are one.
+_UNITS: Final = {CPU: ("cpu-hours", 1000), MEMORY: ("GiB-hours", 1024)}
+_HOUR_S: Final = 3600
+
+
+@dataclass(slots=True)
+class HeldWork:
+    """What one tenant, queue or state holds: reservations, and amounts x seconds by resource."""
+
+    reservations: int = 0
+    work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(("tenant", "queue", "state")),
+    default="tenant",
+    show_default=True,
+    help="What is added up.",
+)
+@click.option(
+    "--from",
+    "start",
+    callback=from_now,
+    help="From this time: 2h or +2h from now, or RFC 3339.  [default: now]",
+)
+@click.option("--to", "end", callback=from_now, help="Until this time.  [default: the horizon]")
+@click.option("--last", metavar="TIME", help="From so long ago, such as 24h, until now.")
+@client_options
+@listing_options()
+@reports_errors
+def usage(
+    server: Server, by: str, start: str | None, end: str | None, last: str | None, form: str
+) -> int:
+    """Show how much of the cluster each tenant holds, in amounts and as a share of what there is.
+
+    Who sees only its own reservations is told only of those. Outages that are over still count as
+    capacity.
+    """
+    if last is not None and (start or end):
+        raise click.UsageError("give either --last, or --from and --to")
+    described = cluster_from_json(server.call("GET", "/v1/cluster").good(), server.url)
+    grid = described.grid()
+    # The server's clock decides what is now.
+    now_s = server.call("GET", "/v1/plan", query={"to": "+1s"}).good()["now"]
+    span = _span(described, round(1000 * now_s), start, end, last)
+    entries = list_reservations(
+        server, {"from": str(grid.seconds(span[0])), "to": str(grid.seconds(span[1]))}
+    )
+    held = held_work(
+        (one for one in entries if "atoms" in one),
+        by,
+        (grid.seconds(span[0]), grid.seconds(span[1])),
+    )
+    capacity = {name: _capacity(described, name, span) for name in described.resources}
+    rows = [_row(name, one, capacity) for name, one in held.items()]
+    rows.sort(key=lambda row: -float(str(row[2])))
+    names = ("name", *(column.name for column in _columns(capacity)))
+    instants = [rfc3339_text(grid.instant_at(grid.ms(step))) for step in span]
+    document = {
+        "by": by, "from": instants[0], "to": instants[1], "capacity": capacity,
+        "usage": [dict(zip(names, row, strict=True)) for row in rows],
+    }  # fmt: skip
+    header = (ListColumn("name", by), *_columns(capacity))
+    when = span_words(grid.ms(span[0]), grid.ms(span[1]), grid)
+    title = f"{when}\n{_total(rows, capacity)}; %: of what there is"
+    nothing = "nothing is reserved in that time"
+    print_listing(document, header, rows, form, nothing, title, "usage")
+    return DONE
+
+
+def _span(
+    described: Cluster, now_ms: int, start: str | None, end: str | None, last: str | None
+) -> tuple[int, int]:
+    """Return from which step and until which, as whole steps that hold what was asked."""
+    grid = described.grid()
+    if last is not None:
+        first_ms, end_ms = max(0, now_ms - _duration(last, "--last")), now_ms
+    else:
+        first_ms = now_ms if start is None else _moment(start, "--from", now_ms, grid)
+        first_ms = max(0, first_ms)  # there is no Plan before its origin
+        until_ms = now_ms + described.horizon_ms
+        end_ms = until_ms if end is None else _moment(end, "--to", now_ms, grid)
+    span = grid.floor(first_ms), grid.ceil(end_ms)
+    if span[0] >= span[1]:
+        raise click.UsageError(
+            "--to must be after --from" if last is None else "the Plan has no past yet"
+        )
+    return span
+
+
+def _moment(text: str, option: str, now_ms: int, grid: TimeGrid) -> int:
+    """Return a time in ms from the origin."""
+    try:
+        instant = read_instant(text)
+    except TimeTextError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
+    match instant:
+        case Absolute(at=at):
+            return grid.instant_ms(at)
+        case AfterSubmission(ms=ms):
+            return now_ms + ms
+        case Offset(ms=ms):
+            return ms
+
+
+def _duration(text: str, option: str) -> int:
+    try:
+        return parse_duration(text)
+    except TimeTextError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
+
+
+def held_work(
+    entries: Iterable[Mapping[str, Any]], by: str, span: tuple[float, float]
+) -> dict[str, HeldWork]:
+    """Return what is held within a span of seconds from the origin, apart by tenant or another."""
+    held: dict[str, HeldWork] = defaultdict(HeldWork)
+    for entry in entries:
+        one = held[str(entry[by])]
+        one.reservations += 1
+        for atom in entry["atoms"]:
+            seconds = sum(
+                max(0.0, min(end, span[1]) - max(start, span[0])) * bundles
+                for start, end, bundles in atom["allocation"]
+            )
+            for name, amount in Resources.from_json(atom["bundle"]).items():
+                one.work[name] += amount * seconds
+    return held
+
+
+def _capacity(described: Cluster, name: str, span: tuple[int, int]) -> float:
+    """Return what there is of a resource in all, in the unit of people."""
+    calendar = calendar_of(described, *span)
+    steps = calendar.capacity(name) @ np.diff(calendar.breaks)
+    return float(steps) * described.step_ms / 1000 / _HOUR_S / _unit(name)[1]
+
+
+def _unit(name: str) -> tuple[str, int]:
+    return _UNITS.get(name, (f"{name}-hours", 1))
+
+
+def _columns(resources: Iterable[str]) -> list[ListColumn]:
+    columns = [ListColumn("reservations")]
+    for name in resources:
+        columns += [ListColumn(name, _unit(name)[0]), ListColumn(f"{name}_share", f"{name} %")]
+    return columns
+
+
+def _row(name: str, held: HeldWork, capacity: Mapping[str, float]) -> list[object]:
+    row: list[object] = [name, held.reservations]
+    for resource, whole in capacity.items():
+        work = round(held.work[resource] / _HOUR_S / _unit(resource)[1], 3)
+        row += [work, round(100 * work / whole, 3) if whole else None]
+    return row
+
+
+def _total(rows: Sequence[Sequence[object]], resources: Iterable[str]) -> str:
+    parts = []
+    for place, name in enumerate(resources):
+        amount = sum(float(str(row[2 + 2 * place])) for row in rows)
+        parts.append(f"{amount:,.1f} {_unit(name)[0]}")
+    return ", ".join(parts)
