@@ -1,7 +1,8 @@
-"""`agenda cluster check|show|what-if|table`: cluster files, and what a server plans on."""
+"""`agenda cluster check|show|what-if|apply|table`: cluster files, and what a server plans on."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster, read_cluster_document
 from rdl.time_grid import duration_text
 from service.cli.kit.commands import Listing, Table, server_command
-from service.cli.kit.errors import as_cli_error
+from service.cli.kit.errors import DONE, as_cli_error
 from service.cli.kit.options import READABLE
 from service.cli.kit.output import local_text
 from service.cli.kit.server import Server
@@ -137,18 +138,103 @@ def show(server: Server) -> Listing:
 )
 def what_if(file: Path, server: Server) -> Listing:
     """Show who would be affected if a server planned on the cluster FILE; nothing is changed."""
-    wanted, _ = read_cluster_document(file)
-    # At a start with the file the server's other outages stay.
-    given = {one["id"] for one in wanted["outages"]}
-    present = server.call("GET", _PATH).good().get("outages", ())
-    wanted["outages"] += [one for one in present if one["id"] not in given]
-    body = server.call("PUT", _PATH, wanted, {"dry_run": "true"}).good()
+    present = server.call("GET", _PATH).good()
+    body = server.call("PUT", _PATH, _wanted(file, present), {"dry_run": "true"}).good()
     text = affected_title(body["affected"])
     short = f"machines would be short: {body['short']}"
     after = partial(click.echo, short, err=True) if body["short"] else None
     return Listing(
         body, body["affected"], AFFECTED, text, text, "affected", timed=False, after=after
     )
+
+
+def _wanted(file: Path, present: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of a cluster file, with the server's other outages: those stay."""
+    wanted, _ = read_cluster_document(file)
+    given = {one["id"] for one in wanted["outages"]}
+    wanted["outages"] += [one for one in present.get("outages", ()) if one["id"] not in given]
+    return wanted
+
+
+@server_command(
+    cluster,
+    "apply",
+    _FILE,
+    click.option("--yes", is_flag=True, help="Do not ask."),
+    forms=(),
+    short_help="Change a server's cluster to a file, after showing what that changes.",
+)
+def apply(file: Path, yes: bool, server: Server) -> int:
+    """Change the cluster that a server plans on to the cluster FILE.
+
+    First shows what differs and which reservations would be affected, and asks. Nothing is changed
+    if the cluster has changed meanwhile.
+    """
+    reply = server.call("GET", _PATH)
+    present, wanted = reply.good(), _wanted(file, reply.good())
+    with as_cli_error(server.url):
+        known = cluster_from_json(present, "its cluster")
+    shown = cluster_to_json(
+        cluster_from_json(wanted, str(file), level=known.promise, present=known)
+    )
+    for kept in ("origin", "promises"):  # the server keeps its own where a file has none
+        if kept in present and kept not in wanted:
+            shown[kept] = present[kept]
+    lines = list(difference(present, shown))
+    if not lines:
+        click.echo("nothing differs", err=True)
+        return DONE
+    for line in lines:
+        click.echo(line)
+    tried = server.call("PUT", _PATH, wanted, {"dry_run": "true"}).good()
+    click.echo(affected_title(tried["affected"]))
+    if tried["affected"]:
+        AFFECTED.print(tried["affected"])
+    if not yes:
+        click.confirm("change the cluster?", abort=True, err=True)
+    server.call("PUT", _PATH, wanted, headers={"If-Match": reply.tag or "*"}).good()
+    click.echo("the cluster is changed", err=True)
+    return DONE
+
+
+#: What names an entry of a list, for comparing lists entry by entry.
+_NAMES: Final = ("name", "id")
+
+
+def difference(before: Any, after: Any, where: str = "") -> Iterator[str]:
+    """Yield a line for each member of a document that is added, removed or changed."""
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in dict.fromkeys((*before, *after)):
+            inner = f"{where}.{key}" if where else key
+            yield from difference(before.get(key), after.get(key), inner)
+    elif (old := _by_name(before)) is not None and (new := _by_name(after)) is not None:
+        for name in dict.fromkeys((*old, *new)):
+            yield from difference(old.get(name), new.get(name), f"{where} {name}")
+    elif before is None:
+        yield f"+ {where}: {_plain(after)}"
+    elif after is None:
+        yield f"- {where}: {_plain(before)}"
+    else:
+        yield f"  {where}: {_plain(before)} -> {_plain(after)}"
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """Return the entries of a list by name; None where they have none."""
+    if value is None:
+        return {}
+    if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+        return None
+    for key in _NAMES:
+        found = {str(one[key]): one for one in value if key in one}
+        if len(found) == len(value):
+            return found
+    return None
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 _GROUPS: Final = Table(

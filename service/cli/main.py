@@ -133,6 +133,11 @@ _SECTIONS: Final = {
             "Show who holds how much of a server's cluster.",
         ),
         (
+            "policies",
+            "service.cli.policies:policies",
+            "Show quotas and their use, and change them.",
+        ),
+        (
             "dispatch",
             "service.cli.applications:dispatch",
             "Show and change how a server serves work without a reservation.",

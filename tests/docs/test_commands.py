@@ -49,7 +49,6 @@ LEFT_OUT = {
     "agenda serve": "serves until it is stopped; the test serves the example day",
     "python3 -m venv": "`.ci/run` installs into an environment of its own",
     "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
-    "python -m pip install dist/": "`.ci/run` installs the wheel into an environment of its own",
 }
 
 #: The same of whole commands.
@@ -62,9 +61,7 @@ SLOW = (
     "agenda compare day/cluster.toml day/workload.jsonl --workers 2",
     "agenda compare cluster.toml workload.jsonl --agents gree,headroom,exact --time-limit 20s "
     "--html report.html",
-    "agenda optimizations start --admit-refused",
     "agenda optimizations start --admit-refused --time-limit 60s",
-    "agenda optimize plan.json --admit-refused --out better.json",
     "agenda optimize plan.json --time-limit 60s --admit-refused --out better.json",
     "agenda plan cluster.toml workload.jsonl --agent exact --time-limit 60s",
     "agenda plan-diff plan.json better.json",

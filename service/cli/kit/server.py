@@ -275,6 +275,7 @@ _LISTED: Final = {
     "webhook": ("/v1/webhooks", "webhooks", "id"),
     "tenant": ("/v1/tenants", "tenants", "name"),
     "queue": ("/v1/cluster", "queues", "name"),
+    "policy": ("/v1/policies", "policies", "name"),
 }
 
 #: Nobody waits longer for a completion.
@@ -291,8 +292,8 @@ def completing(kind: str) -> Completer:
     Parameters
     ----------
     kind
-        What a name is of: reservation, application, hold, optimization, outage, webhook, tenant or
-        queue.
+        What a name is of: reservation, application, hold, optimization, outage, webhook, tenant,
+        queue or policy.
     """
     path, key, name = _LISTED[kind]
 

@@ -36,6 +36,8 @@ _FILES: Final = {
         '{"id": "s1", "rdl": "atom(<1 cpu>, 1, 1, 10m, 10m)"}\n'
         '{"id": "s2", "rdl": "window(atom(<1 cpu>, 8, 8, 1h, 8h), 0, 1h)"}\n'
     ),
+    "quota.toml": 'type = "quota"\ntenant = "*"\nlimit = { cpu = 8 }\n',
+    "wrong-quota.toml": 'type = "quota"\nlimt = { cpu = 8 }\n',
     "other.toml": (
         'step = "60s"\nhorizon = "4h"\n[[machines]]\nname = "plain"\ncount = 3\n'
         'resources = { cpu = 1, memory = "4 GiB" }\n'
@@ -134,6 +136,24 @@ cluster check other.toml
 cluster check one.rdl
 cluster what-if other.toml
 cluster what-if other.toml -o csv
+policies list
+policies set team --limit cpu=2 --limit memory=8GiB --tenant ads
+policies set team --limit cpu=4
+policies set each quota.toml
+policies set team
+policies set team --limit cpu
+policies set wrong wrong-quota.toml
+policies list
+policies list -o wide
+policies list -o csv
+policies show team
+policies show team -o json
+policies show none
+policies remove team
+policies remove team
+cluster apply other.toml
+cluster apply other.toml --yes
+cluster apply other.toml
 cluster table
 usage
 usage --by queue -o csv
