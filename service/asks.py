@@ -27,12 +27,12 @@ from rdl.expressions import Expression, atoms_of
 from rdl.text.parser import parse
 from rdl.time_grid import duration_text
 from service.access.actor import present_actor
-from service.commits.changes.commands import Ask
-from service.commits.screening.ownership import require_own, tenant_of
-from service.commits.screening.revision_check import no_reservation
+from service.commits.commands import Ask
+from service.commits.screening import no_reservation
 from service.dispatching.records.delay_record import read_delays
 from service.http.kinds import Id, MemberKind, Word, any_value, choice, integer, number, text
 from service.http.kit import Input, doc
+from service.ownership import require_own, tenant_of
 from service.problems import ApiError, ApiProblemError, malformed_problem, problem_of_rdl
 from service.runtime import Runtime
 

@@ -1,7 +1,7 @@
 """Runtime: what the calls of one process share.
 
 It holds the Plan and the store behind it, and starts the threads that change them: the planner
-(`service.planning.planner`) and the dispatcher (`service.dispatching.dispatcher_thread`). A read
+(`service.commits.planner`) and the dispatcher (`service.dispatching.dispatcher_thread`). A read
 takes the Plan's lock for as long as it copies what it shows; a commit takes it only while it is
 prepared and applied, so no read waits for planning.
 """
@@ -21,25 +21,25 @@ from rdl.durations import rfc3339_text
 from rdl.expressions import Absolute, AfterSubmission, Expression, Moment, Offset
 from rdl.work_graph import WorkGraph
 from service.clock import Clock, SystemClock, instant_of, unix_ms
-from service.commits.answers.shown_rows import ShownRows
-from service.commits.changes.pending import context_of
+from service.commits.planner import Planner
+from service.commits.replay import ReplayError
+from service.commits.replica import Offer, Replica, open_replica
+from service.commits.screening import context_of
 from service.config import ServiceConfig
 from service.dispatching.dispatcher_thread import DispatcherThread
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
+from service.host.shared_counts import SharedCounts
 from service.metrics import Telemetry
 from service.monitoring.exposition import PlanExposition
 from service.optimizing.apply import apply_found
 from service.optimizing.runner import Runner
 from service.optimizing.schedule_thread import ScheduleThread
-from service.planning.plan_bounds import PlanBounds
-from service.planning.planner import Planner
-from service.planning.shared_counts import SharedCounts
+from service.plan_bounds import PlanBounds
 from service.problems import problem
 from service.random_ids import RandomIds
-from service.replication.replay import ReplayError
-from service.replication.replica import Offer, Replica, open_replica
+from service.shown_rows import ShownRows
 from service.store import Store
 from service.store.database.driver import UNAVAILABLE, OutdatedError
 from service.store.database.host_clock import HostClock

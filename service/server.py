@@ -25,7 +25,7 @@ from service.host.temporary_folders import passing_folder
 if TYPE_CHECKING:
     from flask import Flask
 
-    from service.replication.replica import Offer
+    from service.commits.replica import Offer
     from service.store import Store
 
 #: Files that a process opens besides its clients: the database's, its listeners, its pipes.
@@ -69,8 +69,8 @@ def run(config: ServiceConfig) -> None:
     require_port(config)
     _require_slurm(config)
     with _metrics_directory():
+        from service.commits.replica import open_replica, read_offer
         from service.logs import begin_log
-        from service.replication.replica import open_replica, read_offer
 
         begin_log(config.log_format)
         allow_files(config.connections + config.streams + _FILES_BESIDE)
@@ -196,9 +196,9 @@ def _application(config: ServiceConfig, offer: Offer | None) -> Any:
     from gunicorn.app.base import BaseApplication
 
     from service.access.rate_limit import RateLimit
-    from service.commits.precedence import TurnPrecedence
     from service.connections.client_share import ClientShare
-    from service.planning.shared_counts import SharedCounts
+    from service.host.precedence import TurnPrecedence
+    from service.host.shared_counts import SharedCounts
 
     # Made here: workers are forked from this one. A reload has old and new ones for a while.
     given, rates = config, RateLimit(config.rate)

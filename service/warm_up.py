@@ -18,10 +18,10 @@ from rdl.compile.compiler import compile_expression
 from rdl.errors import RdlError
 from rdl.expressions import AfterSubmission, AnyOf, Atom, Expression, Window
 from rdl.resources import CPU, Resources
-from service.commits.changes.commands import Admission, Ask
-from service.commits.changes.pending import context_of
-from service.planning.planner import Planner
-from service.replication.replica import Replica
+from service.commits.commands import Admission, Ask
+from service.commits.planner import Planner
+from service.commits.replica import Replica
+from service.commits.screening import context_of
 
 logger = logging.getLogger("agenda.service")
 

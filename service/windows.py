@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.plan.plan import Plan
-from planner.reservations.reservation import NEVER
+from planner.reservations.reservation import NEVER, Reservation
 from rdl.compile.compiler import compile_source
 from rdl.compile.context import CompileContext
 from rdl.durations import rfc3339_text
@@ -132,6 +132,13 @@ def with_dates(entry: Mapping[str, Any], grid: TimeGrid) -> dict[str, Any]:
         for atom in entry["atoms"]
     ]
     return {**entry, "atoms": atoms}
+
+
+def history_of(reservation: Reservation, grid: TimeGrid) -> Iterator[dict[str, Any]]:
+    """Yield the history as the API shows it: with each instant by the calendar."""
+    for one in reservation.history:
+        entry = one.to_json()
+        yield {"at": entry["at"], "at_at": rfc3339_text(grid.instant_at(one.at_ms)), **entry}
 
 
 @lru_cache(maxsize=16_384)

@@ -1,12 +1,10 @@
 """GroupCommit: from the jobs that wait to one durable commit, and their answers.
 
-A group goes round these steps: 1 screen what needs no agent, 2 place the rest (agents, on a
-snapshot, no lock), 3 prepare on the newest version, 4 hold against the oracle, 5 append with the
-answers to remember, 6 apply and answer. When another process appended first, 3 to 5 are repeated;
-what then no longer fits goes round again from 1.
+`commit_group` reads as its steps. When another process appended first, steps 3 to 6 are repeated;
+what then no longer fits goes through all of them again.
 
 A small group that others may join waits for this process's turn to append before step 1, and takes
-along who came meanwhile: then a commit carries all who wait instead of those who came first.
+along the jobs that came meanwhile: then a commit carries all that wait instead of the first ones.
 """
 
 from __future__ import annotations
@@ -16,82 +14,98 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from dispatch.accounts.promises import ended_between, outcomes_in
 from planner.agent import Limits
 from planner.offers.search import OfferSearch
 from planner.placement import MACHINES, Code
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Advance, Change, Conflict, Prepared
+from planner.plan.records.changes import Advance, Conflict, Prepared
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Refused
 from rdl.oracle.satisfaction import Violation
 from rdl.time_grid import TimeGrid
-from service.access.actor import SERVER, Actor
 from service.clock import Clock
-from service.commits.answers.idempotency import recall
-from service.commits.answers.outcomes import (
+from service.commits.answers import (
+    add_offers,
     admitted_answers,
     changed_answer,
     companions_of,
-    conflict_answer,
-    note_conflicts,
-)
-from service.commits.answers.refusal_offers import (
-    add_offers,
     name_version,
+    note_conflicts,
     search_for,
 )
-from service.commits.auditing import audit_rows
-from service.commits.changes.commands import (
-    Admission,
-    Answer,
-    Command,
-    QueuedChange,
-    Reconfiguration,
-    is_quick_agent,
-)
-from service.commits.changes.pending import (
-    PendingChange,
-    open_changes,
-    pending_changes_of,
-    record_changes,
-)
-from service.commits.churn import CommitChurn, churn_of
-from service.commits.displacement_cases import (
-    PendingDisplacements,
-    SearchLane,
-    pending_displacements,
-)
-from service.commits.displacer import Displacer, note_trial
-from service.commits.group import Group, spoil
-from service.commits.oracle_check import first_violation
-from service.commits.precedence import TurnPrecedence
-from service.commits.screening.placing import place, refuse_for_machines, screen_changes
+from service.commits.cluster_changes import try_cluster
+from service.commits.commands import Answer, Command, Reconfiguration, is_quick_agent
+from service.commits.displacement import DisplacementCases, Displacer, displacement_cases
+from service.commits.job import Group, Job, PendingChange, conflict_answer, record_changes
+from service.commits.lane import Join
+from service.commits.records import CommitChurn, audit_rows, churn_of, first_violation
+from service.commits.replica import Replica
+from service.commits.screening import place, refuse_for_machines, screen_changes
 from service.config import ServiceConfig
+from service.host.precedence import TurnPrecedence
 from service.metrics import Telemetry
 from service.problems import ProblemDocument
-from service.replication.cluster_trial import try_cluster
-from service.replication.replica import Replica
 from service.store import AuditRow, CommitRow
 from service.store.promise_ledger import times_below
 
 logger = logging.getLogger("agenda.service")
 
+#: Makes its holder the only caller of this process that searches for what is not committed.
+Turn: TypeAlias = Callable[[], AbstractContextManager[None]]
+
 #: How often a change that no longer fits is placed again before it is answered ``conflict``.
-_ROUNDS = 8
+_ROUNDS: Final = 8
 
 #: Conflicts that another placement may get round.
-_WORTH_ANOTHER_ROUND = frozenset(
+_WORTH_ANOTHER_ROUND: Final = frozenset(
     {Code.CAPACITY, Code.CAPACITY_OVER_TIME, Code.QUOTA, Code.CONFLICT, Code.COUNT_LIMIT}
 )
 
 #: Most requests that are placed while other processes wait.
-_FEW = 64
+_FEW: Final = 64
 
-_BROKEN = "the placement does not satisfy the request; nothing was changed"
+_BROKEN: Final = "the placement does not satisfy the request; nothing was changed"
 
-_MOVED_ON = "time has moved on since it was placed, and it asks for more now"
+_MOVED_ON: Final = "time has moved on since it was placed, and it asks for more now"
+
+
+@dataclass(slots=True)
+class _Commit:
+    """What a group comes to on the newest version of the Plan, ready to be appended.
+
+    Attributes
+    ----------
+    pending
+        The open changes, in the order of the prepared ones.
+    answers
+        Those that are known before the commit.
+    grid, max_period_ms
+        Of the Plan, for the oracle.
+    """
+
+    pending: list[PendingChange]
+    prepared: Prepared
+    answers: list[tuple[PendingChange, Answer]]
+    churn: CommitChurn | None
+    audited: list[AuditRow]
+    grid: TimeGrid
+    max_period_ms: int
+
+    @property
+    def record(self) -> CommitRecord:
+        """The record that is to be appended."""
+        assert self.prepared.record is not None
+        return self.prepared.record
+
+    def is_void(self, group: Group, *, last: bool) -> bool:
+        """Return whether nothing is to be appended in this round."""
+        if self.prepared.record is None:
+            return True
+        return group.is_alone and bool(self.prepared.conflicts) and not last
 
 
 class GroupCommit:
@@ -101,15 +115,15 @@ class GroupCommit:
     ----------
     rounds
         How often a change that no longer fits is placed again before it is answered ``conflict``.
-    displacements
-        The lane that searches whom refused changes may displace; None: this thread does.
+    hand_on
+        Takes over a job that may displace others; None: this thread searches for it.
     is_stopping
-        Whether no more searches whom to displace are to begin.
+        Whether no more searches for reservations to displace are to begin.
 
     Attributes
     ----------
-    attempts
-        How often it has begun to make a record durable.
+    displacer
+        Searches for reservations to displace.
     precedence
         Held in its turn to append.
     """
@@ -122,7 +136,7 @@ class GroupCommit:
         telemetry: Telemetry,
         *,
         rounds: int = _ROUNDS,
-        displacements: SearchLane | None = None,
+        hand_on: Callable[[Job], None] | None = None,
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._rounds = rounds
@@ -130,25 +144,22 @@ class GroupCommit:
         self._replica = replica
         self._clock = clock
         self._telemetry = telemetry
-        self._displacer = Displacer(
+        self._hand_on = hand_on
+        self.displacer = Displacer(
             replica, clock, self._note_commit, config.plan_timeout_s / 2, is_stopping
         )
-        self._displacements = displacements
-        self.attempts = 0
         self.precedence = TurnPrecedence()
 
-    def run(
-        self, jobs: list[QueuedChange], join: Callable[[list[QueuedChange]], None] | None = None
-    ) -> None:
+    def run(self, jobs: list[Job], join: Join | None = None) -> None:
         """Carry out jobs together.
 
-        When this returns each is finished, or goes on in the lane that searches whom to displace
-        (`goes_on`). A job that must be `alone` comes by itself.
+        When this returns each is finished, or handed on to the lane that searches for reservations
+        to displace. A job that must be `alone` comes by itself.
 
         Parameters
         ----------
         join
-            Adds to the jobs those who have come since; None where others must not wait for them.
+            Adds to the jobs those that have come since; None if others must not wait for them.
         """
         began = time.perf_counter()
         with ExitStack() as turn:
@@ -163,84 +174,118 @@ class GroupCommit:
             fresh = [job for job in jobs if not self._answer_again(job)]
             self.move_to_now()
             group = Group(fresh)
-            self._try_cluster(group)
-            self._carry_out(group, turn, in_turn=in_turn)
+            for one in group.open() if group.is_alone else ():
+                if isinstance(one.command, Reconfiguration):
+                    one.answer = try_cluster(self._replica, one.command.cluster)
+            group.finish()
+            self.commit_group(group, turn, in_turn=in_turn)
         self._replica.keep_snapshot_if_due(self._clock.now_ms())
         self._telemetry.busy.inc(time.perf_counter() - began)
 
-    def go_on(self, group: Group) -> None:
-        """Carry out what another lane began with; each job is finished when this returns."""
+    def go_on(self, job: Job) -> None:
+        """Carry out what another lane began with; the job is finished when this returns."""
+        group = Group([job])
         self._forget_known(group)
         self.move_to_now()
         with ExitStack() as turn:
-            self._carry_out(group, turn, in_turn=False)
+            self.commit_group(group, turn, in_turn=False)
 
-    def _carry_out(self, group: Group, turn: ExitStack, *, in_turn: bool) -> None:
-        for attempt in range(self._rounds):
-            if group.open():
-                self._round(group, turn, last=attempt == self._rounds - 1, in_turn=in_turn)
+    def commit_group(self, group: Group, turn: ExitStack, *, in_turn: bool) -> None:
+        """Carry out a group; each of its jobs is then finished, or handed on.
+
+        Parameters
+        ----------
+        turn
+            Closed when this process's turn to append ends.
+        in_turn
+            Whether it holds the turn since before the group was looked at.
+        """
+        newest, present = self._replica.newest, self._replica.locked
+        rounds = self._rounds
+        while rounds and group.open():
+            rounds -= 1
+            # 1. Screen: decide what needs no agent.
+            with newest() as plan:
+                for one in group.open():
+                    one.begin_round()
+                waiting = screen_changes(group.open(), plan)
+                view, based_on = plan.snapshot(), plan.version
+            # 2. Place the rest, on a snapshot, without a lock.
+            place(waiting, view, self.limits_of)
+            del view  # a view that lives on would make the next commit copy the profile
+            group.settle()
+            while True:
+                # 3. Prepare on the newest version. In a turn that has been held since the Plan was
+                # looked at, it has not changed.
+                if not in_turn:
+                    turn.enter_context(self._replica.store.turn())
+                with present() if in_turn else newest() as plan:
+                    found = self._prepare(group, plan, based_on)
+                if isinstance(found, _Commit):
+                    self._telemetry.conflicts.inc(note_conflicts(found.prepared, found.pending))
+                    if found.is_void(group, last=not rounds):
+                        break
+                    # 4. Hold it against the oracle. 5. Append it with the answers to remember; the
+                    # turn ends when it is on disk.
+                    if self._satisfies(group, found) and self._append(group, found, turn.close):
+                        # 6. It is applied: answer.
+                        self._answer(group, found)
+                        break
                 turn.close()
                 in_turn = False
-                group.finish_jobs()
+                if isinstance(found, DisplacementCases):
+                    self._displace(group, found)
+                elif isinstance(found, OfferSearch):
+                    add_offers(group.open(), found)
+                self._forget_known(group)
+            turn.close()
+            in_turn = False
+            self._give_up(group, last=not rounds)
+            group.finish()
 
-    def rehearse(self, command: Command) -> tuple[Answer, ...]:
-        """Return what `command` would be answered now; nothing is changed. Any thread may ask."""
-        drafts = pending_changes_of(command)
-        atomic = isinstance(command, Admission) and command.atomic
+    def rehearse(self, command: Command, displace_turn: Turn = nullcontext) -> tuple[Answer, ...]:
+        """Return what `command` would be answered now; nothing is changed. Any thread may ask.
+
+        Parameters
+        ----------
+        displace_turn
+            Held while reservations to displace are searched for.
+        """
+        group = Group([Job(command)])
         with self._replica.newest() as plan:
-            screened = screen_changes(drafts, plan)
-            version = plan.version
-        place(screened, self.limits_of)
-        if atomic:
-            spoil(drafts)
-        self._rehearse(drafts, version, atomic=atomic)
-        return tuple(draft.answer or conflict_answer(draft) for draft in drafts)
-
-    def _rehearse(self, drafts: Sequence[PendingChange], version: int, *, atomic: bool) -> None:
-        """Answer placed drafts as if they were committed."""
+            waiting = screen_changes(group.changes(), plan)
+            view, version = plan.snapshot(), plan.version
+        place(waiting, view, self.limits_of)
+        group.settle()
         while True:
             with self._replica.locked() as plan:
-                pending, prepared = self._prepare(drafts, plan, version, atomic=atomic)
-                displacements = pending_displacements(drafts, plan)
+                pending, prepared = self._try(group, plan, version)
+                cases = displacement_cases(group.changes(), plan)
                 search = (
                     None
-                    if displacements
+                    if cases
                     else search_for(pending, prepared, plan, self._config.offer_s, dry_run=True)
                 )
                 answers = admitted_answers(prepared, pending, plan)
-            if displacements:
-                with nullcontext() if self._displacements is None else self._displacements.turn():
-                    self._displacer.rehearse(displacements)
+            if cases:
+                with displace_turn():
+                    self.displacer.rehearse(cases)
             elif search is None:
                 break
             else:
                 add_offers(pending, search)
         note_conflicts(prepared, pending)
-        for draft, answer in answers:
-            draft.answer = answer
-        for draft in pending:
-            if draft.conflict is not None:
-                draft.answer = conflict_answer(draft)
-        if atomic:
-            spoil(drafts)
+        for one, answer in answers:
+            one.answer = answer
+        for one in pending:
+            if one.conflict is not None:
+                one.answer = conflict_answer(one)
+        group.settle()
+        return tuple(one.answer or conflict_answer(one) for one in group.changes())
 
-    def _prepare(
-        self,
-        drafts: Sequence[PendingChange],
-        plan: Plan,
-        based_on: int,
-        *,
-        atomic: bool,
-        at_ms: int = 0,
-    ) -> tuple[list[PendingChange], Prepared]:
-        """Return the open drafts and what they come to; those without machines are refused."""
-        while True:
-            pending = [draft for draft in open_changes(drafts) if draft.change is not None]
-            prepared = plan.prepare(_changes(pending), based_on, atomic=atomic, at_ms=at_ms)
-            if not refuse_for_machines(pending, prepared):
-                return pending, prepared
-            if atomic:
-                spoil(drafts)
+    def limits_of(self, agent: str) -> Limits:
+        """Return how long an agent may take: a quick one answers a whole batch."""
+        return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
 
     def move_to_now(self) -> None:
         """Advance the Plan to the clock's step, unless another process has done so."""
@@ -274,199 +319,149 @@ class GroupCommit:
             outcomes = outcomes_in(plan, now_ms, lambda id_: below_ms.get(id_, 0), ended)
         self._telemetry.count_ended(outcomes.values())
 
-    def limits_of(self, agent: str) -> Limits:
-        """Return how long an agent may take: a quick one answers a whole batch."""
-        return Limits() if is_quick_agent(agent) else Limits(time_s=self._config.agent_s)
-
     def _forget_known(self, group: Group) -> None:
         """Finish and drop the jobs whose keys were answered meanwhile."""
-        for job in group.jobs_with_keys():
-            if self._answer_again(job):
-                group.forget(job)
+        group.jobs = [job for job in group.jobs if not self._answer_again(job)]
 
-    def _answer_again(self, job: QueuedChange) -> bool:
+    def _answer_again(self, job: Job) -> bool:
         """Finish a job whose key was answered before."""
-        job.response = None if job.key is None else recall(self._replica.store, job.key)
-        if job.response is None:
+        if job.keyed is None:
+            return False
+        job.stored = self._replica.store.answer(job.keyed.key.text)
+        if job.stored is None:
             return False
         job.finished.set()
         return True
 
-    def _try_cluster(self, group: Group) -> None:
-        """Answer a change of the cluster that a copy of the Plan cannot take."""
-        for draft in group.open() if group.alone else ():
-            if isinstance(draft.command, Reconfiguration):
-                draft.answer = try_cluster(self._replica, draft.command.cluster)
-        group.finish_jobs()
+    def _prepare(
+        self, group: Group, plan: Plan, based_on: int
+    ) -> _Commit | OfferSearch | DisplacementCases:
+        """Return what a group comes to on a Plan, which the caller holds.
 
-    def _round(self, group: Group, turn: ExitStack, *, last: bool, in_turn: bool) -> None:
-        """Screen, place and commit what is open; what is in conflict stays so.
-
-        `turn` is given back where the work gets long; `in_turn` tells whether it is held.
+        If refused requests may displace others they are returned, and if refusals still lack offers
+        their search: they come first.
         """
-        drafts = group.open()
-        for draft in drafts:
-            draft.change = draft.conflict = draft.refusal = draft.search_version = None
-        with self._replica.newest() as plan:
-            screened = screen_changes(drafts, plan)
-            based_on = plan.version
-        place(screened, self.limits_of)
-        del screened  # a view that lives on would make the next commit copy the profile
-        if group.atomic:
-            spoil(drafts)
-        self._append(group, turn, based_on, last=last, in_turn=in_turn)
-        hopeless = [
-            d
-            for d in group.open()
-            if last or not _worth_another_round(d.conflict, atomic=group.atomic)
-        ]
-        for draft in hopeless:
-            draft.answer = conflict_answer(draft)
-        if group.atomic:
-            spoil([*hopeless, *group.open()])
+        name_version(group.open(), plan.version + 1)
+        at_ms = self._replica.plan_ms(self._clock.now_ms())
+        pending, prepared = self._try(group, plan, based_on, at_ms)
+        cases = displacement_cases(group.changes(), plan)
+        if cases:
+            return cases
+        search = search_for(pending, prepared, plan, self._config.offer_s)
+        if search is not None:
+            return search
+        record, audited = prepared.record, list[AuditRow]()
+        if record is not None:
+            made = ((one.job.actor, change) for one, change in record_changes(prepared, pending))
+            audited = audit_rows(made, plan, record.version, self._clock.now_ms())
+        return _Commit(
+            pending,
+            prepared,
+            admitted_answers(prepared, pending, plan),
+            None if record is None else churn_of(record, plan),
+            audited,
+            plan.grid,
+            plan.cluster.max_period_ms,
+        )
 
-    def _append(
-        self, group: Group, turn: ExitStack, based_on: int, *, last: bool, in_turn: bool
-    ) -> None:
-        """Commit what can be committed, again until no other process was faster."""
-        # In a turn that has been held since the Plan was looked at, it has not changed.
-        look = self._replica.locked if in_turn else self._replica.newest
+    @staticmethod
+    def _try(
+        group: Group, plan: Plan, based_on: int, at_ms: int = 0
+    ) -> tuple[list[PendingChange], Prepared]:
+        """Return the open changes and what they come to; those without machines are refused."""
         while True:
-            if not in_turn:
-                turn.enter_context(self._replica.store.turn())
-            search = self._append_once(group, based_on, look, turn, last=last)
-            turn.close()
-            look, in_turn = self._replica.newest, False
-            if search is True:
-                return
-            if isinstance(search, PendingDisplacements):
-                self._displace(group, search)
-            if isinstance(search, OfferSearch):
-                add_offers(group.open(), search)
-            self._forget_known(group)
+            pending = [one for one in group.open() if one.change is not None]
+            changes = [one.change for one in pending if one.change is not None]
+            prepared = plan.prepare(changes, based_on, atomic=group.is_atomic, at_ms=at_ms)
+            if not refuse_for_machines(pending, prepared):
+                return pending, prepared
+            group.settle()
 
-    def _displace(self, group: Group, cases: PendingDisplacements) -> None:
-        """Answer what displaces others, or let its jobs go on where nobody waits for the search."""
-        if self._displacements is None:
-            self._displacer.run(group, cases)
+    def _displace(self, group: Group, cases: DisplacementCases) -> None:
+        """Answer what displaces others, or hand its jobs on if there is a lane for that."""
+        if self._hand_on is None:
+            self.displacer.run(group, cases)
             return
         for job in cases.jobs():
-            if group.stands_in_part(job):
-                # The lane may have no place for it, and what stands is to be told: the rest stays
-                # refused.
-                note_trial([draft for case in cases for draft in case if draft.job is job])
+            if job.is_partly_granted:
+                # The lane may have no place for it, and what is granted is to be answered: the rest
+                # stays refused.
+                cases.skip(job)
             else:
-                self._displacements.put(group.part(job))
+                group.hand_on(job)
+                self._hand_on(job)
 
-    def _append_once(
-        self,
-        group: Group,
-        based_on: int,
-        look: Callable[[], AbstractContextManager[Plan]],
-        turn: ExitStack,
-        *,
-        last: bool,
-    ) -> bool | OfferSearch | PendingDisplacements:
-        """Prepare on the version that `look` holds, hold it against the oracle, append.
-
-        False: try again. The turn is given back once the record is on disk: other processes go on
-        while this one applies it.
-
-        Where refused requests may displace others, nothing is appended and they are returned;
-        where refusals still lack offers, their search is.
-        """
-        at_ms = self._replica.plan_ms(self._clock.now_ms())
-        with look() as plan:
-            name_version(group.open(), plan.version + 1)
-            pending, prepared = self._prepare(
-                group.open(), plan, based_on, atomic=group.atomic, at_ms=at_ms
-            )
-            displacements = pending_displacements(group.drafts(), plan)
-            if displacements:
-                return displacements
-            search = search_for(pending, prepared, plan, self._config.offer_s)
-            if search is not None:
-                return search
-            answers = admitted_answers(prepared, pending, plan)
-            grid, max_period_ms = plan.grid, plan.cluster.max_period_ms
-            churn = None if prepared.record is None else churn_of(prepared.record, plan)
-            audited = self._audit_rows(prepared, pending, plan)
-        self._telemetry.conflicts.inc(note_conflicts(prepared, pending))
-        record = prepared.record
-        if record is None or (group.alone and prepared.conflicts and not last):
-            return True
-        # Of several drafts of one id the record carries one: that one's request is the judge.
-        asked = [draft for draft, _ in record_changes(prepared, pending) if draft.ask is not None]
-        requests = {draft.request.id: draft.request for draft in asked}
-        broken = first_violation(record, requests, grid, max_period_ms)
+    def _satisfies(self, group: Group, commit: _Commit) -> bool:
+        """Return whether each placement satisfies its request; one that does not is rejected."""
+        # Of several changes of one id the record carries one: that one's request is the judge.
+        carried = record_changes(commit.prepared, commit.pending)
+        asked = [one for one, _ in carried if one.ask is not None]
+        requests = {one.request.id: one.request for one in asked}
+        broken = first_violation(commit.record, requests, commit.grid, commit.max_period_ms)
         if broken is not None:
-            id_, violation = broken
-            self._reject(group, asked, id_, violation, grid)
-            return False
-        return self._commit(group, prepared, answers, churn, audited, turn.close)
+            self._reject(group, asked, *broken, commit.grid)
+        return broken is None
 
     @staticmethod
     def _reject(
-        group: Group, asked: Sequence[PendingChange], id_: str, violation: Violation, grid: TimeGrid
+        group: Group,
+        asked: Sequence[PendingChange],
+        id_: str,
+        violation: Violation,
+        grid: TimeGrid,
     ) -> None:
         """Answer a placement that breaks its request; one made before time moved on is no fault."""
-        broken = [draft for draft in asked if draft.request.id == id_]
-        if all(draft.request.graph.grid != grid for draft in broken):
-            for draft in asked if group.atomic else broken:
-                draft.change = None
-                draft.conflict = Conflict(0, id_, Code.CONFLICT, _MOVED_ON)
+        broken = [one for one in asked if one.request.id == id_]
+        if all(one.request.graph.grid != grid for one in broken):
+            for one in asked if group.is_atomic else broken:
+                one.change = None
+                one.conflict = Conflict(0, id_, Code.CONFLICT, _MOVED_ON)
             return
         logger.error("the oracle rejects the placement of %s: %s", id_, violation)
-        for draft in broken:
-            draft.answer = ProblemDocument("internal", _BROKEN)
-        if group.atomic:
-            spoil(asked)
+        for one in broken:
+            one.answer = ProblemDocument("internal", _BROKEN)
+        group.settle()
 
-    def _audit_rows(
-        self, prepared: Prepared, pending: Sequence[PendingChange], plan: Plan
-    ) -> list[AuditRow]:
-        """Return what the audit says of a record's changes."""
-        if prepared.record is None:
-            return []
-        made = ((_actor_of(draft), change) for draft, change in record_changes(prepared, pending))
-        return audit_rows(made, plan, prepared.record.version, self._clock.now_ms())
-
-    def _commit(
-        self,
-        group: Group,
-        prepared: Prepared,
-        answers: list[tuple[PendingChange, Answer]],
-        churn: CommitChurn | None,
-        audited: Sequence[AuditRow],
-        durable: Callable[[], None],
-    ) -> bool:
-        """Append the record with the answers to remember, apply it, and answer its drafts."""
-        record = prepared.record
-        assert record is not None
+    def _append(self, group: Group, commit: _Commit, durable: Callable[[], None]) -> bool:
+        """Append a record with the answers to remember, and apply it; False: it came too late."""
         clock_ms = self._clock.now_ms()
-        carried = [draft for draft in group.open() if draft.change is not None]
         kept: list[CommitRow] = [
-            *group.to_remember(answers, clock_ms),
-            *companions_of(prepared, carried),
-            *audited,
+            *group.rows_to_keep(commit.answers, clock_ms),
+            *companions_of(commit.prepared, commit.pending),
+            *commit.audited,
         ]
-        self.attempts += 1
+        for job in group.jobs:
+            job.is_attempted = True
         began = time.perf_counter()
-        if not self._replica.commit(
-            record, clock_ms, kept, prepared.takings, group.tenure, durable
-        ):
+        record, takings = commit.record, commit.prepared.takings
+        if not self._replica.commit(record, clock_ms, kept, takings, group.tenure, durable):
             self._telemetry.lost_races.inc()
             return False
         self._telemetry.commit.observe(time.perf_counter() - began)
-        self._telemetry.churn.inc(0.0 if churn is None else churn.seconds())
+        self._telemetry.churn.inc(0.0 if commit.churn is None else commit.churn.seconds())
         self._note_commit(record)
-        for draft, answer in answers:
-            draft.answer = answer
-        with self._replica.locked() as plan:
-            for draft in group.open():
-                if draft.change is not None and draft.conflict is None:
-                    draft.answer = changed_answer(draft, plan, plan.version)
         return True
+
+    def _answer(self, group: Group, commit: _Commit) -> None:
+        """Answer the changes that a record carries, which is applied."""
+        for one, answer in commit.answers:
+            one.answer = answer
+        with self._replica.locked() as plan:
+            for one in group.open():
+                if one.change is not None and one.conflict is None:
+                    one.answer = changed_answer(one, plan, plan.version)
+
+    @staticmethod
+    def _give_up(group: Group, *, last: bool) -> None:
+        """Answer the changes that no other placement would help."""
+        hopeless = [
+            one
+            for one in group.open()
+            if last or not _is_worth_another_round(one.conflict, atomic=group.is_atomic)
+        ]
+        for one in hopeless:
+            one.answer = conflict_answer(one)
+        group.settle()
 
     def _note_commit(self, record: CommitRecord) -> None:
         self._telemetry.commits.inc()
@@ -481,26 +476,18 @@ class GroupCommit:
         self._telemetry.without_machines.inc(sum(map(_lacks_machines, record.changes)))
 
 
-def _actor_of(draft: PendingChange) -> Actor:
-    return SERVER if draft.job is None else draft.job.actor
-
-
-def _are_few(jobs: Sequence[QueuedChange]) -> bool:
+def _are_few(jobs: Sequence[Job]) -> bool:
     """Return whether other processes may wait while these are placed."""
     return sum(job.size for job in jobs) <= _FEW and not jobs[0].needs_own_record
 
 
-def _changes(drafts: Sequence[PendingChange]) -> list[Change]:
-    return [draft.change for draft in drafts if draft.change is not None]
-
-
 def _lacks_machines(change: RecordedChange) -> bool:
-    """Return whether a change is the refusal of a request for want of machines alone."""
+    """Return whether a change is the refusal of a request only for lack of machines."""
     binding = change.refusal.binding if isinstance(change, Refused) else None
     return binding is not None and binding.kind == MACHINES
 
 
-def _worth_another_round(conflict: Conflict | None, *, atomic: bool) -> bool:
+def _is_worth_another_round(conflict: Conflict | None, *, atomic: bool) -> bool:
     if conflict is not None and conflict.code == Code.DUPLICATE_ID:
         # Of two in one commit: the second may be the same request, which is no conflict.
         return not atomic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from service.planning.shared_counts import SharedCounts
+from service.host.shared_counts import SharedCounts
 
 _NAME: Final = "clients"
 

@@ -16,12 +16,12 @@ from typing import Final
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.cycle.cycle import Cycle
 from dispatch.warm_up import load_kernels
+from service.commits.replica import Replica
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
-from service.replication.replica import Replica
 from service.store import ApplicationRows, LeadershipLostError
 from service.store.database.driver import UNAVAILABLE
 from service.store.database.host_clock import HostClock

@@ -6,14 +6,12 @@ import logging
 from typing import Final
 
 from planner.plan.records.changes import Degrade, Note, Release
-from service.commits.changes.commands import (
+from service.commits.commands import (
     Closure,
     Command,
-    MissedTime,
-    RowRelease,
-    UnusedTime,
+    DispatchChange,
 )
-from service.planning.planner import Planner
+from service.commits.planner import Planner
 from service.problems import ApiProblemError
 
 logger = logging.getLogger("agenda.service")
@@ -70,7 +68,7 @@ class Releaser:
         LeadershipLostError
             If another tenure has begun; nothing was changed.
         """
-        self._change(RowRelease(change, tenure), f"what {change.id} no longer needs")
+        self._change(DispatchChange(change, tenure), f"what {change.id} no longer needs")
 
     def miss(self, change: Degrade, tenure: int) -> None:
         """Take back time that passed without its work: the adapter plans it again.
@@ -80,7 +78,7 @@ class Releaser:
         LeadershipLostError
             If another tenure has begun; nothing was changed.
         """
-        self._change(MissedTime(change, tenure), f"what {change.id} missed", "owed again")
+        self._change(DispatchChange(change, tenure), f"what {change.id} missed", "owed again")
 
     def report(self, change: Note, tenure: int) -> None:
         """Report that an entitlement passed unused.
@@ -90,7 +88,7 @@ class Releaser:
         LeadershipLostError
             If another tenure has begun; nothing was changed.
         """
-        self._change(UnusedTime(change, tenure), f"the unused time of {change.id}", "reported")
+        self._change(DispatchChange(change, tenure), f"the unused time of {change.id}", "reported")
 
     def _change(self, command: Command, what: str, done: str = "given back") -> bool:
         """Make a change; return False where the planner had no time for it."""

@@ -11,7 +11,7 @@ from dispatch.backends.slurm.control.slurm import open_slurm
 from dispatch.backends.slurm.slurm_follower import SlurmFollower
 from dispatch.executions.assignment import Delta
 from dispatch.executions.table import ExecutionTable
-from service.replication.replica import Replica
+from service.commits.replica import Replica
 
 
 def slurm_follower(

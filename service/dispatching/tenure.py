@@ -38,6 +38,7 @@ from dispatch.loop import DispatchLoop
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
+from service.commits.replica import Replica
 from service.dispatching.documents import assignment_of, read_document, status_of
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
@@ -49,7 +50,6 @@ from service.dispatching.slurm_orders import slurm_follower
 from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
-from service.replication.replica import Replica
 from service.store import ApplicationRow, ApplicationRows, StatusRow
 from service.store.database.driver import UNAVAILABLE
 from service.store.promise_ledger import StoredLedger

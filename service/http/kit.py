@@ -45,11 +45,12 @@ import msgspec
 from msgspec import Meta
 
 from service.access.user import LOCAL_USER, Role, User
-from service.commits.changes.commands import Key
+from service.commits.commands import Key
 from service.http.call import Call
 from service.http.fields import REQUIRED, Field, schema_of
 from service.http.kinds import MemberKind
 from service.http.route import Body, Documented, FailureForm, Header, Route
+from service.rendering import recall
 from service.response import JSON, Response
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _once(runtime: Runtime, call: Call) -> Callable[[KeyedAnswer], Response]:
         if given is None:
             return answer(None)
         key = Key(kept_key(call.user, given), call.fingerprint)
-        known = runtime.planner.recall(key)
+        known = recall(runtime.planner, key)
         return answer(key) if known is None else known
 
     return once

@@ -20,8 +20,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from planner.plan.plan import Plan
 from service.clock import Clock
+from service.commits.replica import Replica
 from service.monitoring.plan_figures import PlanFigures, figures_of
-from service.replication.replica import Replica
 from service.store.database.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")

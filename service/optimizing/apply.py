@@ -12,11 +12,12 @@ import msgspec
 from planner.plan.plan import Plan
 from rdl.errors import ProblemList
 from service.access.actor import present_actor
-from service.commits.changes.commands import Answer, Key, OptimizationAnswer
+from service.commits.commands import Answer, Key, OptimizationAnswer
+from service.commits.optimization import applying_of, undoing_of
+from service.commits.planner import Planner
 from service.optimizing.runner import Runner
-from service.planning.optimization import applying_of, undoing_of
-from service.planning.planner import Planner
 from service.problems import ApiError, ProblemDocument, problem
+from service.rendering import recall, respond
 from service.response import Response, problem_response
 from service.store import AuditRow, OptimizationRow
 from service.store.rows.optimizations import APPLIED, UNDONE
@@ -51,7 +52,7 @@ def apply_found(
     frozen = int(msgspec.json.decode(row.document).get("frozen_step", 0)) if partial else None
     command = applying_of(reading, row.id, written, frozen)
     ids = [entry["id"] for entry in found["changes"]]
-    response = planner.respond(command, lambda answers: _render_applied(answers, ids), key)
+    response = respond(planner, command, lambda answers: _render_applied(answers, ids), key)
     if response.status < 300 and row.state != APPLIED:
         told = msgspec.json.decode(response.payload())
         part = f"{told['changed']} of {len(ids)} changes" if told["left_out"] else "it"
@@ -77,7 +78,7 @@ def undo_applied(
     """
     key = Key(f"optimization {row.id} undo", hashlib.sha256(row.undo).digest())
     if row.state == UNDONE:
-        known = planner.recall(key)
+        known = recall(planner, key)
         if known is None:
             raise problem("wrong_state", f"the optimisation {row.id!r} was undone already")
         return known
@@ -87,7 +88,7 @@ def undo_applied(
     entries = kept["changes"]
     ids = [entry["id"] for entry in entries]
     command = undoing_of(reading, row.id, entries, kept["version"])
-    response = planner.respond(command, lambda answers: _render_undone(answers, ids), key)
+    response = respond(planner, command, lambda answers: _render_undone(answers, ids), key)
     if response.status < 300:
         told = msgspec.json.decode(response.payload())
         part = f"{told['changed']} of {len(ids)} changes" if told["left"] else "it"

@@ -19,9 +19,9 @@ from typing import Any, Final
 import msgspec
 
 from service.clock import FileClock, SystemClock
+from service.commits.replica import Replica, open_replica
 from service.config import ServiceConfig
 from service.optimizing.reporter import Reporter
-from service.replication.replica import Replica, open_replica
 from service.tasks.open_pool import open_pool
 from service.tasks.task_pool import TaskPool, TaskPoolError
 

@@ -37,9 +37,7 @@ from rdl.resources import format_amount
 from rdl.time_grid import duration_text
 from service.access.actor import present_actor
 from service.access.user import User
-from service.commits.answers.idempotency import stored_answer
-from service.commits.changes.commands import Key
-from service.commits.screening.ownership import own_filter, require_own, tenant_of
+from service.commits.commands import Key
 from service.dispatching.documents import Document, counted_in, encode_document, read_document
 from service.http.kinds import Flag, Id, Word, any_value, choice, integer, matching
 from service.http.kit import (
@@ -54,7 +52,9 @@ from service.http.kit import (
     one_of,
 )
 from service.http.route import links_from
+from service.ownership import own_filter, require_own, tenant_of
 from service.problems import ApiError, problem, problem_of_file
+from service.rendering import recall, stored_answer
 from service.resources.executors import NO_EXECUTOR, served_machines
 from service.response import Response
 from service.runtime import Runtime
@@ -264,7 +264,7 @@ def _submit(runtime: Runtime, body: Submission, key: Key | None) -> Response:
         done = _audit_row(runtime, row, "submit_application")
         runtime.dispatcher.rows.add(row, kept, judge, done)
     except IdTakenError as error:
-        known = None if key is None else runtime.planner.recall(key)
+        known = None if key is None else recall(runtime.planner, key)
         if known is not None:
             return known
         raise problem(Code.DUPLICATE_ID, f"there is an application {row.id!r} already") from error

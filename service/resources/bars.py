@@ -29,7 +29,6 @@ from planner.reservations.state import NUMBERED_STATES, State
 from rdl.durations import rfc3339_text
 from rdl.time_grid import TimeGrid
 from service.access.user import User
-from service.commits.screening.ownership import own_filter
 from service.http.kinds import Flag, Word, choice, integer, text
 from service.http.kit import (
     PLAN_TAG,
@@ -42,6 +41,7 @@ from service.http.kit import (
     doc,
     unchanged,
 )
+from service.ownership import own_filter
 from service.problems import ApiError, malformed_problem
 from service.resources.plan import From, To
 from service.resources.skyline import TenantSlot

@@ -12,16 +12,16 @@ from planner.files.schema import load_schema
 from planner.placement import Code
 from planner.plan.plan import Plan
 from service.access.user import Role, User
-from service.commits.answers.responses import render_cluster
-from service.commits.changes.commands import Reconfiguration
-from service.commits.screening.ownership import shown_cluster
-from service.commits.screening.revision_check import cluster_tag, stale_cluster_problem
+from service.commits.adaptation import EFFORT
+from service.commits.cluster_changes import UNPLANNABLE, too_costly
+from service.commits.commands import Reconfiguration
+from service.commits.screening import cluster_tag, stale_cluster_problem
 from service.http.kinds import Flag
 from service.http.kit import Calls, IfMatch, OpenAnswer, doc
 from service.http.route import change_of, json_of
-from service.planning.adaptation import EFFORT
+from service.ownership import shown_cluster
 from service.problems import ApiError, ApiProblemError, malformed_problem, problem_of_file
-from service.replication.cluster_trial import UNPLANNABLE, too_costly
+from service.rendering import render_cluster, respond
 from service.response import Response
 from service.runtime import Runtime
 
@@ -95,7 +95,7 @@ def replace_cluster(
     whole = _whole(runtime, wanted)
     if dry_run:
         return Response(200, _rehearse(runtime, whole, tag))
-    return runtime.planner.respond(Reconfiguration(whole, tag), render_cluster)
+    return respond(runtime.planner, Reconfiguration(whole, tag), render_cluster)
 
 
 def present_cluster(runtime: Runtime) -> tuple[Cluster, str]:

@@ -10,13 +10,13 @@ from planner.files import FileError, dispatch_from_json, dispatch_to_json
 from planner.files.schema import load_schema
 from planner.placement import Code
 from service.access.user import Role
-from service.commits.changes.commands import ClusterAnswer, Reconfiguration
-from service.commits.screening.revision_check import cluster_tag
+from service.commits.cluster_changes import UNPLANNABLE
+from service.commits.commands import ClusterAnswer, Reconfiguration
+from service.commits.screening import cluster_tag
 from service.dispatching.records.table_record import read_table_record
 from service.http.kit import Calls, Count, IfMatch, Instant, OpenAnswer, doc
 from service.http.route import change_of, json_of
 from service.problems import ApiProblemError, ProblemDocument, problem, problem_of_file
-from service.replication.cluster_trial import UNPLANNABLE
 from service.resources.cluster import present_cluster
 from service.response import Response
 from service.runtime import Runtime

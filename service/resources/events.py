@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 from planner.placement import Code
 from service.access.actor import present_actor
 from service.access.user import User
-from service.commits.screening.ownership import own_filter
 from service.events.plan_event import ID_PATTERN, KINDS, EventPosition, read_position
 from service.http.kinds import MemberKind, QueryLength, Word
 from service.http.kit import STREAM_HEADERS, Calls, Input, LastEventId, doc
+from service.ownership import own_filter
 from service.problems import ApiError, FieldError, problem
 from service.response import JSON, Response
 from service.runtime import Runtime

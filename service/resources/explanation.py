@@ -34,9 +34,9 @@ from rdl.names import part_name
 from rdl.time_grid import TimeGrid
 from rdl.work_graph import MIN_HEIGHT
 from service.access.user import User
-from service.commits.changes.pending import context_of
-from service.commits.screening.ownership import require_visible
+from service.commits.screening import context_of
 from service.http.kit import Answer, Calls, Count, Instant, doc, one_of
+from service.ownership import require_visible
 from service.response import Response
 from service.runtime import Runtime
 from service.windows import Window, window_of

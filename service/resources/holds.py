@@ -13,21 +13,21 @@ from planner.plan.plan import Plan
 from planner.plan.records.holds import Hold
 from service.access.user import User
 from service.asks import EXAMPLE, ReservationRequest, read_ask
-from service.commits.answers.responses import render_state
-from service.commits.changes.commands import (
+from service.commits.commands import (
     Answer as CommitAnswer,
 )
-from service.commits.changes.commands import (
+from service.commits.commands import (
     HoldAcceptance,
     HoldEnding,
     HoldPlacing,
     ReservationAnswer,
 )
-from service.commits.screening.ownership import require_visible, tenant_of
 from service.http.kinds import length_up_to
 from service.http.kit import Answer, Calls, Count, Instant, doc
 from service.http.route import links_from
+from service.ownership import require_visible, tenant_of
 from service.problems import ProblemDocument
+from service.rendering import render_state, respond
 from service.resources.reservation_pages import ReservationView
 from service.resources.reservations import PLACING, REVISION
 from service.response import Response, problem_response
@@ -101,7 +101,7 @@ def create_hold(runtime: Runtime, user: User, body: HoldRequest) -> Annotated[Re
         shown = _shown(runtime, id_, hold, answer.version, answer.to_json())
         return Response(201, msgspec.json.encode(shown), {"Location": f"/v1/holds/{id_}"})
 
-    return runtime.planner.respond(HoldPlacing(ask, hold, MOST_HOLDS), render)
+    return respond(runtime.planner, HoldPlacing(ask, hold, MOST_HOLDS), render)
 
 
 @calls.get("/v1/holds", "The holds.")
@@ -148,7 +148,7 @@ def get_hold(runtime: Runtime, id_: str, user: User) -> HoldView:
 def accept_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, ReservationView]:
     """Keep what is held: it is a reservation like others from now on."""
     _require(runtime, id_, user)
-    return runtime.planner.respond(HoldAcceptance(id_), render_state)
+    return respond(runtime.planner, HoldAcceptance(id_), render_state)
 
 
 @calls.delete(
@@ -160,7 +160,7 @@ def accept_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, R
 def release_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, ReservationView]:
     """Give back what is held; its reservation is cancelled."""
     _require(runtime, id_, user)
-    return runtime.planner.respond(HoldEnding(id_, "its holder gave it back"), render_state)
+    return respond(runtime.planner, HoldEnding(id_, "its holder gave it back"), render_state)
 
 
 def _entry(runtime: Runtime, id_: str, hold: Hold) -> HoldEntry:

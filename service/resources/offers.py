@@ -17,11 +17,11 @@ from rdl.errors import RdlError
 from rdl.text.formatter import format_expression
 from service.access.user import User
 from service.asks import EXAMPLE, ReservationRequest, agent_of, level_of
-from service.commits.answers.refusal_offers import seconds_of_search
-from service.commits.changes.offer_requests import with_requests
-from service.commits.screening.ownership import tenant_of
+from service.commits.answers import seconds_of_search
+from service.commits.commands import with_requests
 from service.http.kinds import integer
 from service.http.kit import Answer, Calls, Count, doc, one_of
+from service.ownership import tenant_of
 from service.problems import ApiError, malformed_problem, problem_of_rdl
 from service.resources.explanation import told_holders
 from service.resources.reservation_pages import HELD_BY, HOLDERS, BindingView, OfferView
@@ -93,7 +93,7 @@ def find_offers(runtime: Runtime, user: User, body: OfferRequest) -> Annotated[R
             format_expression(expression),
             level_of(body),
         )
-        with runtime.planner.solvers.deciding(agent.name) as limits:
+        with runtime.planner.deciding(agent.name) as limits:
             answer = search.answer(asked, expression, agent, body.most, screening, limits)
     except RdlError as error:
         raise problem_of_rdl(error, "/rdl") from error

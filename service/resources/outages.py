@@ -22,11 +22,12 @@ from planner.plan.plan import Plan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
 from service.access.user import Role
-from service.commits.changes.commands import ClusterAnswer, Reconfiguration
+from service.commits.adaptation import EFFORT
+from service.commits.cluster_changes import UNPLANNABLE, too_costly
+from service.commits.commands import ClusterAnswer, Reconfiguration
 from service.http.kinds import BodyTime, Flag, MemberKind, choice, integer, text
 from service.http.kit import Answer, Calls, Input, doc
 from service.http.route import links_from
-from service.planning.adaptation import EFFORT
 from service.problems import (
     ApiError,
     ApiProblemError,
@@ -35,7 +36,6 @@ from service.problems import (
     malformed_problem,
     problem,
 )
-from service.replication.cluster_trial import UNPLANNABLE, too_costly
 from service.resources.cluster import present_cluster, present_version, was_left
 from service.response import Response
 from service.runtime import Runtime

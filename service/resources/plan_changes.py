@@ -11,10 +11,10 @@ import msgspec
 from planner.placement import Code
 from planner.plan.plan import Plan
 from service.access.user import User
-from service.commits.screening.ownership import own_filter
 from service.events.plan_event import CLUSTER, WHOLE, EventPosition, PlanEvent
 from service.http.kinds import Word, integer
 from service.http.kit import Calls, Count, OpenAnswer, doc
+from service.ownership import own_filter
 from service.resources.reservation_pages import refusal_to_json, with_times
 from service.runtime import Runtime
 

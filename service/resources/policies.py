@@ -20,10 +20,11 @@ from planner.plan.plan import Plan
 from planner.policy_use import MEASURES, PolicyUse, policy_use
 from rdl.time_grid import duration_text
 from service.access.user import Role, User
-from service.commits.changes.commands import ClusterAnswer, Reconfiguration
-from service.commits.screening.ownership import shown_cluster
+from service.commits.cluster_changes import UNPLANNABLE
+from service.commits.commands import ClusterAnswer, Reconfiguration
 from service.http.kit import Answer, Calls, IfMatch, Instant, doc, one_of
 from service.http.route import links_from
+from service.ownership import shown_cluster
 from service.problems import (
     ApiError,
     ApiProblemError,
@@ -31,7 +32,6 @@ from service.problems import (
     malformed_problem,
     problem,
 )
-from service.replication.cluster_trial import UNPLANNABLE
 from service.resources.cluster import present_cluster
 from service.resources.plan import UNITS
 from service.response import Response

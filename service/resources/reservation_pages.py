@@ -22,18 +22,17 @@ from rdl.errors import did_you_mean
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.actor import present_actor
 from service.access.user import User
-from service.commits.answers.shown_rows import ShownRows
-from service.commits.answers.shown_times import history_of
-from service.commits.changes.offer_requests import refusal_with_requests
-from service.commits.screening.ownership import own_filter, require_own
+from service.commits.commands import refusal_with_requests
 from service.http.kinds import QueryTime, Word, choice, integer, matching
 from service.http.kit import Answer, Calls, Count, Input, Instant, OpenAnswer, doc, one_of
 from service.http.route import json_of
+from service.ownership import own_filter, require_own
 from service.problems import ApiError, malformed_problem, problem
 from service.response import Response
 from service.runtime import Runtime
+from service.shown_rows import ShownRows
 from service.store.log.archive import ArchivePage, ArchiveRows
-from service.windows import HeldTimes
+from service.windows import HeldTimes, history_of
 
 #: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets
 #: others in between.

@@ -12,14 +12,7 @@ from planner.placement import Code
 from rdl.limits import MOST_PROBLEMS
 from service.access.user import User
 from service.asks import EXAMPLE, ReservationChange, ReservationRequest, read_ask, read_change
-from service.commits.answers.responses import (
-    atomic_render,
-    batch_render,
-    combine,
-    render_created,
-    render_state,
-)
-from service.commits.changes.commands import (
+from service.commits.commands import (
     Admission,
     Ask,
     Cancellation,
@@ -33,6 +26,14 @@ from service.http.kinds import Flag, integer
 from service.http.kit import Answer, Calls, Input, Once, OpenAnswer, doc, fields_of, maker_of
 from service.http.route import Header, links_from
 from service.problems import ApiError, ApiProblemError, ProblemDocument, malformed_problem, problem
+from service.rendering import (
+    atomic_render,
+    batch_render,
+    combine,
+    render_created,
+    render_state,
+    respond,
+)
 from service.resources.bound import with_bound
 from service.resources.explanation import with_holders
 from service.resources.reservation_pages import PlanBoundBeside, ReservationView
@@ -160,7 +161,7 @@ def create_reservation(
         command = Admission((read_ask(runtime, body, offers=query.offers),))
         if query.dry_run:
             return render_state(runtime.planner.rehearse(command))
-        return runtime.planner.respond(command, render_created, key)
+        return respond(runtime.planner, command, render_created, key)
 
     response = once(admit)
     if query.holders:
@@ -197,7 +198,7 @@ def create_reservations(
         command = Admission(good, query.atomic)
         if query.dry_run:
             return render(runtime.planner.rehearse(command))
-        return runtime.planner.respond(command, render, key)
+        return respond(runtime.planner, command, render, key)
 
     response = once(admit)
     return with_bound(runtime, response) if query.bound else response
@@ -234,7 +235,7 @@ def replace_reservation(
     command = Renegotiation(read_change(runtime, id_, body), _revision(tag))
     if dry_run:
         return render_state(runtime.planner.rehearse(command))
-    return runtime.planner.respond(command, render_state)
+    return respond(runtime.planner, command, render_state)
 
 
 @calls.delete(
@@ -247,7 +248,7 @@ def cancel_reservation(
     runtime: Runtime, id_: str, tag: IfRevision
 ) -> Annotated[Response, ReservationView]:
     """Cancel a reservation: its future is released, its past kept."""
-    return runtime.planner.respond(Cancellation(id_, _revision(tag)), render_state)
+    return respond(runtime.planner, Cancellation(id_, _revision(tag)), render_state)
 
 
 @calls.post(
@@ -260,7 +261,7 @@ def close_reservation(
     runtime: Runtime, id_: str, tag: IfRevision
 ) -> Annotated[Response, ReservationView]:
     """Close a reservation whose work is done: the rest of it is released."""
-    return runtime.planner.respond(Closure(id_, _revision(tag)), render_state)
+    return respond(runtime.planner, Closure(id_, _revision(tag)), render_state)
 
 
 _REVISION_TAG: Final = re.compile(r"[0-9]{1,15}")

@@ -17,9 +17,9 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.plan.plan import Plan
 from rdl.time_grid import seconds_of
 from service.access.user import User
-from service.commits.screening.ownership import require_visible
 from service.dispatching.documents import read_document
 from service.http.kit import Answer, Calls, Count, Instant, doc, one_of
+from service.ownership import require_visible
 from service.resources.executors import NO_EXECUTOR, served_machines
 from service.runtime import Runtime
 from service.store import ApplicationRow

@@ -13,10 +13,10 @@ from rdl.durations import rfc3339_text
 from service.access.actor import present_actor
 from service.access.user import User
 from service.clock import instant_of
-from service.commits.screening.ownership import tenant_of
 from service.http.kinds import Id, MemberKind, Word, number
 from service.http.kit import Calls, Count, Input, Instant, OpenAnswer, doc
 from service.http.route import links_from
+from service.ownership import tenant_of
 from service.problems import ApiError, FieldError, malformed_problem, problem
 from service.runtime import Runtime
 from service.store import AuditRow

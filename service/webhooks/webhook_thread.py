@@ -19,9 +19,9 @@ import msgspec
 
 from service.access.tenant_shares import share_of
 from service.clock import Clock
+from service.commits.replica import Replica
 from service.events.plan_event import read_position
 from service.problems import ApiProblemError
-from service.replication.replica import Replica
 from service.store.database.driver import UNAVAILABLE
 from service.store.rows.token_book import TokenBook
 from service.store.rows.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow

@@ -9,7 +9,7 @@ from planner.placement import Code
 from planner.reservations.reservation import Reservation
 from planner.reservations.state import State
 from service.asks import ReservationChange, ReservationRequest, read_ask, read_change
-from service.commits.changes.commands import Admission, Cancellation, Command, Renegotiation
+from service.commits.commands import Admission, Cancellation, Command, Renegotiation
 from service.problems import ProblemDocument
 from service.runtime import Runtime
 from service.store import YarnReservationRow

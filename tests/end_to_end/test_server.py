@@ -165,7 +165,7 @@ def test_a_server_whose_planner_ends_says_so_and_ends(tmp_path: Path) -> None:
     flag, cluster = tmp_path / "end", tmp_path / "cluster.toml"
     cluster.write_text(CLUSTER)
     prepared = (
-        "import pathlib, time; from service.planning.planner import Planner\n"
+        "import pathlib, time; from service.commits.planner import Planner\n"
         "def serve(self):\n"
         f"    while not pathlib.Path({str(flag)!r}).exists():\n"
         "        time.sleep(0.02)\n"

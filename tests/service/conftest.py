@@ -157,4 +157,4 @@ def idle_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no adapter look by itself: who adapts when is the test's."""
-    monkeypatch.setattr("service.planning.adaptation.PlanAdapter.tick", lambda _: None)
+    monkeypatch.setattr("service.commits.adaptation.PlanAdapter.tick", lambda _: None)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from service.clock import ManualClock, SystemClock, instant_of, unix_ms
+from service.commits.replica import open_replica
 from service.config import ConfigError, ServiceConfig, is_loopback
-from service.replication.replica import open_replica
 from service.server import allow_files, require_port, run
 from tests.service.conftest import CLUSTER
 

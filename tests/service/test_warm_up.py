@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.commits.answers.refusal_offers import seconds_of_search
+from service.commits.answers import seconds_of_search
 from tests.examples import some_of
 from tests.service.conftest import CLUSTER, Open
 from tests.service.together import solver
@@ -95,9 +95,7 @@ def test_a_long_placement_leaves_a_search_its_time(
     """What a solver took to refuse is not taken from the search for offers."""
     service = open_service(offer_s=1.0)
     times = [0.0]
-    monkeypatch.setattr(
-        "service.commits.answers.refusal_offers.time.perf_counter", lambda: times[0]
-    )
+    monkeypatch.setattr("service.commits.answers.time.perf_counter", lambda: times[0])
     solver(monkeypatch, lambda: times.__setitem__(0, 100.0))
     too_much = "window(atom(<1 cpu>, 11, 11, 60, 660), +10m, +20m)"
     answer = service.ask("a", too_much, agent="exact")
@@ -109,9 +107,7 @@ def test_a_long_placement_leaves_a_search_its_time(
 def test_a_first_trial_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the first trial loads, the time of the search begins after it."""
     times = [0.0]
-    monkeypatch.setattr(
-        "service.commits.answers.refusal_offers.time.perf_counter", lambda: times[0]
-    )
+    monkeypatch.setattr("service.commits.answers.time.perf_counter", lambda: times[0])
     stop = seconds_of_search(1.0)
 
     assert not stop()

@@ -12,18 +12,18 @@ from planner.agents import agent_named
 from planner.placement import PlacementResult
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.changes.commands import QueuedChange
+from service.commits.job import Job
 from service.store import Store
 from tests.service.conftest import Service
 
 
 def in_one_commit(service: Service, *calls: Callable[[], object]) -> None:
     """Run calls in threads while another process appends, so that one commit takes them all."""
-    other, room = Store(service.runtime.config.database), service.runtime.planner._queue
+    other, room = Store(service.runtime.config.database), service.runtime.planner.lane.queue
     threads = [threading.Thread(target=call) for call in calls]
     entered, put = threading.Semaphore(0), room.put
 
-    def counted(job: QueuedChange) -> bool:
+    def counted(job: Job) -> bool:
         taken = put(job)
         entered.release()
         return taken
@@ -67,7 +67,7 @@ def solver(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) ->
     """Put an interrupting agent in the place of exact, which works in the lane of solvers."""
     agent = Interrupting("gree", happening)
     monkeypatch.setattr(
-        "service.commits.screening.placing.agent_named",
+        "service.commits.screening.agent_named",
         lambda name: agent if name == "exact" else agent_named(name),
     )
     return agent
@@ -75,10 +75,10 @@ def solver(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) ->
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *happening: Callable[[], object]) -> Interrupting:
     """Put an interrupting agent in the place of gree-l, one of the solvers' lane."""
-    monkeypatch.setattr("service.commits.changes.commands.QUICK_AGENTS", frozenset())
+    monkeypatch.setattr("service.commits.commands.QUICK_AGENTS", frozenset())
     agent = Interrupting("gree-l", happening)
     monkeypatch.setattr(
-        "service.commits.screening.placing.agent_named",
+        "service.commits.screening.agent_named",
         lambda name: agent if name == "gree-l" else agent_named(name),
     )
     return agent

@@ -46,8 +46,8 @@ _PARTS: Final = (
     ("oracle", "service.commits.group_commit.first_violation"),
     ("write_record", "planner.plan.records.commit_records.CommitRecord.to_json"),
     ("append", "service.store.Store.append"),
-    ("apply", "service.replication.replay.LogReplay.apply"),
-    ("render", "service.commits.answers.responses._batch_body"),
+    ("apply", "service.commits.replay.LogReplay.apply"),
+    ("render", "service.rendering._batch_body"),
 )
 
 

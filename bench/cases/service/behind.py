@@ -34,8 +34,8 @@ from planner.reservations.reservation import AtomAllocation, Holding, RequestDet
 from rdl.resources import Resources
 from service.cli.server_process import free_port, run_server
 from service.clock import SystemClock
+from service.commits.replica import open_replica
 from service.config import ServiceConfig
-from service.replication.replica import open_replica
 from service.store import LogEntry, Snapshot, Store
 from service.store.log.format import HEAD
 

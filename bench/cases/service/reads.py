@@ -25,8 +25,8 @@ from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Admitted
 from planner.reservations.reservation import AtomAllocation, Holding, RequestDetails
 from rdl.resources import Resources
-from service.commits.answers.shown_rows import ShownRows
 from service.resources import reservation_pages as listing
+from service.shown_rows import ShownRows
 from service.store.database.tables import metadata
 from service.store.log.archive import ArchiveRows
 from service.windows import WindowBook

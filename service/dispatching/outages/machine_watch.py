@@ -14,13 +14,13 @@ from typing import Final
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from planner.cluster.cluster import RESERVED, SPARE, Cluster, Outage
 from planner.cluster.lost_machines import LOST_MS, WINDOW_MS
-from service.commits.changes.commands import ClusterAnswer, Reconfiguration
-from service.commits.screening.revision_check import cluster_tag
+from service.commits.commands import ClusterAnswer, Reconfiguration
+from service.commits.planner import Planner
+from service.commits.replica import Replica
+from service.commits.screening import cluster_tag
 from service.dispatching.outages.reserved_outages import outages_with_reserved
 from service.dispatching.outages.spare_outages import outages_with_spares
-from service.planning.planner import Planner
 from service.problems import ApiProblemError, ProblemDocument
-from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 

@@ -314,14 +314,14 @@ def test_gunicorn_has_what_the_worker_changes() -> None:
 #: Holds every change: its call notes that it has begun, and waits for a file.
 _HOLD = """
 import pathlib, time
-from service.planning.planner import Planner
+from service.commits.planner import Planner
 def held(*_given, **_options):
     with open({folder!r} + "/held", "a") as begun:
         begun.write("x")
     while not pathlib.Path({folder!r}, "go").exists():
         time.sleep(0.01)
     raise OSError("held for a test")
-Planner.respond = held
+Planner._carry_out = held
 """
 
 

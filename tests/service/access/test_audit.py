@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.commits.changes.commands import Closure
+from service.commits.commands import Closure
 from service.store.log.audit import AUDIT_KINDS
 from tests.patience import eventually
 from tests.service.access.walking import APPLICATION, ATOM, Guarded, guarded

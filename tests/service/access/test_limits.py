@@ -12,9 +12,9 @@ import pytest
 
 from service.access.rate_limit import RateLimit
 from service.commits import group_commit
-from service.commits.changes.commands import Renegotiation
-from service.planning.shared_counts import SharedCounts
-from service.planning.waiting_limit import WaitingLimit
+from service.commits.commands import Renegotiation
+from service.commits.planner import WaitingLimit
+from service.host.shared_counts import SharedCounts
 from service.problems import ApiProblemError
 from tests.patience import eventually
 from tests.service.access.walking import ATOM, guarded
@@ -133,10 +133,10 @@ def test_a_tenant_keeps_only_so_much_waiting(
     going, entered = threading.Event(), threading.Event()
     place = group_commit.place
 
-    def slow(screened: Any, limits_of: Any) -> None:
+    def slow(waiting: Any, view: Any, limits_of: Any) -> None:
         entered.set()
         going.wait(60)
-        place(screened, limits_of)
+        place(waiting, view, limits_of)
 
     monkeypatch.setattr(group_commit, "place", slow)
     answers: list[int] = []

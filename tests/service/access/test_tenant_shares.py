@@ -14,8 +14,8 @@ from service.access.actor import Actor, acting
 from service.access.rate_limit import RateLimit
 from service.access.tenant_shares import TenantShares, share_of
 from service.access.user import LOCAL_USER, Role, User
+from service.commits.lane import WaitingPlaces
 from service.http.gate import Gate
-from service.planning.waiting_places import WaitingPlaces
 from service.problems import ApiProblemError
 from service.store.rows.webhooks import DeliveryRow
 from tests.patience import eventually

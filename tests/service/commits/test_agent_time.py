@@ -20,7 +20,7 @@ def test_a_solver_is_given_the_time_that_is_set(
     service = open_service(agent_s=3.0)
     agent = interrupt(monkeypatch)
     if quick:
-        monkeypatch.setattr("service.commits.changes.commands.QUICK_AGENTS", QUICK_AGENTS)
+        monkeypatch.setattr("service.commits.commands.QUICK_AGENTS", QUICK_AGENTS)
 
     service.reserve("a", ONE, agent="gree-l")
     body = {"rdl": TWO, "agent": "gree-l"}

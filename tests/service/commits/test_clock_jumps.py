@@ -18,7 +18,7 @@ _JOB = "window(atom(<1 cpu>, 1, 1, 600, 600), +0, +1h)"
 def service(open_service: Open, monkeypatch: pytest.MonkeyPatch) -> Service:
     """Return a service whose clock is doubted; the steady clock of its host has stopped."""
     monkeypatch.setattr(clock_guard, "_LOOK_S", 0.05)
-    monkeypatch.setattr("service.planning.planner._NAP_S", 0.05)
+    monkeypatch.setattr("service.commits.planner._NAP_S", 0.05)
     service = open_service()
     clock, runtime = service.runtime._clock, service.runtime
     clock._guard = ClockGuard(runtime.store, clock._agreed_ms, lambda: 0, "one")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from service.commits.changes.completion import Completion
+from service.commits.job import Completion
 
 
 def test_those_who_wait_go_on() -> None:

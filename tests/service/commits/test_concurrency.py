@@ -16,8 +16,9 @@ from planner.placement import PlacementResult
 from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
 from planner.view import PlanView
-from service.commits.changes.commands import Admission, Key, QueuedChange
-from service.planning.change_queue import ChangeQueue
+from service.commits.commands import Admission, Key, Keyed
+from service.commits.job import Job
+from service.commits.lane import JobQueue
 from service.store import Store
 from tests.service.conftest import Open, Service
 from tests.service.together import in_one_commit, interrupt
@@ -239,7 +240,7 @@ class TestOracle:
                 return results
 
         monkeypatch.setattr(
-            "service.commits.screening.placing.agent_named",
+            "service.commits.screening.agent_named",
             lambda name: Lying() if name == "gree-l" else agent_named(name),
         )
         before = service.client.get("/v1/plan").headers["ETag"]
@@ -252,14 +253,14 @@ class TestOracle:
 
 
 class TestWaitingRoom:
-    def job(self, *, size: int = 1, atomic: bool = False, key: str | None = None) -> QueuedChange:
+    def job(self, *, size: int = 1, atomic: bool = False, key: str | None = None) -> Job:
         """Return a job of `size` requests."""
         asks = (None,) * size
         command = Admission(asks, atomic)  # type: ignore[arg-type]
-        given = None if key is None else Key(key, b"")
-        return QueuedChange(command, 0.0, given)
+        given = None if key is None else Keyed(Key(key, b""), None)  # type: ignore[arg-type]
+        return Job(command, 0.0, given)
 
-    def groups(self, room: ChangeQueue) -> list[list[QueuedChange]]:
+    def groups(self, room: JobQueue) -> list[list[Job]]:
         """Return all groups until the room is empty."""
         room.close()
         found = []
@@ -269,7 +270,7 @@ class TestWaitingRoom:
 
     def test_groups_what_waits(self) -> None:
         """Jobs that wait go together, up to the limit of requests, in order."""
-        room = ChangeQueue(3)
+        room = JobQueue(3)
         jobs = [self.job() for _ in range(4)] + [self.job(size=5)] + [self.job()]
         for job in jobs:
             room.put(job)
@@ -278,7 +279,7 @@ class TestWaitingRoom:
 
     def test_keeps_some_apart(self) -> None:
         """An all-or-nothing batch is alone; a key is in a group once."""
-        room = ChangeQueue(100)
+        room = JobQueue(100)
         plain, atomic = self.job(), self.job(size=2, atomic=True)
         first, second = self.job(key="k"), self.job(key="k")
         for job in (plain, atomic, first, second):
@@ -288,7 +289,7 @@ class TestWaitingRoom:
 
     def test_is_closed(self) -> None:
         """A closed room takes nobody in."""
-        room = ChangeQueue(1)
+        room = JobQueue(1)
         room.close()
 
         assert not room.put(self.job())

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from service.commits.planner import Planner
 from service.dispatching.dispatcher_thread import DispatcherThread
 from service.logs import begin_log
-from service.planning.planner import Planner
 from service.store import Store
 from service.store.database.driver import UnavailableError
 from tests.patience import eventually

@@ -207,7 +207,7 @@ def test_a_plan_that_moves_on_meanwhile_is_searched_again(
         searched.append(asks[0].request.id)
         return found
 
-    monkeypatch.setattr("service.commits.displacer.displace", search)
+    monkeypatch.setattr("service.commits.displacement.displace", search)
     wanted = STIFF.replace("10, 10, 30m, 5h", "4, 4, 30m, 2h")
     made = displacing.reserve("urgent", wanted, priority=5)
     assert searched == ["urgent", "urgent"]

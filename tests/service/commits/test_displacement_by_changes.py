@@ -165,7 +165,7 @@ def _disturbed(
         searches.append(len(asks))
         return found
 
-    monkeypatch.setattr("service.commits.displacer.displace", search)
+    monkeypatch.setattr("service.commits.displacement.displace", search)
     return searches
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from service.asks import ReservationRequest, read_ask
-from service.commits.changes.commands import Admission, ReservationAnswer
+from service.commits.commands import Admission, ReservationAnswer
 from tests.service.conftest import Service
 
 WANTED = {"id": "a", "tenant": "ads", "weight": 2.5, "priority": 3, "agent": "gree-l"}

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from service.commits import precedence
-from service.commits.precedence import TurnPrecedence
+from service.host import precedence
+from service.host.precedence import TurnPrecedence
 
 
 def test_a_call_that_gives_way_goes_on_after_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:

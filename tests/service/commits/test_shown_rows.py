@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from service.commits.answers import shown_rows
-from service.commits.answers.shown_rows import ShownRows
+from service import shown_rows
+from service.shown_rows import ShownRows
 from service.windows import WindowBook
 from tests.service.conftest import Service
 

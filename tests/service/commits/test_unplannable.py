@@ -82,7 +82,7 @@ def test_what_the_limits_miss_fails_on_a_copy(
         raise MemoryError("no room for the profile")
 
     with monkeypatch.context() as patch:
-        patch.setattr("service.replication.cluster_trial.PlanFollower", out_of_memory)
+        patch.setattr("service.commits.cluster_changes.PlanFollower", out_of_memory)
         answer = service.client.put("/v1/cluster", json=wanted)
     assert (answer.status_code, answer.get_json()["code"]) == (422, "unplannable_cluster")
     assert "MemoryError: no room for the profile" in answer.get_json()["detail"]
@@ -120,7 +120,7 @@ def test_a_record_that_cannot_be_replayed_is_named_and_can_be_left_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Clients and the log are told which; without it all else is there, for later starts too."""
-    monkeypatch.setattr("service.replication.replay._memory_bytes", lambda: 8 * 2**30)
+    monkeypatch.setattr("service.commits.replay._memory_bytes", lambda: 8 * 2**30)
     url, before, poison = _poisoned(open_service)
     with pytest.raises(RuntimeError, match="could not be replayed"):
         open_service(cluster=None)

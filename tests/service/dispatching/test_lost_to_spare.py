@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
+from service.commits.planner import Planner
 from service.dispatching.outages.machine_watch import MachineWatch
-from service.planning.planner import Planner
 from tests.service.conftest import Service
 
 _CLUSTER = {

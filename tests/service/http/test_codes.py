@@ -102,9 +102,7 @@ class Overtaken:
 def overtaken(service: Service) -> Any:
     """Ask while the Plan moves on under the request, again and again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "service.commits.screening.placing.agent_named", lambda name: Overtaken(service)
-        )
+        patch.setattr("service.commits.screening.agent_named", lambda name: Overtaken(service))
         return service.ask("first", "atom(<1 cpu>, 1, 1, 1m, 1m)", agent="earliest")
 
 

@@ -16,10 +16,10 @@ from werkzeug.test import TestResponse
 from planner.agents import agent_named
 from planner.placement import Code
 from service.app import create_app
+from service.commits.replica import open_replica
 from service.http.route import Route
 from service.http.specification import codes_of, document
 from service.problems import CODES, CONTENT_TYPE
-from service.replication.replica import open_replica
 from service.resources.table import ROUTES
 from service.runtime import Runtime
 from service.store.database.host_clock import HostClock
@@ -158,9 +158,9 @@ def test_a_failing_agent(service: Service, monkeypatch: pytest.MonkeyPatch) -> N
         def plan(self, *_: object) -> None:
             raise ZeroDivisionError
 
-    monkeypatch.setattr("service.commits.screening.placing.agent_named", lambda _: Broken())
+    monkeypatch.setattr("service.commits.screening.agent_named", lambda _: Broken())
     assert assert_problem(service.ask("r1"))["code"] == "internal"
-    monkeypatch.setattr("service.commits.screening.placing.agent_named", agent_named)
+    monkeypatch.setattr("service.commits.screening.agent_named", agent_named)
 
     service.reserve("r1")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from service.commits.changes.commands import Key
+from service.commits.commands import Key
 from service.resources.applications import Submission, _submit
 from tests.service.applying import an_application, rows_of, shown_of, submit_one
 from tests.service.conftest import Open, Service

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.agent import BoundError
-from service.planning.plan_bounds import PlanBounds
+from service.plan_bounds import PlanBounds
 from tests.service.conftest import Service
 
 #: All ten cores for half of the two hours in which it may run: two of them fit, and no third.

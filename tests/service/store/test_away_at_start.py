@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from service.app import create_app
-from service.replication.replica import open_replica
+from service.commits.replica import open_replica
 from service.runtime import Runtime
 from service.store.database.driver import UnavailableError
 from service.store.database.host_clock import HostClock

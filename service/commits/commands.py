@@ -1,9 +1,9 @@
-"""Commands to the planner and its answers: plain data between calls and the planner."""
+"""Commands to the planner and its answers: plain data, without HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from planner.adaptation.result import Affected
@@ -14,14 +14,11 @@ from planner.placement import Code
 from planner.plan.records.changes import Change, Conflict, Degrade, Note, Release
 from planner.plan.records.holds import Hold
 from planner.request import Request
-from planner.reservations.reservation import Reservation
+from planner.reservations.reservation import Refusal, Reservation
 from rdl.expressions import Expression
 from rdl.time_grid import TimeGrid
-from service.access.actor import Actor, present_actor
-from service.commits.changes.completion import Completion
-from service.problems import ProblemDocument
-from service.response import Response
-from service.store import YarnReservationRow
+from service.problems import ApiError, ProblemDocument
+from service.store import IdempotentAnswer
 from service.windows import HeldTimes
 
 
@@ -134,42 +131,19 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class RowRelease:
-    """Give back rows of the future whose work was done early, by the leader of a tenure."""
+class DispatchChange:
+    """What the leader of a tenure of the dispatch reports of a reservation.
 
-    change: Release
+    Attributes
+    ----------
+    change
+        `Release`: rows of the future whose work was done early. `Degrade`: time that passed without
+        its work, which is owed again. `Note`: an entitlement that passed while its application
+        waited.
+    """
+
+    change: Release | Degrade | Note
     tenure: int | None = None
-
-    @property
-    def id(self) -> str:
-        """Id of the reservation."""
-        return self.change.id
-
-
-@dataclass(frozen=True, slots=True)
-class MissedTime:
-    """Take back time that passed without its work, by the leader of a tenure: it is owed again."""
-
-    change: Degrade
-    tenure: int | None = None
-
-    @property
-    def id(self) -> str:
-        """Id of the reservation."""
-        return self.change.id
-
-
-@dataclass(frozen=True, slots=True)
-class UnusedTime:
-    """Report that an entitlement passed while its application waited, by the leader of a tenure."""
-
-    change: Note
-    tenure: int | None = None
-
-    @property
-    def id(self) -> str:
-        """Id of the reservation."""
-        return self.change.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +234,7 @@ Command: TypeAlias = (
     | Renegotiation
     | Cancellation
     | Closure
-    | RowRelease
-    | MissedTime
-    | UnusedTime
+    | DispatchChange
     | Reconfiguration
     | AdaptationCommand
     | OptimizationCommand
@@ -385,10 +357,6 @@ Answer: TypeAlias = (
 SPOILT: Final = ProblemDocument(Code.CONFLICT, "other requests of the batch were refused")
 
 
-#: Makes one response of the answers to a command.
-Render: TypeAlias = Callable[[Sequence[Answer]], Response]
-
-
 @dataclass(frozen=True, slots=True)
 class Key:
     """An Idempotency-Key and the fingerprint of the request it came with."""
@@ -397,69 +365,69 @@ class Key:
     fingerprint: bytes
 
 
-@dataclass(slots=True)
-class QueuedChange:
-    """A command that waits for the planner.
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """What makes a change happen once, however often its call is repeated.
 
     Attributes
     ----------
-    arrived
-        Reading of the process's steady clock, for the wait metric.
-    actor
-        Who asks for it: whoever makes the call of the thread that queues it.
-    key, render
-        Of a call with an Idempotency-Key: the key, and what makes the response that is stored
-        with the change. It is called before the commit.
-    companion
-        A row that is kept in the transaction of the change, where it is made.
-    answers
-        Set before `finished`: one for each request of an admission, else one; none where the key
-        was answered before.
-    response
-        The response that is stored under the key; None without one.
-    failure
-        Why there is no answer.
-    goes_on
-        Whether another lane has taken it over, and finishes it.
+    key
+        The key that the call came with.
+    row_of
+        Makes the row that is stored under the key with the change, from its answers and the time of
+        now (Unix ms). It is called before the commit.
     """
 
-    command: Command
-    arrived: float
-    key: Key | None = None
-    render: Render | None = None
-    companion: YarnReservationRow | None = None
-    answers: tuple[Answer, ...] = ()
-    response: Response | None = None
-    failure: BaseException | None = None
-    goes_on: bool = False
-    finished: Completion = field(default_factory=Completion)
-    actor: Actor = field(default_factory=present_actor)
+    key: Key
+    row_of: Callable[[Sequence[Answer], int], IdempotentAnswer]
 
-    @property
-    def needs_own_record(self) -> bool:
-        """Whether it must be committed in a record of its own.
 
-        All or nothing; a batch whose whole answer is remembered; a change of the cluster, on
-        which everything after it is to be planned; a change that counts for one tenure alone.
-        """
-        if self.tenure is not None:
-            return True
-        match self.command:
-            case Admission(asks=asks, atomic=atomic):
-                return atomic or (self.key is not None and len(asks) > 1)
-            case _:
-                return isinstance(self.command, Reconfiguration | OptimizationCommand | UndoCommand)
+_TOO_BUSY: Final = "the Plan changed under this request again and again"
 
-    @property
-    def tenure(self) -> int | None:
-        """The tenure in which it may be committed; None: at any time."""
-        match self.command:
-            case Closure() | RowRelease() | MissedTime() | UnusedTime() as by_leader:
-                return by_leader.tenure
-            case _:
-                return None
+#: Fields of a refused request that the request of its offers keeps, where it has them.
+_KEPT: Final = ("id", "tenant", "queue", "weight", "priority", "promise")
 
-    @property
-    def size(self) -> int:
-        """How many requests it holds."""
-        return len(self.command.asks) if isinstance(self.command, Admission) else 1
+
+def with_requests(
+    offers: Iterable[Mapping[str, Any]], asked: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return offers, each with the body for ``POST /v1/reservations`` that accepts it.
+
+    Parameters
+    ----------
+    asked
+        What was refused: its fields, as answers name them.
+    """
+    kept = {name: asked[name] for name in _KEPT if asked.get(name) is not None}
+    return [{**one, "request": {**kept, "rdl": one["expression"]}} for one in offers]
+
+
+def refusal_with_requests(refusal: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a refusal as files write it, its offers with their requests."""
+    return {**refusal, "offers": with_requests(refusal["offers"], refusal)}
+
+
+def refused_problem(
+    code: str,
+    detail: str,
+    pointer: str,
+    refusal: Refusal | None = None,
+    grid: TimeGrid | None = None,
+    *,
+    field: str = "",
+) -> ProblemDocument:
+    """Return the answer to a request that planning refused; `field` is that at fault."""
+    kept = None
+    if refusal is not None and grid is not None:
+        kept = refusal_with_requests(refusal.to_json(grid))
+    # What compiled and is still malformed names a queue that takes no reservations.
+    known = {Code.DUPLICATE_ID.value: "id", Code.MALFORMED.value: "queue"}.get(code, "rdl")
+    error = ApiError(detail, code, pointer=f"{pointer}/{field or known}")
+    return ProblemDocument(code, detail, (error,), kept)
+
+
+def conflict_problem(conflict: Conflict | None, pointer: str) -> ProblemDocument:
+    """Return the answer to a change that the log does not take; None: it had no time to."""
+    if conflict is None:
+        return refused_problem("conflict", _TOO_BUSY, pointer)
+    return refused_problem(conflict.code, conflict.detail, pointer)

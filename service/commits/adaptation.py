@@ -1,6 +1,6 @@
 """PlanAdapter: moves the reservations of lost machines and places waiting promises.
 
-It has a thread of its own and works on a copy of the Plan, so that no other change waits for it;
+It has a lane of its own and works on a copy of the Plan, so that no other change waits for it;
 only its commit takes a turn, as those of other servers do: what it finds is re-checked on the
 newest version, held against the oracle and appended like every other change. A crash between the
 change of machines and this leaves a Plan that is short of machines, which the next look repairs.
@@ -13,9 +13,7 @@ by ``/readyz``, and nothing is tried again before the next change of the Plan.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import deque
 from dataclasses import replace
 from typing import Final
 
@@ -24,11 +22,13 @@ from planner.adaptation.result import Adaptation, join_adaptations
 from planner.agent import Limits
 from planner.cluster.cluster import Cluster
 from service.clock import Clock
-from service.commits.changes.commands import AdaptationAnswer, AdaptationCommand, QueuedChange
-from service.commits.joint_commit import commit_jointly
+from service.commits.commands import AdaptationAnswer, AdaptationCommand, Answer
+from service.commits.job import Job
+from service.commits.lane import Lane
+from service.commits.records import commit_jointly
+from service.commits.replica import Replica
 from service.metrics import Telemetry
-from service.problems import ProblemDocument, problem
-from service.replication.replica import Replica
+from service.problems import ProblemDocument
 from service.store.database.driver import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
@@ -53,8 +53,6 @@ _FAILED: Final = ProblemDocument(
     "again after the next change of the Plan, and GET /readyz and the log say what failed",
 )
 
-_STOPPING: Final = "the server is stopping"
-
 
 class AdapterError(Exception):
     """The adapter found an answer that the Plan does not take on the version it was found on."""
@@ -65,6 +63,8 @@ class PlanAdapter:
 
     Attributes
     ----------
+    lane
+        Carries out the jobs that ask for it, and looks at the Plan in between.
     failure
         What failed at the last look; empty where nothing did.
     """
@@ -77,68 +77,20 @@ class PlanAdapter:
         self._cluster: Cluster | None = None
         self._rest_until = 0.0
         self.failure = ""
-        self._jobs: deque[QueuedChange] = deque()
-        self._changed = threading.Condition()
-        self._woken = self._stopping = False
-        self._thread = threading.Thread(target=self._serve, name="agenda-adapter", daemon=True)
+        self.lane = Lane(
+            "agenda-adapter",
+            lambda jobs, _join: self._answer(jobs[0]),
+            between=self._look,
+            nap_s=_LOOK_S,
+        )
 
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Take no more jobs; those that wait are refused."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def put(self, job: QueuedChange) -> bool:
-        """Queue a job that asks for an adaptation; False when no more are taken."""
-        with self._changed:
-            if self._stopping:
-                return False
-            self._jobs.append(job)
-            self._changed.notify()
-            return True
-
-    def wake(self) -> None:
-        """Look soon: the Plan may have changed."""
-        with self._changed:
-            self._woken = True
-            self._changed.notify()
-
-    def _serve(self) -> None:
-        while True:
-            with self._changed:
-                if not (self._jobs or self._woken or self._stopping):
-                    self._changed.wait(_LOOK_S)
-                self._woken = False
-                job = self._jobs.popleft() if self._jobs else None
-                if job is None and self._stopping:
-                    return
-            if job is None:
-                self._look()
-            else:
-                self._carry_out(job)
-
-    def _look(self) -> None:
+    def _look(self, idle: bool) -> None:
+        """Adapt if nobody asks for it, unless there is nothing to do."""
         try:
-            self.tick()
+            if idle:
+                self.tick()
         except Exception:
             logger.exception("the adapter could not look at the Plan")
-
-    def _carry_out(self, job: QueuedChange) -> None:
-        try:
-            if self._stopping:
-                raise problem("unavailable", _STOPPING)
-            self.answer(job)
-        except Exception as failure:
-            if not self._stopping:
-                logger.exception("the adapter could not answer")
-            job.failure = failure
-        job.finished.set()
 
     def tick(self) -> None:
         """Adapt if the Plan has changed since the last look and asks for it.
@@ -165,19 +117,21 @@ class PlanAdapter:
         rest = 0.0 if gained else taken if effort is EFFORT else _REST * taken
         self._rest_until = began + max(_LOOK_S, rest)
 
-    def answer(self, job: QueuedChange) -> None:
-        """Carry out a job that asks for it, and tell what any process has done about it."""
+    def _answer(self, job: Job) -> None:
+        """Carry out a job that asks for it, and answer what any process has done about it."""
         command = job.command
         assert isinstance(command, AdaptationCommand)
         found = self.run()
-        if found is None:
-            job.answers = (self.so_far(command.since),)
-        elif isinstance(found, ProblemDocument):
-            job.answers = (found,)
+        answer: Answer
+        if isinstance(found, ProblemDocument):
+            answer = found
         else:
-            done = self.so_far(command.since)
-            summary = {**done.summary, "short": found.summary["short"]}
-            job.answers = (AdaptationAnswer(summary, found.version),)
+            answer = self.so_far(command.since)
+            if found is not None:
+                summary = {**answer.summary, "short": found.summary["short"]}
+                answer = AdaptationAnswer(summary, found.version)
+        job.answers = (answer,)
+        job.finished.set()
 
     def so_far(self, since: int) -> AdaptationAnswer:
         """Return what any process has done after a version; the repair goes on."""
@@ -207,7 +161,9 @@ class PlanAdapter:
                 limits = replace(
                     effort,
                     time_s=seconds,
-                    stop=lambda: self._stopping or (bool(self._jobs) and not waited_for),
+                    stop=lambda: (
+                        self.lane.is_stopping or (bool(len(self.lane.queue)) and not waited_for)
+                    ),
                 )
                 seconds = None if seconds is None else seconds / 2
                 with self._replica.newest() as plan:

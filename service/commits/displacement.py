@@ -1,4 +1,7 @@
-"""Displacer: lets what was refused for room displace others, each case in one commit.
+"""Displacement: what was refused for room lets others make way, each case in one commit.
+
+A request, a change of a reservation, and an all-or-nothing batch are each one case. A hold is none:
+it may be given back a minute later, and what made way for it would have done so for nothing.
 
 What a case displaces is found on a copy of the Plan, without the lock, and committed jointly: one
 record brings in all that was asked for and moves or degrades the displaced reservations, or nothing
@@ -10,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from planner.agents import agent_named
 from planner.displacement.displacement import Displacement, displace
@@ -19,19 +22,23 @@ from planner.offers.search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Admitted, Updated
+from planner.replanning.candidates import FOR_ROOM, may_displace
 from planner.reservations.state import Transition
-from service.access.actor import SERVER, acting, present_actor
+from service.access.actor import acting, present_actor
 from service.clock import Clock
-from service.commits.answers.outcomes import granted_answer
-from service.commits.answers.refusal_offers import seconds_of_search
-from service.commits.changes.commands import Renegotiation, ReservationAnswer
-from service.commits.changes.pending import PendingChange
-from service.commits.displacement_cases import DisplacementCase, PendingDisplacements
-from service.commits.group import Group
-from service.commits.joint_commit import commit_jointly
-from service.commits.screening.placing import renew
-from service.commits.screening.revision_check import blocked_problem
-from service.replication.replica import Replica
+from service.commits.answers import granted_answer, seconds_of_search
+from service.commits.commands import (
+    SPOILT,
+    Admission,
+    HoldPlacing,
+    Renegotiation,
+    ReservationAnswer,
+)
+from service.commits.job import Group, Job, PendingChange
+from service.commits.records import commit_jointly
+from service.commits.replica import Replica
+from service.commits.screening import blocked_problem, renew
+from service.problems import ProblemDocument
 from service.store import CommitRow
 
 #: How often the search for one case is made; again where the Plan has moved on.
@@ -40,7 +47,100 @@ _ROUNDS: Final = 4
 #: Longest search for a smaller set of reservations to displace.
 _LONGEST_S: Final = 1.0
 
-_Answers = list[tuple[PendingChange, ReservationAnswer]]
+_HOLD_DISPLACES_NOTHING: Final = "; a hold displaces no others, a reservation of this priority may"
+
+#: Changes that come in together or not at all.
+DisplacementCase: TypeAlias = tuple[PendingChange, ...]
+
+_Answers: TypeAlias = list[tuple[PendingChange, ReservationAnswer]]
+
+
+class DisplacementCases(tuple[DisplacementCase, ...]):
+    """Cases for which no reservations to displace were searched yet."""
+
+    __slots__ = ()
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs that they are of, each once."""
+        return list(dict.fromkeys(one.job for case in self for one in case))
+
+    def skip(self, job: Job) -> None:
+        """Search for none of a job's."""
+        _note_trial([one for case in self for one in case if one.job is job])
+
+
+def displacement_cases(drafts: Sequence[PendingChange], plan: Plan) -> DisplacementCases:
+    """Return the cases among the changes of a group; none where no policy allows displacement.
+
+    The answers to refused holds say that a reservation may displace others, where it may.
+    """
+    if not plan.cluster.displacement_rules:
+        return _NONE
+    _note_holds(drafts, plan)
+    return DisplacementCases(case for case in _cases(drafts) if _may_displace(case, plan))
+
+
+_NONE: Final = DisplacementCases()
+
+
+def _cases(drafts: Sequence[PendingChange]) -> list[DisplacementCase]:
+    """Return what comes in together; an all-or-nothing batch is a group by itself.
+
+    One of which a part was granted before is none: that part stands, and might be displaced.
+    """
+    if drafts and drafts[0].job.is_atomic:
+        known = any(isinstance(one.answer, ReservationAnswer) for one in drafts)
+        return [] if known else [tuple(drafts)]
+    return [(one,) for one in drafts if _is_refused(one) and not _may_come_twice(one)]
+
+
+def _may_come_twice(draft: PendingChange) -> bool:
+    """Return whether a repetition of its call could not know a change that is committed before.
+
+    A batch under a key is remembered as a whole, and what displaces others is committed by itself
+    before that. Where the rest fails, only an id of the client's tells the request again.
+    """
+    job, ask = draft.job, draft.ask
+    several = isinstance(job.command, Admission) and job.size > 1
+    return several and job.keyed is not None and bool(ask and ask.has_made_id)
+
+
+def _is_refused(draft: PendingChange) -> bool:
+    """Return whether a change by itself was refused, and no record says so yet."""
+    match draft.command:
+        case Admission():
+            return draft.refusal is not None and draft.answer is None
+        case Renegotiation():
+            return draft.refusal is not None
+        case _:
+            return False
+
+
+def _may_displace(case: DisplacementCase, plan: Plan) -> bool:
+    if any(one.has_tried_displacement or one.ask is None for one in case):
+        return False
+    refusals = [one.refusal for one in case if one.refusal is not None]
+    others = [one.answer for one in case if one.refusal is None]
+    if not refusals or not all(code in FOR_ROOM for code in refusals):
+        return False
+    if not all(answer is None or answer is SPOILT for answer in others):
+        return False  # another request of the batch lacks more than room
+    return may_displace(plan, [one.request for one in case])
+
+
+def _note_holds(drafts: Sequence[PendingChange], plan: Plan) -> None:
+    for draft in drafts:
+        answer = draft.answer
+        if (
+            isinstance(draft.command, HoldPlacing)
+            and isinstance(answer, ProblemDocument)
+            and draft.refusal in FOR_ROOM
+            and not answer.detail.endswith(_HOLD_DISPLACES_NOTHING)
+            and may_displace(plan, [draft.request])
+        ):
+            detail = answer.detail + _HOLD_DISPLACES_NOTHING
+            errors = tuple(replace(one, message=detail) for one in answer.errors)
+            draft.answer = replace(answer, detail=detail, errors=errors)
 
 
 class Displacer:
@@ -70,11 +170,11 @@ class Displacer:
         self._clock = clock
         self._note_commit = note_commit
 
-    def run(self, group: Group, cases: PendingDisplacements) -> None:
+    def run(self, group: Group, cases: DisplacementCases) -> None:
         """Answer the cases that displace others; the rest and what comes late stay refused."""
         until_s = time.monotonic() + self._longest_s
         for case in cases:
-            note_trial(case)
+            _note_trial(case)
             if self._is_stopping() or time.monotonic() > until_s:
                 continue
             for _ in range(_ROUNDS):
@@ -85,12 +185,12 @@ class Displacer:
                 if found is None or self._commit(group, case, found):
                     break
 
-    def rehearse(self, cases: PendingDisplacements) -> None:
+    def rehearse(self, cases: DisplacementCases) -> None:
         """Answer cases with what they would displace, on a copy of the newest Plan."""
         with self._replica.newest() as plan:
             twin = plan.copy()
         for case in cases:
-            note_trial(case)
+            _note_trial(case)
             found = _search(case, twin)
             if found is None:
                 continue
@@ -108,13 +208,14 @@ class Displacer:
             made[:] = [(_answers_to(case, found, record, plan), record)]
 
         def rows(_version: int, _before: int) -> list[CommitRow]:
-            kept: list[CommitRow] = []
-            kept += group.to_remember_of(made[0][0], self._clock.now_ms())
-            if job is not None and job.companion is not None:
-                kept.append(job.companion)
+            answers = made[0][0]
+            kept: list[CommitRow] = [] if job.companion is None else [job.companion]
+            answered = {id(one) for one, _ in answers}
+            if all(id(one) in answered for one in job.changes if one.answer is None):
+                kept += group.rows_to_keep(answers, self._clock.now_ms())
             return kept
 
-        with acting(SERVER if job is None else job.actor):
+        with acting(job.actor):
             outcome = commit_jointly(
                 self._replica,
                 self._clock,
@@ -131,7 +232,7 @@ class Displacer:
         return True
 
 
-def note_trial(case: Sequence[PendingChange]) -> None:
+def _note_trial(case: Sequence[PendingChange]) -> None:
     """Remember that whom changes may displace was searched for, or will not be."""
     for draft in case:
         draft.has_tried_displacement = True
@@ -173,7 +274,7 @@ def _answers_to(
     no name in it.
     """
     user = present_actor().user
-    told = tuple(
+    displaced = tuple(
         one if user.acts_for(one.tenant) else replace(one, id="", tenant="")
         for one in found.affected
     )
@@ -182,5 +283,5 @@ def _answers_to(
     for draft in case:
         change = changes[draft.request.id]
         answer = granted_answer(draft, change, plan, record.version, record.at_ms)
-        answers.append((draft, answer if answers else replace(answer, displaced=told)))
+        answers.append((draft, answer if answers else replace(answer, displaced=displaced)))
     return answers

@@ -19,10 +19,10 @@ from planner.plan.checkpoint import read_checkpoint, take_checkpoint
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
 from service.clock import Clock, instant_of, unix_ms
+from service.commits.replay import LogReplay
 from service.config import ConfigError, ServiceConfig
 from service.events.plan_event import PlanEvent
 from service.events.recent_events import RecentEvents, decode_events
-from service.replication.replay import LogReplay
 from service.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
 from service.store.log.archive import ArchivedRow
 from service.store.log.skipped_records import NotSkippableError

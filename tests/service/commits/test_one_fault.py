@@ -10,9 +10,9 @@ from planner.placement import PlacementResult
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request
+from service.commits import screening as placing
 from service.commits.group_commit import GroupCommit
-from service.commits.oracle_check import first_violation
-from service.commits.screening import placing
+from service.commits.records import first_violation
 from service.store.database.driver import UnavailableError
 from tests.service.conftest import Open
 from tests.service.together import in_one_commit

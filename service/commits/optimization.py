@@ -25,15 +25,10 @@ from planner.plan.records.changes import Change, Conflict
 from planner.plan.records.commit_records import CommitRecord
 from planner.reservations.state import LIVE, STATE_NUMBERS
 from service.clock import Clock
-from service.commits.answers.idempotency import recall, stored_answer_of
-from service.commits.changes.commands import (
-    OptimizationAnswer,
-    OptimizationCommand,
-    QueuedChange,
-    UndoCommand,
-)
-from service.commits.joint_commit import JointOutcome, Made, commit_jointly
-from service.replication.replica import Replica
+from service.commits.commands import OptimizationAnswer, OptimizationCommand, UndoCommand
+from service.commits.job import Job
+from service.commits.records import JointOutcome, Made, commit_jointly
+from service.commits.replica import Replica
 from service.store import CommitRow, UndoRow
 
 #: Changes as they were written, and the version they were found on.
@@ -201,18 +196,18 @@ class Applier:
         self._replica = replica
         self._clock = clock
 
-    def answer(self, job: QueuedChange) -> None:
+    def answer(self, job: Job) -> None:
         """Carry out a job that asks for it."""
-        command, key = job.command, job.key
+        command, keyed = job.command, job.keyed
         assert isinstance(command, OptimizationCommand | UndoCommand)
-        assert key is not None
-        job.response = recall(self._replica.store, key)
-        if job.response is None:
+        assert keyed is not None
+        job.stored = self._replica.store.answer(keyed.key.text)
+        if job.stored is None:
             work = _Undo(command) if isinstance(command, UndoCommand) else _Apply(command)
             job.answers = (self._carry_out(job, work),)
         job.finished.set()
 
-    def _carry_out(self, job: QueuedChange, work: _Apply | _Undo) -> OptimizationAnswer:
+    def _carry_out(self, job: Job, work: _Apply | _Undo) -> OptimizationAnswer:
         slots_known = True
 
         def made(plan: Plan) -> Made:
@@ -220,8 +215,8 @@ class Applier:
             return changes if slots_known else without_slots(changes), strange
 
         def remembered(version: int, before: int) -> list[CommitRow]:
-            job.answers = (work.answer(version, before),)
-            return [stored_answer_of(job, self._clock.now_ms()), *work.rows(version)]
+            answer = work.answer(version, before)
+            return [job.keep((answer,), self._clock.now_ms()), *work.rows(version)]
 
         for _ in range(_ROUNDS):
             outcome = commit_jointly(
@@ -229,7 +224,7 @@ class Applier:
             )
             if outcome.version is not None:
                 return work.answer(outcome.version, outcome.before)
-            job.response = None
+            job.stored = None
             if outcome.conflicts and slots_known and work.may_search:
                 slots_known = False  # machines that were free are taken: the Plan finds others
                 continue
@@ -239,11 +234,10 @@ class Applier:
                 return self._nothing(job, outcome.before)
         raise RuntimeError(f"other processes were faster {_ROUNDS} times")
 
-    def _nothing(self, job: QueuedChange, version: int) -> OptimizationAnswer:
+    def _nothing(self, job: Job, version: int) -> OptimizationAnswer:
         """Return, and remember, that there was nothing to do at a version."""
         answer = OptimizationAnswer(version, merged=False)
-        job.answers = (answer,)
-        self._replica.store.remember(stored_answer_of(job, self._clock.now_ms()))
+        self._replica.store.remember(job.keep((answer,), self._clock.now_ms()))
         return answer
 
     def _refuse(self, outcome: JointOutcome, based_on: int) -> OptimizationAnswer:

@@ -20,12 +20,11 @@ from planner.reservations.reservation import Refusal, Reservation
 from planner.reservations.state import State
 from rdl.time_grid import TimeGrid
 from service.clock import Clock
-from service.commits.answers.shown_times import history_of
-from service.commits.changes.offer_requests import refusal_with_requests
+from service.commits.commands import refusal_with_requests
+from service.commits.replica import Replica
 from service.config import ServiceConfig
-from service.replication.replica import Replica
 from service.store.log.archive import ArchivedRow
-from service.windows import HeldTimes, WindowBook, with_dates
+from service.windows import HeldTimes, WindowBook, history_of, with_dates
 
 logger = logging.getLogger("agenda.service")
 

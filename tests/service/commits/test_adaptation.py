@@ -16,8 +16,8 @@ from planner.agent import Limits
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Degrade
 from planner.reservations.reservation import Holding
-from service.planning import adaptation as adapting
-from service.planning.adaptation import PlanAdapter
+from service.commits import adaptation as adapting
+from service.commits.adaptation import PlanAdapter
 from service.resources import outages
 from service.store.database.driver import UnavailableError
 from tests.patience import eventually
@@ -84,7 +84,7 @@ def test_the_answer_is_sought_until_the_plan_takes_it(
             assert answer.status_code == 200, answer.get_data(as_text=True)
         return commit(*args, **more)
 
-    monkeypatch.setattr("service.planning.adaptation.commit_jointly", renegotiated)
+    monkeypatch.setattr("service.commits.adaptation.commit_jointly", renegotiated)
     answer = one.client.post("/v1/cluster/outages", json=_LOSS)
     assert len(lost) == 6
     assert _fates(answer) == [("a", "degraded")]
@@ -110,7 +110,7 @@ def test_what_lost_machines_is_looked_at_again_soon_after_a_late_repair(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A repair that the Plan moved on from took 30 s: the next look is 30 s later, not 300."""
-    monkeypatch.setattr(PlanAdapter, "_look", lambda _: None)
+    monkeypatch.setattr(PlanAdapter, "_look", lambda *_: None)
     service, now = open_service(tick_s=0), [1000.0]
     service.reserve("a", GANG)
     adapter = _adapter(service)
@@ -162,7 +162,7 @@ def test_no_other_change_waits_for_an_adaptation(
         assert others_done.wait(60)
         return adapt(twin, limits)
 
-    monkeypatch.setattr("service.planning.adaptation.adapt", slow)
+    monkeypatch.setattr("service.commits.adaptation.adapt", slow)
     answers: list[Any] = []
     losing = threading.Thread(
         target=lambda: answers.append(
@@ -197,7 +197,7 @@ def test_an_outage_is_answered_in_time_though_the_repair_goes_on(
         assert answered.wait(60)
         return adapt(twin, limits)
 
-    monkeypatch.setattr("service.planning.adaptation.adapt", slow)
+    monkeypatch.setattr("service.commits.adaptation.adapt", slow)
     monkeypatch.setattr("service.resources.outages.ANSWER_S", 0.0)
     try:
         lost = service.client.post("/v1/cluster/outages", json=_LOSS)
@@ -237,7 +237,7 @@ def test_a_failure_is_named_and_not_tried_again_on_the_same_version(
         tried.append(twin.version)
         return fault(twin, limits)
 
-    monkeypatch.setattr("service.planning.adaptation.adapt", failing)
+    monkeypatch.setattr("service.commits.adaptation.adapt", failing)
     lost = service.client.post("/v1/cluster/outages", json=_LOSS)
     assert lost.status_code == 503
     assert "adapter failed" in lost.get_json()["detail"]
@@ -251,10 +251,10 @@ def test_a_failure_is_named_and_not_tried_again_on_the_same_version(
     adapter.tick()
     assert len(tried) == len(set(tried)) == 1
 
-    monkeypatch.setattr("service.planning.adaptation.adapt", adapt)
+    monkeypatch.setattr("service.commits.adaptation.adapt", adapt)
     service.reserve("b", ONE)
     adapter._rest_until = 0.0
-    adapter.wake()
+    adapter.lane.queue.wake()
     assert eventually(
         lambda: service.client.get("/v1/reservations/a").get_json()["state"], "degraded".__eq__
     )

@@ -1,4 +1,4 @@
-"""Try a description of the cluster on a copy of the Plan before it is committed.
+"""Changes of the cluster: each is tried on a copy of the Plan, and a start may bring one.
 
 A record is applied by every process and at every later start. So what it makes is made once on a
 copy of the Plan first: the profile, the step after it, and what the dispatcher keeps of machines. A
@@ -8,6 +8,9 @@ cluster that fails there is an error that one client is told, not a record that 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -18,11 +21,14 @@ from dispatch.executions.table import ExecutionTable
 from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.cluster.cost import excesses
+from planner.files import FileError, cluster_from_json, cluster_to_json
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Change, Reconfigure
 from planner.plan.records.commit_records import CommitRecord
+from planner.promise import PromiseLevel
+from service.commits.commands import Answer, Reconfiguration
+from service.commits.replica import Replica
 from service.problems import ApiError, ProblemDocument, detail_of
-from service.replication.replica import Replica
 
 logger = logging.getLogger("agenda.service")
 
@@ -83,3 +89,66 @@ def _apply(twin: Plan, change: Change) -> None:
         raise ValueError(prepared.conflicts[0].detail)
     body = msgspec.json.encode(prepared.record.to_json())
     twin.apply(CommitRecord.from_json(msgspec.json.decode(body)))
+
+
+def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], Answer]) -> None:
+    """Change to the cluster of the file given at this start, unless it was offered before.
+
+    Parameters
+    ----------
+    change
+        Makes the change and returns its answer.
+    """
+    if replica.offered is None or replica.offered == replica.last_offer():
+        return
+    with replica.newest() as plan:
+        before = plan.cluster
+    merged = _with_outages(replica.offered, replica.last_offer(), before)
+    try:
+        wanted = cluster_from_json(
+            merged, "the cluster file", level=PromiseLevel.PLACED, present=before
+        )
+    except FileError as error:
+        logger.error("the Plan stays on its cluster, the cluster file is not adopted: %s", error)
+        return
+    wanted = replace(wanted, origin=before.origin)
+    if cluster_to_json(before) != cluster_to_json(wanted):
+        answer = change(Reconfiguration(wanted, None))
+        if isinstance(answer, ProblemDocument):
+            why = answer.detail
+            logger.error("the Plan stays on its cluster, the cluster file is not adopted: %s", why)
+            return
+        made = _difference(before, wanted)
+        logger.info("the Plan changed to the cluster file of this start: %s", made)
+    replica.note_offer()
+
+
+def _with_outages(
+    offered: Mapping[str, Any], last: Mapping[str, Any], before: Cluster
+) -> dict[str, Any]:
+    """Return a cluster file with the outages that the Plan is to have.
+
+    The file adds, changes and ends outages where it differs from the file before it; all others
+    stay as they are in the Plan: those that were posted, and what was posted about those of files.
+    """
+    present = {one["id"]: one for one in cluster_to_json(before).get("outages", ())}
+    former = {one["id"]: one for one in last.get("outages", ())}
+    entries: list[Any] = []
+    for entry in offered.get("outages", ()):
+        unchanged = former.pop(entry["id"], None) == entry
+        there = present.pop(entry["id"], None)
+        entries += [entry] if not unchanged else [there] if there is not None else []
+    entries += [entry for id_, entry in present.items() if id_ not in former]
+    return dict(offered) | {"outages": entries}
+
+
+def _difference(before: Cluster, now: Cluster) -> str:
+    """Return what a cluster file changed: counts of machines, and which other tables."""
+    old = {group.name: group.count for group in before.machines}
+    new = {group.name: group.count for group in now.machines}
+    names = [name for name in {**old, **new} if old.get(name, 0) != new.get(name, 0)]
+    counts = [f"{name} from {old.get(name, 0)} to {new.get(name, 0)} machines" for name in names]
+    ours, theirs = cluster_to_json(before), cluster_to_json(now)
+    tables = {**ours, **theirs}.keys() - {"machines"}
+    others = sorted(name for name in tables if ours.get(name) != theirs.get(name))
+    return ", ".join([*counts, *others]) or "machines"

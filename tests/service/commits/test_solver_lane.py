@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from service.commits import group_commit
-from service.commits.changes.commands import is_quick_agent
+from service.commits.commands import is_quick_agent
 from tests.service.conftest import Open, Service
 from tests.service.together import solver
 
@@ -130,7 +130,7 @@ class TestSolvers:
         def stop() -> None:
             begun.set()
             assert waits.wait(60)
-            service.runtime.planner.solvers._stopping.set()
+            service.runtime.planner.solvers.queue.close()
 
         solver(monkeypatch, stop)
         answers: dict[str, int] = {}
@@ -144,7 +144,7 @@ class TestSolvers:
         clients[0].start()
         assert begun.wait(60)
         clients[1].start()
-        while not len(service.runtime.planner.solvers._queue):
+        while not len(service.runtime.planner.solvers.queue):
             threading.Event().wait(0.001)
         waits.set()
         for client in clients:
@@ -166,11 +166,11 @@ def test_a_large_batch_keeps_no_other_request_waiting(
     service = open_service(group=2, tick_s=0)
     placing, release, place = threading.Event(), threading.Event(), group_commit.place
 
-    def place_late(screened: Any, limits: Any) -> None:
-        if len(screened) > 2:
+    def place_late(waiting: Any, view: Any, limits: Any) -> None:
+        if len(waiting) > 2:
             placing.set()
             assert release.wait(300)
-        place(screened, limits)
+        place(waiting, view, limits)
 
     monkeypatch.setattr(group_commit, "place", place_late)
     codes: list[int] = []

@@ -11,8 +11,8 @@ import pytest
 
 from planner.plan.plan import Plan
 from service.clock import ManualClock
+from service.commits.archivist import Archivist
 from service.config import ServiceConfig
-from service.planning.archivist import Archivist
 from service.runtime import open_runtime
 from service.store import Store
 from tests.databases import KINDS, empty_database

@@ -35,11 +35,11 @@ def _search(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> N
     def search(
         twin: Plan, asks: Sequence[DisplacementAsk], stop: Callable[[], bool]
     ) -> Displacement | None:
-        monkeypatch.setattr("service.commits.displacer.displace", displace)
+        monkeypatch.setattr("service.commits.displacement.displace", displace)
         meanwhile()
         return displace(twin, asks, stop)
 
-    monkeypatch.setattr("service.commits.displacer.displace", search)
+    monkeypatch.setattr("service.commits.displacement.displace", search)
 
 
 def test_others_are_answered_while_a_search_goes_on(
@@ -110,11 +110,11 @@ def test_what_waits_for_a_search_is_refused_when_the_server_stops(
     """The search at work is carried out; who comes then is told to come again."""
     other = brief.app.test_client()
     late: list[int] = []
-    closing = threading.Thread(target=brief.runtime.planner._displacements.close)
+    closing = threading.Thread(target=brief.runtime.planner.displacements.close)
 
     def stop() -> None:
         closing.start()
-        while not brief.runtime.planner._displacements._stopping:
+        while not brief.runtime.planner.displacements.is_stopping:
             threading.Event().wait(0.001)
         late.append(other.post("/v1/reservations", json={"rdl": WHOLE, "priority": 2}).status_code)
 
@@ -130,7 +130,7 @@ def test_what_waits_for_a_search_is_refused_when_the_server_stops(
 def test_no_search_begins_after_its_time(brief: Service) -> None:
     """What comes too late stays refused for room, and nothing makes way."""
     brief.reserve("low", WHOLE)
-    brief.runtime.planner._displacements._committer._displacer._longest_s = -1.0
+    brief.runtime.planner._displacer.displacer._longest_s = -1.0
 
     late = brief.ask("urgent", WHOLE, priority=1)
 

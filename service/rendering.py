@@ -1,27 +1,89 @@
-"""From answers to responses: status, body, headers."""
+"""From the answers to a change to its response: status, body, headers; and what a key stores.
+
+An Idempotency-Key's first answer is stored with its change, and given again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Final, TypeAlias
 
 import msgspec
 
 from planner.files import cluster_to_json
 from rdl.errors import ProblemList
-from service.commits.changes.commands import (
+from service.commits.commands import (
     SPOILT,
     AdaptationAnswer,
     Answer,
     Ask,
     ClusterAnswer,
+    Command,
+    Key,
+    Keyed,
     OptimizationAnswer,
-    Render,
     ReservationAnswer,
 )
-from service.commits.screening.revision_check import cluster_tag
+from service.commits.planner import Planner
+from service.commits.screening import cluster_tag
 from service.problems import ApiError, ProblemDocument, detail_of
-from service.response import Response, problem_response
+from service.response import JSON, Response, problem_response
+from service.store import IdempotentAnswer
+
+_MEDIA: Final = "Content-Type"
+
+#: Makes one response of the answers to a command.
+Render: TypeAlias = Callable[[Sequence[Answer]], Response]
+
+
+def respond(planner: Planner, command: Command, render: Render, key: Key | None = None) -> Response:
+    """Carry out a command and return the response that `render` makes of its answers.
+
+    Under a key the response is stored in the transaction of the change, and one that was stored
+    before is returned instead of a change.
+
+    Raises
+    ------
+    ApiProblemError
+        As `Planner.change`.
+    """
+    if key is None:
+        return render(planner.change(command))
+
+    def row_of(answers: Sequence[Answer], at_ms: int) -> IdempotentAnswer:
+        return stored_answer(key, render(answers), at_ms)
+
+    done = planner.change_once(command, Keyed(key, row_of))
+    return _stored_response(key, done) if isinstance(done, IdempotentAnswer) else render(done)
+
+
+def recall(planner: Planner, key: Key) -> Response | None:
+    """Return the response that is stored under a key; a problem if another request used it."""
+    stored = planner.stored(key)
+    return None if stored is None else _stored_response(key, stored)
+
+
+def stored_answer(key: Key, response: Response, at_ms: int) -> IdempotentAnswer:
+    """Return the row that stores a response under a key; `at_ms` is Unix ms."""
+    headers = dict(response.headers)
+    if response.media != JSON:
+        headers[_MEDIA] = response.media
+    return IdempotentAnswer(
+        key.text, key.fingerprint, at_ms, response.status, response.payload(), headers
+    )
+
+
+def _stored_response(key: Key, stored: IdempotentAnswer) -> Response:
+    if stored.request_hash == key.fingerprint:
+        headers = dict(stored.headers)
+        media = headers.pop(_MEDIA, JSON)
+        return Response(stored.status, stored.body, headers, media)
+    detail = "the Idempotency-Key was used for another request"
+    error = ApiError(
+        "use a new key for a new request", "idempotency_mismatch", pointer="Idempotency-Key"
+    )
+    return problem_response(ProblemDocument("idempotency_mismatch", detail, (error,)))
 
 
 def render_created(answers: Sequence[Answer]) -> Response:

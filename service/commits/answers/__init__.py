@@ -1,1 +1,0 @@
-"""From what became of a change to its answer: outcomes, offers, responses."""

@@ -1,0 +1,515 @@
+"""Planner: every change of the Plan goes through it, in its own lane or in one beside it.
+
+Changes wait in a queue; the planner thread takes all that wait, lets the agents place them on a
+snapshot without the lock, and commits them together (`service.commits.group_commit`). What takes
+long has a lane of its own (`service.commits.lane`), so that no other change waits for it: batches
+that are larger than a group, solvers, the search for reservations to displace, and the adapter.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Final
+
+from planner.agent import Limits
+from rdl.time_grid import duration_text
+from service.access.actor import acting, present_actor
+from service.commits.adaptation import PlanAdapter
+from service.commits.archivist import Archivist
+from service.commits.cluster_changes import adopt_offered_cluster
+from service.commits.commands import (
+    AdaptationAnswer,
+    AdaptationCommand,
+    Admission,
+    Answer,
+    Ask,
+    Cancellation,
+    Closure,
+    Command,
+    HoldAcceptance,
+    HoldEnding,
+    HoldPlacing,
+    Key,
+    Keyed,
+    OptimizationCommand,
+    Reconfiguration,
+    Renegotiation,
+    ReservationAnswer,
+    UndoCommand,
+    is_quick,
+    is_quick_agent,
+)
+from service.commits.group_commit import GroupCommit
+from service.commits.job import Job
+from service.commits.lane import Join, Lane, WaitingPlaces
+from service.commits.optimization import Applier
+from service.commits.replica import Replica
+from service.config import ServiceConfig
+from service.host.shared_counts import SharedCounts
+from service.logs import ADMISSIONS, log_admission
+from service.metrics import Telemetry
+from service.ownership import require_own
+from service.problems import ApiProblemError, ProblemDocument, problem
+from service.store import IdempotentAnswer, YarnReservationRow
+from service.store.database.clock_guard import JUMP_MS
+from service.store.database.driver import UNAVAILABLE
+from service.store.database.host_clock import HostClock
+
+logger = logging.getLogger("agenda.service")
+
+_RETRY: Final = {"Retry-After": "1"}
+_LATER: Final = {"Retry-After": "60"}
+
+#: Commands that promise something for times to come.
+_PROMISES: Final = (Admission, HoldPlacing, HoldAcceptance, Renegotiation)
+
+#: A Plan that is further behind at a start is worth a line in the log, ms.
+_LONG_MS: Final = 3_600_000
+
+#: Longest sleep of an idle planner; it then looks whether a step has begun.
+_NAP_S: Final = 1.0
+
+#: Seconds between two looks at holds.
+_HOLD_LOOK_S: Final = 1.0
+
+#: What the history says of a hold that nobody accepted.
+_OVER: Final = "its hold was over before somebody accepted it"
+
+#: How often a solver is asked about the same request before it is answered ``conflict``.
+_SOLVER_ROUNDS: Final = 3
+
+
+class Planner:
+    """Carries out commands, and rehearses them.
+
+    Parameters
+    ----------
+    config, telemetry
+        Settings and counters of the process.
+    replica, clock
+        The Plan and the time.
+    waiting
+        What the server's processes keep waiting; None: this one counts for itself.
+
+    Attributes
+    ----------
+    lane, bulk, solvers, displacements
+        The lanes of quick changes, of batches larger than a group, of commands that ask slow
+        agents, and of jobs that may displace others.
+    adapter
+        What repairs the Plan when machines come and go.
+    precedence
+        Held by the planner's thread in its turn to append.
+    """
+
+    def __init__(
+        self,
+        config: ServiceConfig,
+        replica: Replica,
+        clock: HostClock,
+        telemetry: Telemetry,
+        waiting: SharedCounts | None = None,
+    ) -> None:
+        self._timeout_s = config.plan_timeout_s
+        self._waiting = WaitingLimit(config.tenant_waiting, waiting)
+        self._replica = replica
+        self._clock = clock
+        self._telemetry = telemetry
+        self._places = WaitingPlaces(config.threads)
+        self._solving, self._searching = threading.Lock(), threading.Lock()
+        process = (config, replica, clock, telemetry)
+        self._largest = config.group
+        self._committer = GroupCommit(*process, hand_on=self._displace)
+        bulk = GroupCommit(*process, hand_on=self._displace)
+        self._solver = GroupCommit(*process, rounds=_SOLVER_ROUNDS)
+        self._displacer = GroupCommit(*process, is_stopping=lambda: self.displacements.is_stopping)
+        self.lane = Lane(
+            "agenda-planner", self._commit, most=config.group, joins=True,
+            between=self._between, nap_s=_NAP_S, drains=True,
+        )  # fmt: skip
+        # No job joins a group of these lanes: they do not hold the turn to append while they place.
+        self.bulk = Lane("agenda-bulk", bulk.run, most=config.group)
+        self.solvers = Lane("agenda-solver", self._solve, most=config.group)
+        self.displacements = Lane("agenda-displacer", self._commit_displacement)
+        self.adapter = PlanAdapter(replica, clock, telemetry)
+        self.precedence = self._committer.precedence
+        self._applier = Applier(replica, clock)
+        self._archivist = Archivist(config, replica, clock)
+        self._holds_seen = -_HOLD_LOOK_S
+
+    @property
+    def _lanes_beside(self) -> tuple[Lane, ...]:
+        return self.solvers, self.bulk, self.displacements, self.adapter.lane
+
+    def bring_up_to_date(self) -> None:
+        """Advance the Plan to the clock's step, and adopt the cluster given at this start."""
+        with self._replica.newest() as plan:
+            behind_ms = self._replica.plan_ms(self._clock.now_ms()) - plan.grid.ms(plan.now)
+            is_new = not plan.version
+        if behind_ms > _LONG_MS and not is_new:
+            logger.warning("the Plan is %s behind the clock and moves on", duration_text(behind_ms))
+        self._committer.move_to_now()
+
+        def change(command: Reconfiguration) -> Answer:
+            job = Job(command, time.perf_counter())
+            self._committer.run([job])
+            return job.answers[0]
+
+        adopt_offered_cluster(self._replica, change)
+
+    def serve(self) -> None:
+        """Carry out changes until the planner is closed; the planner thread's whole life."""
+        for lane in self._lanes_beside:
+            lane.start()
+        self.lane.serve()
+
+    def close(self) -> None:
+        """Take no more changes; `serve` returns when those that wait are carried out."""
+        self.lane.close()
+        for lane in self._lanes_beside:
+            lane.close()
+
+    def _commit(self, jobs: list[Job], join: Join | None) -> None:
+        if isinstance(jobs[0].command, OptimizationCommand | UndoCommand):
+            self._committer.move_to_now()
+            with acting(jobs[0].actor):
+                self._applier.answer(jobs[0])
+        else:
+            self._committer.run(jobs, join)
+
+    def _solve(self, jobs: list[Job], _join: Join | None) -> None:
+        with self._solving:
+            self._solver.run(jobs)
+
+    def _displace(self, job: Job) -> None:
+        """Hand a job on that may displace others; if too many wait it is answered ``too_many``."""
+        user = job.actor.user
+        if self.displacements.is_stopping:
+            job.fail(_stopping())
+        elif not self._places.take(user):
+            job.fail(self._places.crowded())
+        elif not self.displacements.put(job):
+            self._places.give_back(user)
+            job.fail(_stopping())
+
+    def _commit_displacement(self, jobs: list[Job], _join: Join | None) -> None:
+        (job,) = jobs
+        try:
+            self._displacer.go_on(job)
+        finally:
+            self._places.give_back(job.actor.user)
+
+    def _between(self, idle: bool) -> None:
+        """Do what the planner's thread does after each group, and once a second without one."""
+        if idle:
+            self._follow_clock()
+        self._expire_holds()
+        self.adapter.lane.queue.wake()
+        try:
+            self._archivist.tick()
+        except Exception:
+            logger.exception("nothing has left for the archive; the Plan is as it was")
+        with suppress(*UNAVAILABLE):  # whoever needs the database says that it is away
+            self._clock.look()
+
+    def _follow_clock(self) -> None:
+        """Let states follow the clock while nobody asks for anything."""
+        with self._replica.locked() as plan:
+            idle = plan.live_count(None, None) == 0
+        if idle:
+            return
+        try:
+            self._committer.move_to_now()
+        except Exception:
+            logger.exception("the Plan could not advance")
+
+    def _expire_holds(self) -> None:
+        """End holds whose time is over, whichever process made them; at most once a second."""
+        now = time.monotonic()
+        if now < self._holds_seen + _HOLD_LOOK_S:
+            return
+        self._holds_seen = now
+        try:
+            at_ms = self._replica.plan_ms(self._clock.now_ms())
+            with self._replica.newest() as plan:
+                over = [n for n, hold in plan.table.holds.items() if hold.until_ms <= at_ms]
+                ids = [plan.table.header(number)["id"] for number in over]
+        except Exception:
+            logger.exception("holds could not be looked at")
+            return
+        jobs = [Job(HoldEnding(id_, _OVER, when_over=True), now) for id_ in ids]
+        if jobs:
+            self.lane.run(jobs)
+
+    def require_time(self) -> None:
+        """Refuse what depends on the time while the clock and the Plan do not agree on it.
+
+        Raises
+        ------
+        ApiProblemError
+            ``clock_unconfirmed``, ``plan_ahead``.
+        """
+        if (jump := self._clock.jump) is not None:
+            raise problem("clock_unconfirmed", jump, headers=_LATER)
+        now_ms = self._replica.plan_ms(self._clock.now_ms())
+        with self._replica.locked() as plan:
+            ahead_ms = plan.grid.ms(plan.now) - max(0, now_ms)
+        if ahead_ms > JUMP_MS:
+            span = duration_text(ahead_ms // 1000 * 1000)
+            detail = (
+                f"the Plan is {span} ahead of the clock, which went back or was "
+                "wrong when the Plan moved on; set the clock right or restore a backup"
+            )
+            raise problem("plan_ahead", detail, headers=_LATER)
+
+    def change(
+        self, command: Command, companion: YarnReservationRow | None = None
+    ) -> tuple[Answer, ...]:
+        """Carry out a command and return its answers; when they say done, it is on disk.
+
+        Parameters
+        ----------
+        companion
+            A row that is kept in the transaction of the change, where it is made.
+
+        Returns
+        -------
+        tuple
+            One answer for each request of an admission, else one.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable`` when its turn does not come in time; whether it is still carried out
+            is then open, as after a lost connection. ``too_many`` where too many calls wait for a
+            solver, or requests of one tenant. ``not_found`` for a reservation of a tenant that the
+            caller does not act for.
+        """
+        return self._carry_out(Job(command, time.perf_counter(), companion=companion)).answers
+
+    def change_once(self, command: Command, keyed: Keyed) -> tuple[Answer, ...] | IdempotentAnswer:
+        """Carry out a command, or return what is stored under the key of its call.
+
+        Returns
+        -------
+        tuple or IdempotentAnswer
+            The answers; or the row under the key, where a change was made now or before.
+
+        Raises
+        ------
+        ApiProblemError
+            As :meth:`change`.
+        """
+        job = self._carry_out(Job(command, time.perf_counter(), keyed))
+        return job.answers if job.stored is None else job.stored
+
+    def stored(self, key: Key) -> IdempotentAnswer | None:
+        """Return what is stored under a key, of the same request or of another."""
+        return self._replica.store.answer(key.text)
+
+    def repair(self, since: int, within_s: float) -> AdaptationAnswer:
+        """Let the adapter repair the Plan for its machines, and return what was done.
+
+        Parameters
+        ----------
+        since
+            The version that changed the machines.
+        within_s
+            How long to wait; what has been done by then is answered, the rest is done soon.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable`` where the adapter failed, or the server is stopping.
+        """
+        job = Job(AdaptationCommand(since), time.perf_counter())
+        if not self.adapter.lane.put(job):
+            raise _stopping()
+        if not job.finished.wait(within_s):
+            return self.adapter.so_far(since)
+        if job.failure is not None:
+            raise job.failure
+        (answer,) = job.answers
+        if isinstance(answer, ProblemDocument):
+            raise ApiProblemError(answer)
+        assert isinstance(answer, AdaptationAnswer)
+        return answer
+
+    def rehearse(self, command: Command) -> tuple[Answer, ...]:
+        """Return what a command would be answered now; nothing is changed.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` or ``unavailable`` where a solver is asked for and has no time for it.
+        """
+        if is_quick(command):
+            return self._committer.rehearse(command, self._displacement_turn)
+        with self._solver_turn():
+            return self._solver.rehearse(command)
+
+    @contextmanager
+    def deciding(self, agent: str) -> Iterator[Limits]:
+        """Give an agent its turn to decide what is not committed; yield how long it may take.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` where all places are taken, ``unavailable`` where it takes too long.
+        """
+        limits = self._committer.limits_of(agent)
+        if is_quick_agent(agent):
+            yield limits
+        else:
+            with self._solver_turn():
+                yield limits
+
+    def _solver_turn(self) -> AbstractContextManager[None]:
+        return self._places.turn(self._solving, self._timeout_s, "the solver")
+
+    def _displacement_turn(self) -> AbstractContextManager[None]:
+        what = "the search for whom to displace"
+        return self._places.turn(self._searching, self._timeout_s, what)
+
+    def _carry_out(self, job: Job) -> Job:
+        """Put a job into its lane and wait for its answers."""
+        self._require_own(job.command)
+        if isinstance(job.command, _PROMISES):
+            self.require_time()
+        with self._waiting.holding(job.command):
+            if is_quick(job.command):
+                return self._await(job, self.bulk if job.size > self._largest else self.lane)
+            with self._places.holding():
+                return self._await(job, self.solvers)
+
+    def _require_own(self, command: Command) -> None:
+        """Refuse a change of what belongs to a tenant for which the present user does not act."""
+        user = present_actor().user
+        if user.sees_all or not isinstance(command, Renegotiation | Cancellation | Closure):
+            return
+        id_ = command.ask.request.id if isinstance(command, Renegotiation) else command.id
+        with self._replica.newest() as plan:
+            require_own(plan, user, id_)
+
+    def _await(self, job: Job, lane: Lane) -> Job:
+        if not lane.put(job):
+            raise _stopping()
+        if not job.finished.wait(self._timeout_s):
+            detail = "the planner is busy; ask later whether the change was made"
+            raise problem("unavailable", detail, headers=_RETRY)
+        if job.failure is not None:
+            raise job.failure
+        self._count(job)
+        _log_admissions(job)
+        return job
+
+    def _count(self, job: Job) -> None:
+        problems = Counter(str(one.code) for one in job.answers if isinstance(one, ProblemDocument))
+        done = len(job.answers) - problems.total()
+        if done:
+            self._telemetry.answers.labels("done").inc(done)
+        for code, count in problems.items():
+            self._telemetry.answers.labels(code).inc(count)
+            if isinstance(job.command, Admission):
+                self._telemetry.refusals.labels(code).inc(count)
+
+
+def _stopping() -> ApiProblemError:
+    return problem("unavailable", "the server is stopping", headers=_RETRY)
+
+
+class WaitingLimit:
+    """Counts the requests that wait, by tenant; any thread may ask.
+
+    Of two calls that two processes count at the same instant neither sees the other.
+
+    Parameters
+    ----------
+    most
+        Most of one tenant. One call with more is taken where none of its tenant waits.
+    shared
+        What the other processes of this server count; None: there is no other.
+    """
+
+    def __init__(self, most: int, shared: SharedCounts | None = None) -> None:
+        self._most = most
+        self._shared = shared
+        self._waiting: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def holding(self, command: Command) -> Iterator[None]:
+        """Count the requests of a command while it waits.
+
+        Raises
+        ------
+        ApiProblemError
+            ``too_many`` where too many of a tenant wait already.
+        """
+        asked = _requests_of(command)
+        with self._lock:
+            for tenant, count in asked.items():
+                waiting = self._waiting_of(tenant)
+                if waiting and waiting + count > self._most:
+                    detail = (
+                        f"{waiting:,} requests of tenant {tenant!r} wait to be planned; "
+                        f"at most {self._most:,} may"
+                    )
+                    raise problem("too_many", detail, headers=_RETRY)
+            self._add(asked, 1)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._add(asked, -1)
+
+    def _waiting_of(self, tenant: str) -> int:
+        others = 0 if self._shared is None else self._shared.of_others(tenant)
+        return self._waiting.get(tenant, 0) + others
+
+    def _add(self, asked: Mapping[str, int], sign: int) -> None:
+        """Count requests of some tenants; one of whom nothing waits is dropped."""
+        for tenant, count in asked.items():
+            left = self._waiting.pop(tenant, 0) + sign * count
+            if left:
+                self._waiting[tenant] = left
+            if self._shared is not None:
+                self._shared.put(tenant, left)
+
+
+def _requests_of(command: Command) -> Counter[str]:
+    match command:
+        case Admission(asks=asks):
+            return Counter(ask.request.tenant for ask in asks)
+        case Renegotiation(ask=ask):
+            return Counter((ask.request.tenant,))
+        case _:
+            return Counter()
+
+
+def _log_admissions(job: Job) -> None:
+    """Write a line for each request of an admission that was answered; nothing for other jobs."""
+    if not isinstance(job.command, Admission) or not ADMISSIONS.isEnabledFor(logging.INFO):
+        return
+    took_ms = round((time.perf_counter() - job.arrived) * 1000, 3)
+    for ask, answer in zip(job.command.asks, job.answers, strict=False):
+        log_admission({**_ask_fields(ask), **_answer_fields(answer), "ms": took_ms})
+
+
+def _ask_fields(ask: Ask) -> dict[str, object]:
+    request = ask.request
+    return {
+        "id": request.id, "tenant": request.tenant, "queue": request.queue, "agent": ask.agent,
+    }  # fmt: skip
+
+
+def _answer_fields(answer: Answer) -> dict[str, object]:
+    if isinstance(answer, ProblemDocument):
+        return {"outcome": "refused", "code": str(answer.code), "version": None}
+    version = answer.version if isinstance(answer, ReservationAnswer) else None
+    return {"outcome": "accepted", "code": None, "version": version}

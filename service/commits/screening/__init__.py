@@ -1,1 +1,0 @@
-"""Whether a change may happen, and where what it asks for is placed."""

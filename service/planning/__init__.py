@@ -1,1 +1,0 @@
-"""Who carries out changes: the planner thread, the lane of solvers, the adapter."""
