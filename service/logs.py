@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 
 _FORMAT: Final = "[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s"
 _TIME: Final = "%Y-%m-%d %H:%M:%S %z"

@@ -41,13 +41,12 @@ from service.problems import problem
 from service.random_ids import RandomIds
 from service.shown_rows import ShownRows
 from service.store import Store
-from service.store.database.driver import UNAVAILABLE, OutdatedError
-from service.store.database.host_clock import HostClock
-from service.store.database.notifications import LOG
-from service.store.log.archive import ArchiveRows
-from service.store.log.audit import AuditRows
-from service.store.rows.token_book import TokenBook
-from service.store.rows.tokens import TokenRows
+from service.store.archive import ArchiveRows
+from service.store.audit import AuditRows
+from service.store.engine import UNAVAILABLE, OutdatedError
+from service.store.host_clock import HostClock
+from service.store.notifications import LOG
+from service.store.tokens import TokenBook, TokenRows
 from service.streaming.plan_stream import PieceMemory
 from service.streaming.present_states import PresentStates
 from service.streaming.stream_hub import StreamHub

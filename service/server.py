@@ -52,7 +52,7 @@ logger = logging.getLogger("agenda.service")
 def run(config: ServiceConfig) -> None:
     """Serve until told to stop (SIGTERM, SIGINT); does not return.
 
-    The database is migrated, and the first cluster kept, before any worker starts, so that what
+    The tables are made, and the first cluster kept, before any worker starts, so that what
     cannot work fails here with a message.
 
     Raises

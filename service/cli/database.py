@@ -38,7 +38,7 @@ from service.config import ConfigError
 from service.http.kinds import ID_PATTERN
 from service.monitoring.bundle import SupportBundle, last_lines, secrets_of_url, url_without_secrets
 from service.monitoring.diagnostics import versions
-from service.store.database.facts import facts_of_url
+from service.store.facts import facts_of_url
 
 if TYPE_CHECKING:
     from service.store import Store
@@ -104,7 +104,7 @@ def create(
     finally:
         store.close()
     if form == JSON:
-        from service.store.rows.tokens import shown_token
+        from service.store.tokens import shown_token
 
         print_json({**shown_token(made, now_ms), "token": secret})
     else:
@@ -119,7 +119,7 @@ def create(
 @reports_errors
 def list_(database: str, form: str) -> int:
     """List the tokens of a database, without their secrets."""
-    from service.store.rows.tokens import shown_token
+    from service.store.tokens import shown_token
 
     now_ms = SystemClock().now_ms()
     store = open_database(database)
@@ -283,7 +283,7 @@ def clock() -> None:
 @reports_errors
 def confirm(database: str) -> int:
     """Say that the clock of this host is right: servers of the database follow theirs again."""
-    from service.store.database.clock_guard import confirm_clock
+    from service.store.host_clock import confirm_clock
 
     now_ms = SystemClock().now_ms()
     store = open_database(database)

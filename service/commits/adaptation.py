@@ -29,7 +29,7 @@ from service.commits.records import commit_jointly
 from service.commits.replica import Replica
 from service.metrics import Telemetry
 from service.problems import ProblemDocument
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

@@ -23,7 +23,7 @@ from service.clock import Clock
 from service.commits.commands import refusal_with_requests
 from service.commits.replica import Replica
 from service.config import ServiceConfig
-from service.store.log.archive import ArchivedRow
+from service.store.archive import ArchivedRow
 from service.windows import HeldTimes, WindowBook, history_of, with_dates
 
 logger = logging.getLogger("agenda.service")

@@ -20,7 +20,7 @@ from service.access.tenant_shares import TenantShares, share_of
 from service.access.user import User
 from service.commits.job import Job
 from service.problems import ApiProblemError, problem
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

@@ -56,9 +56,8 @@ from service.metrics import Telemetry
 from service.ownership import require_own
 from service.problems import ApiProblemError, ProblemDocument, problem
 from service.store import IdempotentAnswer, YarnReservationRow
-from service.store.database.clock_guard import JUMP_MS
-from service.store.database.driver import UNAVAILABLE
-from service.store.database.host_clock import HostClock
+from service.store.engine import UNAVAILABLE
+from service.store.host_clock import JUMP_MS, HostClock
 
 logger = logging.getLogger("agenda.service")
 

@@ -24,8 +24,8 @@ from service.config import ConfigError, ServiceConfig
 from service.events.plan_event import PlanEvent
 from service.events.recent_events import RecentEvents, decode_events
 from service.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
-from service.store.log.archive import ArchivedRow
-from service.store.log.skipped_records import NotSkippableError
+from service.store.archive import ArchivedRow
+from service.store.store import NotSkippableError
 
 logger = logging.getLogger("agenda.service")
 

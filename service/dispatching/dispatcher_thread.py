@@ -23,9 +23,9 @@ from service.dispatching.releaser import Releaser
 from service.dispatching.tenure import Tenure
 from service.metrics import Telemetry
 from service.store import ApplicationRows, LeadershipLostError
-from service.store.database.driver import UNAVAILABLE
-from service.store.database.host_clock import HostClock
-from service.store.rows.runs import RunRows
+from service.store.engine import UNAVAILABLE
+from service.store.host_clock import HostClock
+from service.store.runs import RunRows
 
 logger = logging.getLogger("agenda.service")
 

@@ -51,9 +51,9 @@ from service.dispatching.table_solver import TableSolver
 from service.metrics import Telemetry
 from service.monitoring.plan_figures import used_by_group
 from service.store import ApplicationRow, ApplicationRows, StatusRow
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 from service.store.promise_ledger import StoredLedger
-from service.store.rows.runs import settle_news
+from service.store.runs import settle_news
 
 logger = logging.getLogger("agenda.service")
 

@@ -19,7 +19,7 @@ from service.metrics import CallOutcome
 from service.problems import ApiProblemError, ProblemDocument
 from service.response import Response, problem_response
 from service.runtime import Runtime
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

@@ -15,8 +15,8 @@ from service.access.token import Token
 from service.access.user import ANYBODY, LOCAL_USER, User
 from service.http.origin_check import refuse_foreign_page
 from service.problems import ApiError, ApiProblemError, problem
-from service.store.database.driver import UNAVAILABLE
-from service.store.rows.token_book import key_of_name, key_of_secret
+from service.store.engine import UNAVAILABLE
+from service.store.tokens import key_of_name, key_of_secret
 
 if TYPE_CHECKING:
     from service.http.route import Route

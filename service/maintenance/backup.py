@@ -18,8 +18,8 @@ import sqlalchemy as sa
 
 from service.config import ConfigError
 from service.maintenance.copying import copy_rows
-from service.store.database.engine import open_engine, opening
-from service.store.database.migrate import is_known, newest, revision_of
+from service.store.engine import open_engine, opening
+from service.store.schema import is_known, newest, revision_of
 
 #: What the name of a backup that is not whole ends with.
 _PARTIAL: Final = ".partial"
@@ -35,7 +35,7 @@ class Contents:
     Attributes
     ----------
     schema
-        Number of the last migration that its database has had.
+        Number of the last change of the schema that its database has had.
     version
         Version of the Plan.
     rows
@@ -118,7 +118,7 @@ def contents_of(file: Path) -> Contents:
             schema = revision_of(connection)
             if fault != "ok" or schema is None:
                 raise ConfigError(f"{file} is no backup of Agenda: {fault if schema else 'empty'}")
-            names = set(sa.inspect(connection).get_table_names()) - {"alembic_version"}
+            names = set(sa.inspect(connection).get_table_names())
             rows = {
                 name: int(connection.execute(sa.select(sa.func.count()).select_from(
                     sa.table(name))).scalar_one())

@@ -7,12 +7,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.database.migrate import bring_to
+from service.store.schema import bring_to
 
 #: Rows that are read and written at once.
 _ROWS: Final = 500
-
-_VERSION_TABLE: Final = "alembic_version"
 
 
 def copy_rows(source: sa.Connection, target: sa.Connection, revision: str) -> dict[str, int]:
@@ -24,7 +22,7 @@ def copy_rows(source: sa.Connection, target: sa.Connection, revision: str) -> di
     counts: dict[str, int] = {}
     there, wanted = _tables(source), _tables(target)
     for name, table in wanted.items():
-        target.execute(sa.delete(table))  # a migration may have made a row
+        target.execute(sa.delete(table))  # what makes the tables may have made a row
         counts[name] = 0
         for rows in _parts(source, there[name]):
             target.execute(sa.insert(table), rows)
@@ -37,7 +35,7 @@ def _tables(connection: sa.Connection) -> dict[str, sa.Table]:
     """Return the tables that are there, those first that others refer to."""
     found = sa.MetaData()
     found.reflect(connection)
-    return {one.name: one for one in found.sorted_tables if one.name != _VERSION_TABLE}
+    return {one.name: one for one in found.sorted_tables}
 
 
 def _parts(source: sa.Connection, table: sa.Table) -> Iterator[list[dict[str, Any]]]:

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from service.config import ConfigError
 from service.maintenance.backup import Contents, back_up, require_file
-from service.store.database.engine import open_engine, opening
-from service.store.database.migrate import (
+from service.store.engine import open_engine, opening
+from service.store.schema import (
     SchemaChange,
+    changes_after,
     is_known,
-    migrations_after,
     newest,
     revision_of,
     upgrade,
@@ -28,9 +28,9 @@ class Outlook:
     Attributes
     ----------
     schema, newest
-        Number of the last migration that the database has had, and of the last there is.
+        Number of the last change of the schema that the database has had, and of the last there is.
     steps
-        The migrations between them.
+        The changes between them.
     """
 
     schema: str
@@ -62,11 +62,11 @@ def outlook(url: str) -> Outlook:
             f"the database {shown} is of a newer version of Agenda (its schema is {present}, this "
             f"one knows {newest()}): start that version"
         )
-    return Outlook(present, newest(), migrations_after(present))
+    return Outlook(present, newest(), changes_after(present))
 
 
 def bring_up_to_date(url: str, backup: Path) -> Contents:
-    """Keep a backup, then run the migrations, all or none; return what the backup holds.
+    """Keep a backup, then make the changes, all or none; return what the backup holds.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def bring_up_to_date(url: str, backup: Path) -> Contents:
 
 
 def upgrade_in_place(url: str) -> None:
-    """Run the migrations that a database has not had yet, all or none, without a backup."""
+    """Make the changes of the schema that a database has not had yet, without a backup."""
     with opening(url):
         engine = open_engine(url)
         try:

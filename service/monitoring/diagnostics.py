@@ -17,7 +17,7 @@ from service.monitoring.exposition import product_version
 
 #: Packages whose versions make a difference.
 _PACKAGES: Final = (
-    "SQLAlchemy", "alembic", "flask", "gunicorn", "highspy", "msgspec", "numba", "numpy", "ortools",
+    "SQLAlchemy", "flask", "gunicorn", "highspy", "msgspec", "numba", "numpy", "ortools",
     "prometheus-client", "psycopg", "pulp", "scipy",
 )  # fmt: skip
 

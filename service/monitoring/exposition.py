@@ -22,7 +22,7 @@ from planner.plan.plan import Plan
 from service.clock import Clock
 from service.commits.replica import Replica
 from service.monitoring.plan_figures import PlanFigures, figures_of
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.service")
 

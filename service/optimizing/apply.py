@@ -20,7 +20,7 @@ from service.problems import ApiError, ProblemDocument, problem
 from service.rendering import recall, respond
 from service.response import Response, problem_response
 from service.store import AuditRow, OptimizationRow
-from service.store.rows.optimizations import APPLIED, UNDONE
+from service.store.optimizations import APPLIED, UNDONE
 
 #: Most newcomers that are told by name.
 _NAMED: Final = 10

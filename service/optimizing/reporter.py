@@ -16,9 +16,9 @@ import msgspec
 from planner.optimization.result import OptimizeProgress
 from service.clock import Clock
 from service.store import OptimizationRow, Store
-from service.store.database.driver import UNAVAILABLE
-from service.store.database.host_clock import HostClock
-from service.store.rows.optimizations import INTERRUPTED
+from service.store.engine import UNAVAILABLE
+from service.store.host_clock import HostClock
+from service.store.optimizations import INTERRUPTED
 
 logger = logging.getLogger("agenda.optimizing")
 

@@ -19,8 +19,8 @@ from service.config import MULTIPROCESS_DIRECTORY
 from service.optimizing.comparison_job import ComparisonJob
 from service.optimizing.job import OptimizationJob
 from service.store import AuditRow, OptimizationRow, Store
-from service.store.database.driver import UNAVAILABLE
-from service.store.rows.optimizations import LOST, RUNNING
+from service.store.engine import UNAVAILABLE
+from service.store.optimizations import LOST, RUNNING
 
 logger = logging.getLogger("agenda.optimizing")
 

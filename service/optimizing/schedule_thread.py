@@ -23,7 +23,7 @@ from service.optimizing.runner import Runner
 from service.problems import ApiProblemError
 from service.response import Response
 from service.store import AuditRow, OptimizationRow, TooManyError
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 
 logger = logging.getLogger("agenda.optimizing")
 

@@ -13,7 +13,7 @@ from service.clock import instant_of
 from service.http.kinds import QueryTime, Word, choice, integer, matching
 from service.http.kit import Answer, Calls, Input, Instant, doc, one_of
 from service.runtime import Runtime
-from service.store.log.audit import AUDIT_KINDS, AuditFilter, KeptAuditRow
+from service.store.audit import AUDIT_KINDS, AuditFilter, KeptAuditRow
 
 _CURSOR: Final = matching(
     re.compile(r"[0-9]{1,18}"),

@@ -24,7 +24,7 @@ from service.problems import ApiError, FieldError, malformed_problem, problem
 from service.resources.optimizations import JobKind, TimeLimit
 from service.runtime import Runtime
 from service.store import OptimizationRow, TooManyError
-from service.store.rows.optimizations import RUNNING
+from service.store.optimizations import RUNNING
 
 #: Most agents of one comparison, and most lines of a workload that is sent.
 _MOST_AGENTS: Final = 14

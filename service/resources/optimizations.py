@@ -37,7 +37,7 @@ from service.resources.events import longest_s, permit_of
 from service.response import JSON, Response
 from service.runtime import Runtime
 from service.store import AuditRow, OptimizationRow, TooManyError
-from service.store.rows.optimizations import APPLIED, INTERRUPTED, RUNNING, UNDONE
+from service.store.optimizations import APPLIED, INTERRUPTED, RUNNING, UNDONE
 from service.streaming.event_text import HEARTBEAT, MEDIA, RETRY, event_text
 
 #: Most pins of one request.

@@ -29,7 +29,7 @@ from service.http.kit import Answer, Calls, Count, Input, Instant, doc, one_of
 from service.problems import ApiError, malformed_problem
 from service.runtime import Runtime
 from service.store import ApplicationRow, PageOf
-from service.store.log.archive import ArchivePage
+from service.store.archive import ArchivePage
 from service.store.promise_ledger import times_below
 
 #: Words of a history that say that it is held at other times or on other machines.

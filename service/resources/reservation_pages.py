@@ -31,7 +31,7 @@ from service.problems import ApiError, malformed_problem, problem
 from service.response import Response
 from service.runtime import Runtime
 from service.shown_rows import ShownRows
-from service.store.log.archive import ArchivePage, ArchiveRows
+from service.store.archive import ArchivePage, ArchiveRows
 from service.windows import HeldTimes, history_of
 
 #: Reservations looked at, and most that are read, under one hold of the Plan; a long list lets

@@ -14,7 +14,7 @@ from service.http.route import links_from
 from service.problems import ApiError, malformed_problem, problem
 from service.response import Response
 from service.runtime import Runtime
-from service.store.rows.tokens import shown_token
+from service.store.tokens import shown_token
 
 #: Most tenants of one user.
 _MOST_TENANTS: Final = 100

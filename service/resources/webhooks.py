@@ -20,7 +20,7 @@ from service.ownership import tenant_of
 from service.problems import ApiError, FieldError, malformed_problem, problem
 from service.runtime import Runtime
 from service.store import AuditRow
-from service.store.rows.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
+from service.store.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
 from service.webhooks.addresses import AddressError, read_networks, read_url, require_allowed
 from service.webhooks.collection import USUAL_KINDS, WEBHOOK_KINDS, trial_delivery
 from service.webhooks.delivery import new_secret

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from service.store.log.audit import AuditRow
-from service.store.log.idempotency import IdempotentAnswer
-from service.store.rows.applications import (
+from service.store.answers import IdempotentAnswer
+from service.store.applications import (
     ApplicationRow,
     ApplicationRows,
     IdTakenError,
@@ -14,14 +13,15 @@ from service.store.rows.applications import (
     StatusRow,
     Submitted,
 )
-from service.store.rows.optimizations import (
+from service.store.audit import AuditRow
+from service.store.optimizations import (
     OptimizationRow,
     OptimizationRows,
     TooManyError,
     UndoRow,
 )
-from service.store.rows.yarn_reservations import YarnReservationRow, YarnReservationRows
 from service.store.store import CommitRow, LogEntry, Snapshot, Store, VersionTakenError
+from service.store.yarn_reservations import YarnReservationRow, YarnReservationRows
 
 __all__ = [
     "ApplicationRow",

@@ -7,38 +7,55 @@ was faster; nothing of it is then in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import sqlalchemy as sa
 
 from planner.reservations.state import State
 from service.clock import SystemClock
-from service.store.database.driver import Driver
-from service.store.database.engine import hold_lock, open_engine, opening
-from service.store.database.facts import database_facts
-from service.store.database.host_clock import HostClock
-from service.store.database.migrate import migrate
-from service.store.database.notifications import CHANNEL, LOG, Listener
-from service.store.database.tables import answers, commits, head, recent_events, settings, snapshots
-from service.store.database.turns import Turns
-from service.store.log.archive import INSERT_ARCHIVED, NEWEST_PLACE, ArchivedRow, ArchiveRows
-from service.store.log.archive import row_of as archived
-from service.store.log.audit import INSERT_AUDIT, INSERT_AUDIT_COLUMNS, AuditRow, AuditRows
-from service.store.log.format import HEAD, require_format
-from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, answer_of, row_of
-from service.store.log.skipped_records import SkippedRecords
-from service.store.log.write_check import WriteCheck
-from service.store.rows.applications import ApplicationRows, LeadershipLostError
-from service.store.rows.optimizations import KEEP_UNDO, OptimizationRows, UndoRow
-from service.store.rows.runs import RunRows
-from service.store.rows.tokens import TokenRows
-from service.store.rows.webhooks import WebhookRows
-from service.store.rows.yarn_reservations import (
-    FORGET_YARN_RESERVATION,
-    KEEP_YARN_RESERVATION,
+from service.store.answers import IdempotentAnswer, answer_of
+from service.store.applications import DISPATCHER, ApplicationRows, LeadershipLostError
+from service.store.archive import ArchivedRow, ArchiveRows
+from service.store.audit import AuditRow, AuditRows
+from service.store.engine import (
+    Driver,
+    OutdatedError,
+    Statement,
+    UnavailableError,
+    hold_lock,
+    open_engine,
+    opening,
+)
+from service.store.facts import database_facts
+from service.store.host_clock import HostClock
+from service.store.notifications import CHANNEL, LOG, Listener
+from service.store.optimizations import OptimizationRows, UndoRow
+from service.store.runs import RunRows
+from service.store.schema import (
+    HEAD,
+    answers,
+    archive,
+    audit,
+    commits,
+    create_or_check,
+    dispatching,
+    head,
+    optimizations,
+    recent_events,
+    settings,
+    snapshots,
+    yarn_reservations,
+)
+from service.store.table import insert_or
+from service.store.tokens import TokenRows
+from service.store.turns import Turns
+from service.store.webhooks import WebhookRows
+from service.store.yarn_reservations import (
+    CHANGED,
     YarnReservationRow,
     YarnReservationRows,
 )
@@ -46,32 +63,7 @@ from service.store.rows.yarn_reservations import (
 #: What is written in the transaction of a commit beside it.
 CommitRow: TypeAlias = IdempotentAnswer | AuditRow | YarnReservationRow | UndoRow
 
-#: The newest row is never pruned, so that without rows nothing is new.
-_TAIL: Final = "SELECT version, at_ms, record FROM commits WHERE version > ? ORDER BY version"
-
-#: Moves the head to the version that an append ends with, from the one before its first. Another
-#: append waits here until this one is durable or undone, and then finds the head elsewhere. A
-#: condition on the log itself would not do: PostgreSQL reads it as it was when the statement began,
-#: however long ago that is.
-_MOVE: Final = "UPDATE head SET version = ? WHERE name = ? AND version = ?"
-
-#: An append of one record in one go, for PostgreSQL; finds a row where the head was moved.
-_MOVED: Final = (
-    "WITH moved AS (UPDATE head SET version = ? WHERE name = ? AND version = ? RETURNING version), "
-    "added AS (INSERT INTO commits (version, at_ms, record) "
-    "SELECT version, CAST(? AS bigint), CAST(? AS bytea) FROM moved)"
-)
-_NOTIFIED: Final = f"SELECT pg_notify('{CHANNEL}', '{LOG}') FROM moved"
-_APPEND_TOLD: Final = f"{_MOVED} {_NOTIFIED}"
-
-#: The same with its rows of the audit, given column by column; durable by itself.
-_APPEND_AUDITED: Final = f"{_MOVED}, audited AS ({INSERT_AUDIT_COLUMNS}) {_NOTIFIED}"
-
-_TELL: Final = f"SELECT pg_notify('{CHANNEL}', '{LOG}')"
-
-_TENURE: Final = "SELECT tenure FROM dispatching WHERE name = 'dispatcher'"
-
-_APPEND: Final = "INSERT INTO commits (version, at_ms, record) VALUES (?, ?, ?)"
+_AUDITED: Final = [column for column in audit.c if column.name != "number"]
 
 #: State of what never held anything: under its id something else may stand.
 _REFUSED: Final = State.REFUSED.value
@@ -83,13 +75,13 @@ KEPT_BEHIND: Final = 1_000
 #: Key of PostgreSQL's advisory lock under which one process at a time keeps a snapshot.
 _SNAPSHOT_LOCK: Final = 0x534E4150
 
-_FIRST_SETTING: Final = sa.text(
-    "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING"
-)
-_REPLACE_SETTING: Final = sa.text(
-    "INSERT INTO settings (name, value) VALUES (:name, :value) "
-    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
+#: Settings of this name and a version hold a record that is left out.
+_SKIPPED: Final = "skipped_record:"
+
+#: Setting that an attempt to write writes, and takes away again; and its size, more than an append
+#: of most groups.
+_ATTEMPT: Final = "attempt"
+_SIZE: Final = 65_536
 
 
 class VersionTakenError(Exception):
@@ -123,6 +115,69 @@ class Snapshot:
     at_ms: int
     body: bytes
     events: bytes = b"[]"
+
+
+class _Statements:
+    """What appends run, compiled for one database."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        def made(expression: sa.Executable) -> Statement:
+            return Statement(engine, expression)
+
+        version, before = sa.bindparam("new_version"), sa.bindparam("before")
+        #: Moves the head to the version that an append ends with, from the one before its first.
+        #: Another append waits here until this one is durable or undone, and then finds the head
+        #: elsewhere. A condition on the log itself would not do: PostgreSQL reads it as it was when
+        #: the statement began, however long ago that is.
+        move = (sa.update(head).where(head.c.name == HEAD, head.c.version == before)).values(
+            version=version
+        )
+        #: The newest row is never pruned, so that without rows nothing is new.
+        newer = sa.select(commits).where(commits.c.version > sa.bindparam("after"))
+        self.tail = made(newer.order_by(commits.c.version))
+        self.format = made(sa.select(head.c.name))
+        self.move = made(move)
+        self.log = made(sa.insert(commits))
+        self.answer = made(sa.insert(answers))
+        self.audit = made(sa.insert(audit).values({c.name: sa.bindparam(c.name) for c in _AUDITED}))
+        undone = sa.update(optimizations).where(optimizations.c.id == sa.bindparam("job"))
+        self.undo = made(undone.values(undo=sa.bindparam("undo")))
+        self.yarn = made(insert_or(engine.dialect.name, yarn_reservations, CHANGED))
+        gone = sa.delete(yarn_reservations).where(yarn_reservations.c.id == sa.bindparam("gone"))
+        self.forget_yarn = made(gone)
+        self.place = made(sa.select(sa.func.coalesce(sa.func.max(archive.c.place), 0)))
+        self.archive = made(sa.insert(archive))
+        tenure = sa.select(dispatching.c.tenure).where(dispatching.c.name == DISPATCHER)
+        self.tenure = made(tenure.with_for_update())
+        if engine.dialect.name == "sqlite":
+            return
+        # On PostgreSQL an append of one record is one statement, which finds a row where the head
+        # was moved; with its rows of the audit, given column by column.
+        moved = move.returning(head.c.version).cte("moved")
+        entry = (
+            moved.c.version,
+            sa.cast(sa.bindparam("at_ms"), sa.BigInteger),
+            sa.cast(sa.bindparam("record"), sa.LargeBinary),
+        )
+        names = [column.name for column in _AUDITED]
+        added = sa.insert(commits).from_select(list(commits.c), sa.select(*entry)).cte("added")
+        arrays = [
+            sa.cast(
+                sa.bindparam(f"{one.name}s"),
+                sa.ARRAY(sa.BigInteger if isinstance(one.type, sa.BigInteger) else sa.Text),
+            )
+            for one in _AUDITED
+        ]
+        rows = sa.func.unnest(*arrays).table_valued(*names, with_ordinality="place")
+        rows = rows.render_derived("rows")
+        every = sa.select(*(rows.c[name] for name in names)).select_from(
+            sa.join(moved, rows, sa.true())
+        )
+        audited = sa.insert(audit).from_select(names, every.order_by(rows.c.place)).cte("audited")
+        told = sa.select(sa.func.pg_notify(CHANNEL, LOG)).select_from(moved)
+        self.append_one = made(told.add_cte(added))
+        self.append_audited = made(told.add_cte(added, audited))
+        self.tell = made(sa.select(sa.func.pg_notify(CHANNEL, LOG)))
 
 
 class Store:
@@ -160,15 +215,16 @@ class Store:
         """
         with opening(url):
             self._engine = open_engine(url)
-            migrate(self._engine)
+            create_or_check(self._engine)
         self.optimizations = OptimizationRows(self._engine)
         self.archive = ArchiveRows(self._engine)
         self.runs = RunRows(self._engine)
         self.skipped = SkippedRecords(self._engine)
         self._driver = Driver(self._engine)
-        self.write_check = WriteCheck(self._driver)
+        self._statements = _Statements(self._engine)
+        self.write_check = WriteCheck(self._engine, self._driver, self._statements.format)
         self.webhooks = WebhookRows(self._engine)
-        self.applications = ApplicationRows(self._engine, self._driver)
+        self.applications = ApplicationRows(self._engine)
         self.audit = AuditRows(self._engine)
         self.tokens = TokenRows(self._engine, self._driver)
         self.yarn = YarnReservationRows(self._engine)
@@ -205,7 +261,8 @@ class Store:
     def setting(self, name: str, value: str) -> str:
         """Return the stored setting; the first who asks stores `value`."""
         with self._engine.begin() as connection:
-            connection.execute(_FIRST_SETTING, {"name": name, "value": value})
+            first = insert_or(self._engine.dialect.name, settings)
+            connection.execute(first.values(name=name, value=value))
             query = sa.select(settings.c.value).where(settings.c.name == name)
             return str(connection.execute(query).scalar_one())
 
@@ -220,14 +277,15 @@ class Store:
     def replace_setting(self, name: str, value: str) -> None:
         """Store `value`, whatever was there."""
         with self._engine.begin() as connection:
-            connection.execute(_REPLACE_SETTING, {"name": name, "value": value})
+            replace = insert_or(self._engine.dialect.name, settings, ["value"])
+            connection.execute(replace.values(name=name, value=value))
 
     def tail(self, after: int) -> list[LogEntry] | None:
         """Return the entries with versions above `after`, in order.
 
         None when some of them were pruned: the caller must start from the snapshot.
         """
-        found = self._driver.rows(self._driver.statement(_TAIL), (after,))
+        found = self._driver.rows(self._statements.tail, after=after)
         entries = [LogEntry(version, at_ms, bytes(record)) for version, at_ms, record in found]
         # The newest row is never pruned, so no rows at all means: nothing new.
         return entries if not entries or entries[0].version == after + 1 else None
@@ -279,8 +337,8 @@ class Store:
             If the log is in the format of another version of Agenda.
         """
         driver = self._driver
-        before, after = entries[0].version - 1, entries[-1].version
-        assert [entry.version for entry in entries] == list(range(before + 1, after + 1))
+        first, last = entries[0].version, entries[-1].version
+        assert [entry.version for entry in entries] == list(range(first, last + 1))
         audited = [row for row in remembered if isinstance(row, AuditRow)]
         special = tenure is not None or left or len(audited) < len(remembered)
         if not special and len(entries) == 1 and not driver.on_sqlite:
@@ -291,78 +349,75 @@ class Store:
                 if tenure is not None:
                     self._require_tenure(cursor, tenure)
                 self._move(cursor, entries)
-                if left:
-                    self._archive(cursor, left)
-                if remembered:
-                    self._keep(cursor, remembered)
+                self._archive(cursor, left)
+                self._keep(cursor, remembered)
         except driver.integrity_error as error:
             raise VersionTakenError(str(error)) from error
 
     def _append_one(self, entry: LogEntry, audited: Sequence[AuditRow]) -> None:
         """Make an entry and its audit durable in one statement, on PostgreSQL."""
-        driver = self._driver
-        columns = [list(column) for column in zip(*(row.values() for row in audited), strict=True)]
-        moving = (entry.version, HEAD, entry.version - 1, entry.at_ms, entry.record)
-        statement = driver.statement(_APPEND_AUDITED if audited else _APPEND_TOLD)
+        driver, known = self._driver, self._statements
         with self.write_check.noted():
-            if driver.changed(statement, (*moving, *columns)) == 1:
+            if audited:
+                rows = [row.values() for row in audited]
+                columns = {f"{name}s": [row[name] for row in rows] for name in rows[0]}
+                changed = driver.changed(known.append_audited, **_moving(entry), **columns)
+            else:
+                changed = driver.changed(known.append_one, **_moving(entry))
+            if changed == 1:
                 return
             with driver.transaction() as cursor:
-                require_format(cursor)
+                _require_format(cursor, known.format)
             raise VersionTakenError(f"version {entry.version} does not come next")
 
     def _require_tenure(self, cursor: Any, tenure: int) -> None:
         """Raise where another process leads; none takes over before the transaction has ended."""
-        cursor.execute(_TENURE if self._driver.on_sqlite else f"{_TENURE} FOR UPDATE")
+        self._statements.tenure.run(cursor)
         row = cursor.fetchone()
         if row is None or row[0] != tenure:
             raise LeadershipLostError(f"tenure {row and row[0]}, not {tenure}")
 
     def _move(self, cursor: Any, entries: Sequence[LogEntry]) -> None:
         """Move the head and add the entries to the log."""
-        driver, entry, before = self._driver, entries[-1], entries[0].version - 1
-        moving = (entry.version, HEAD, before)
-        if driver.on_sqlite or len(entries) > 1:
-            cursor.execute(driver.statement(_MOVE), moving)
-            moved = cursor.rowcount == 1
+        known, first, last = self._statements, entries[0], entries[-1]
+        if self._driver.on_sqlite or len(entries) > 1:
+            moving = {"new_version": last.version, "before": first.version - 1}
+            moved = known.move.run(cursor, **moving) == 1
             if moved:
-                rows = [(one.version, one.at_ms, one.record) for one in entries]
-                cursor.executemany(driver.statement(_APPEND), rows)
-                if not driver.on_sqlite:
-                    cursor.execute(_TELL)
+                known.log.run_each(cursor, [asdict(entry) for entry in entries])
+                if not self._driver.on_sqlite:
+                    known.tell.run(cursor)
         else:
-            cursor.execute(driver.statement(_APPEND_TOLD), (*moving, entry.at_ms, entry.record))
-            moved = cursor.rowcount == 1
+            moved = known.append_one.run(cursor, **_moving(first)) == 1
         if not moved:
-            require_format(cursor)
-            raise VersionTakenError(f"version {before + 1} does not come next")
+            _require_format(cursor, known.format)
+            raise VersionTakenError(f"version {first.version} does not come next")
 
     def _archive(self, cursor: Any, left: Sequence[ArchivedRow]) -> None:
         """Write the rows of what leaves the Plan; what YARN's clients know of it goes."""
-        driver = self._driver
-        cursor.execute(NEWEST_PLACE)
+        if not left:
+            return
+        known = self._statements
+        known.place.run(cursor)
         (place,) = cursor.fetchone()
-        rows = [(number, *archived(one)) for number, one in enumerate(left, place + 1)]
-        cursor.executemany(driver.statement(INSERT_ARCHIVED), rows)
-        held = [(one.id,) for one in left if one.state != _REFUSED]
-        if held:
-            cursor.executemany(driver.statement(FORGET_YARN_RESERVATION), held)
+        rows = [{**asdict(one), "place": number} for number, one in enumerate(left, place + 1)]
+        known.archive.run_each(cursor, rows)
+        known.forget_yarn.run_each(
+            cursor, [{"gone": one.id} for one in left if one.state != _REFUSED]
+        )
 
     def _keep(self, cursor: Any, remembered: Sequence[CommitRow]) -> None:
-        """Write the rows that stand beside a commit."""
-        driver = self._driver
-        answered = [row_of(one) for one in remembered if isinstance(one, IdempotentAnswer)]
-        audited = [one.values() for one in remembered if isinstance(one, AuditRow)]
-        asked = [one.values() for one in remembered if isinstance(one, YarnReservationRow)]
-        undos = [one.values() for one in remembered if isinstance(one, UndoRow)]
-        for statement, rows in (
-            (INSERT_ANSWER, answered),
-            (INSERT_AUDIT, audited),
-            (KEEP_YARN_RESERVATION, asked),
-            (KEEP_UNDO, undos),
+        """Write the rows that accompany a commit."""
+        known = self._statements
+        for statement, kind in (
+            (known.answer, IdempotentAnswer),
+            (known.audit, AuditRow),
+            (known.yarn, YarnReservationRow),
         ):
-            if rows:
-                cursor.executemany(driver.statement(statement), rows)
+            rows = [one.values() for one in remembered if isinstance(one, kind)]
+            statement.run_each(cursor, rows)
+        undos = [one for one in remembered if isinstance(one, UndoRow)]
+        known.undo.run_each(cursor, [{"job": one.id, "undo": one.undo} for one in undos])
 
     def remember(self, answer: IdempotentAnswer) -> None:
         """Store an answer to what changed nothing.
@@ -419,3 +474,132 @@ class Store:
 
     def _read_only(self) -> sa.Connection:
         return self._engine.connect().execution_options(agenda_read_only=True)
+
+
+class NotSkippableError(ValueError):
+    """A version that cannot be left out; the message says why."""
+
+
+class SkippedRecords:
+    """Marks that every process and every later start obeys.
+
+    The record itself is kept with its mark, since the log is pruned below each snapshot.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def versions(self) -> frozenset[int]:
+        """Return the versions whose records are left out."""
+        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
+            names = connection.execute(
+                sa.select(settings.c.name).where(
+                    settings.c.name.startswith(_SKIPPED, autoescape=True)
+                )
+            ).scalars()
+            return frozenset(int(name.removeprefix(_SKIPPED)) for name in names)
+
+    def mark(self, version: int, now_ms: int) -> bool:
+        """Leave the record of `version` out from now on; False where it is already.
+
+        Raises
+        ------
+        NotSkippableError
+            If there is no such record, or a snapshot holds what it made.
+        """
+        with self._engine.begin() as connection:
+            name = f"{_SKIPPED}{version}"
+            known = connection.execute(sa.select(settings.c.name).where(settings.c.name == name))
+            if known.scalar_one_or_none() is not None:
+                return False
+            kept = connection.execute(sa.select(sa.func.max(snapshots.c.version))).scalar() or 0
+            if version <= kept:
+                raise NotSkippableError(
+                    f"the snapshot of version {kept} holds what record {version} made; "
+                    f"only later records can be left out"
+                )
+            row = connection.execute(
+                sa.select(commits.c.at_ms, commits.c.record).where(commits.c.version == version)
+            ).one_or_none()
+            if row is None:
+                raise NotSkippableError(f"the log has no record {version} after version {kept}")
+            value = {"at_ms": row[0], "skipped_ms": now_ms, "record": bytes(row[1]).decode()}
+            text = msgspec.json.encode(value).decode()
+            connection.execute(sa.insert(settings).values(name=name, value=text))
+            return True
+
+    def record(self, version: int) -> bytes | None:
+        """Return the record that is left out at `version`, as it stands in the log, or None."""
+        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
+            value = connection.execute(
+                sa.select(settings.c.value).where(settings.c.name == f"{_SKIPPED}{version}")
+            ).scalar_one_or_none()
+        return None if value is None else msgspec.json.decode(value)["record"].encode()
+
+
+class WriteCheck:
+    """Remembers the last failure to write, until something is written again.
+
+    A process that has not written anything yet does not know: the first attempt is made then too.
+    """
+
+    def __init__(self, engine: sa.Engine, driver: Driver, log_format: Statement) -> None:
+        self._driver = driver
+        self._format = log_format
+        self._unsure = True
+        write = insert_or(engine.dialect.name, settings, ["value"])
+        take_away = sa.delete(settings).where(settings.c.name == sa.bindparam("name"))
+        self._write, self._take_away = driver.statement(write), driver.statement(take_away)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Record whether the block, which writes, finds the database away or full."""
+        try:
+            yield
+        except UnavailableError:
+            self._unsure = True
+            raise
+        self._unsure = False
+
+    def attempt(self) -> None:
+        """Write something unless the last thing that was written succeeded.
+
+        A log that has another format by now is refused too.
+
+        Raises
+        ------
+        UnavailableError
+            If it cannot be written.
+        """
+        if not self._unsure:
+            return
+        with self._driver.transaction() as cursor:
+            _require_format(cursor, self._format)
+        with self.noted():
+            # One after the other: together they might need no space at all.
+            with self._driver.transaction() as cursor:
+                self._write.run(cursor, name=_ATTEMPT, value="x" * _SIZE)
+            with self._driver.transaction() as cursor:
+                self._take_away.run(cursor, name=_ATTEMPT)
+
+
+def _moving(entry: LogEntry) -> dict[str, Any]:
+    """Return the parameters of an append of one entry."""
+    new, before = entry.version, entry.version - 1
+    return {"new_version": new, "before": before, "at_ms": entry.at_ms, "record": entry.record}
+
+
+def _require_format(cursor: Any, log_format: Statement) -> None:
+    """Refuse to write to a log in another format.
+
+    Raises
+    ------
+    OutdatedError
+        Saying what to do.
+    """
+    log_format.run(cursor)
+    if (HEAD,) not in [tuple(row) for row in cursor.fetchall()]:
+        raise OutdatedError(
+            "the database was brought to another version of Agenda while this server ran; stop it "
+            "and start that version"
+        )

@@ -10,7 +10,7 @@ import msgspec
 
 from service.events.plan_event import JOB, TICK
 from service.store import OptimizationRow, Store
-from service.store.rows.optimizations import RUNNING
+from service.store.optimizations import RUNNING
 from service.streaming.event_text import event_text
 
 #: Seconds between two looks.

@@ -12,7 +12,7 @@ from service.access.actor import present_actor
 from service.access.tenant_shares import TenantShares, share_of
 from service.access.user import User
 from service.problems import ApiProblemError, problem
-from service.store.database.driver import UNAVAILABLE
+from service.store.engine import UNAVAILABLE
 from service.streaming.live_stream import LONGEST_S, LiveStream, StreamSource
 
 logger = logging.getLogger("agenda.service")

@@ -12,7 +12,7 @@ from planner.plan.plan import Plan
 from planner.reservations.state import STATE_NUMBERS, State
 from service.events.plan_event import RESERVATION_KINDS, EventPosition, PlanEvent
 from service.events.recent_events import RecentEvents
-from service.store.rows.webhooks import DeliveryRow, WebhookRow
+from service.store.webhooks import DeliveryRow, WebhookRow
 
 #: What the clock brings: a reservation begins soon; one has begun and its work does not run yet.
 STARTING_SOON: Final = "starting_soon"

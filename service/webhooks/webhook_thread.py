@@ -22,9 +22,9 @@ from service.clock import Clock
 from service.commits.replica import Replica
 from service.events.plan_event import read_position
 from service.problems import ApiProblemError
-from service.store.database.driver import UNAVAILABLE
-from service.store.rows.token_book import TokenBook
-from service.store.rows.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
+from service.store.engine import UNAVAILABLE
+from service.store.tokens import TokenBook
+from service.store.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
 from service.webhooks.addresses import IpNetwork
 from service.webhooks.collection import EventCollector
 from service.webhooks.delivery import post, signature_of

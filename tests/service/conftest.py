@@ -19,8 +19,7 @@ from service.clock import ManualClock
 from service.config import ServiceConfig
 from service.optimizing import runner
 from service.runtime import Runtime, open_runtime
-from service.store import Store
-from service.store.database import engine
+from service.store import Store, engine
 from service.warm_up import warm_up
 
 #: Ten one-core machines, minutes, four hours.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.logs import ADMISSIONS, REQUEST_ID, AwayLines, JsonLines, redact
-from service.store.database.driver import UnavailableError
+from service.store.engine import UnavailableError
 from tests.end_to_end.server_process import Client, serving
 from tests.service.conftest import CLUSTER, Service
 

@@ -37,7 +37,7 @@ from service.clock import SystemClock
 from service.commits.replica import open_replica
 from service.config import ServiceConfig
 from service.store import LogEntry, Snapshot, Store
-from service.store.log.format import HEAD
+from service.store.schema import HEAD
 
 NAME = "behind"
 

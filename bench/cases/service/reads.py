@@ -27,8 +27,8 @@ from planner.reservations.reservation import AtomAllocation, Holding, RequestDet
 from rdl.resources import Resources
 from service.resources import reservation_pages as listing
 from service.shown_rows import ShownRows
-from service.store.database.tables import metadata
-from service.store.log.archive import ArchiveRows
+from service.store.archive import ArchiveRows
+from service.store.schema import metadata
 from service.windows import WindowBook
 
 NAME = "reads"

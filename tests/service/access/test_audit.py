@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.commits.commands import Closure
-from service.store.log.audit import AUDIT_KINDS
+from service.store.audit import AUDIT_KINDS
 from tests.patience import eventually
 from tests.service.access.walking import APPLICATION, ATOM, Guarded, guarded
 from tests.service.better_plan import found, two_in_the_way

@@ -8,7 +8,7 @@ import pytest
 
 from service.resources.table import ROUTES
 from service.store import OptimizationRow
-from service.store.log.audit import AUDIT_KINDS
+from service.store.audit import AUDIT_KINDS
 from tests.service.access.walking import APPLICATION, ATOM
 from tests.service.better_plan import found, two_in_the_way
 from tests.service.conftest import Open, Service

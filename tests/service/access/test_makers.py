@@ -56,7 +56,7 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture
 def made(open_service: Open, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Made:
     """Return a service on which a user of ads has made a webhook."""
-    monkeypatch.setattr("service.store.rows.token_book.FRESH_S", 0.0)
+    monkeypatch.setattr("service.store.tokens.FRESH_S", 0.0)
     server = guarded(open_service, tick_s=0, webhook_networks=LOOPBACK)
     runtime, clock = server.service.runtime, server.service.clock
     user = User("maker", Role.USER, frozenset({"ads"}))
@@ -111,7 +111,7 @@ def test_who_has_another_tenant_now_hears_no_more_of_the_first(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a proxy names the user, the token of the name that is good says what it acts for."""
-    monkeypatch.setattr("service.store.rows.token_book.FRESH_S", 0.0)
+    monkeypatch.setattr("service.store.tokens.FRESH_S", 0.0)
     server = guarded(open_service, tick_s=0, trusted_header="X-Remote-User", proxies=("127.0.0.1",))
     runtime, clock = server.service.runtime, server.service.clock
     named = {"X_Remote_User": "pia"}

@@ -17,7 +17,7 @@ from service.access.user import LOCAL_USER, Role, User
 from service.commits.lane import WaitingPlaces
 from service.http.gate import Gate
 from service.problems import ApiProblemError
-from service.store.rows.webhooks import DeliveryRow
+from service.store.webhooks import DeliveryRow
 from tests.patience import eventually
 from tests.service.access.walking import Guarded, guarded
 from tests.service.conftest import Open

@@ -10,9 +10,9 @@ import pytest
 from service.access.token import PREFIX
 from service.access.user import Role, User
 from service.config import ConfigError, ServiceConfig, require_access
-from service.store.database.driver import UnavailableError
-from service.store.rows import token_book
-from service.store.rows.tokens import TokenRows
+from service.store import tokens as token_book
+from service.store.engine import UnavailableError
+from service.store.tokens import TokenRows
 from tests.service.access.walking import ATOM, Guarded, guarded
 from tests.service.conftest import Open
 
@@ -70,7 +70,7 @@ def test_a_process_remembers_a_token_for_a_second(
 ) -> None:
     """What another process revokes is good for a second of the steady clock, and not longer."""
     now = [100.0]
-    monkeypatch.setattr("service.store.rows.token_book.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("service.store.tokens.time.monotonic", lambda: now[0])
     book, rows = server.service.runtime.token_book, server.service.runtime.tokens
     token, secret = rows.create(User("x", Role.ADMIN), None, 0)
     assert book.of_key(token_book.key_of_secret(secret), 1) is not None
@@ -86,7 +86,7 @@ def test_tokens_that_stay_as_they_are_are_read_once(
 ) -> None:
     """Once a second one look tells, for all of them, that none has changed."""
     now = [100.0]
-    monkeypatch.setattr("service.store.rows.token_book.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("service.store.tokens.time.monotonic", lambda: now[0])
     book, rows = server.service.runtime.token_book, server.service.runtime.tokens
     keys = [
         token_book.key_of_secret(rows.create(User(name, Role.USER), None, 0)[1]) for name in "abc"

@@ -19,7 +19,7 @@ from planner.reservations.reservation import Holding
 from service.commits import adaptation as adapting
 from service.commits.adaptation import PlanAdapter
 from service.resources import outages
-from service.store.database.driver import UnavailableError
+from service.store.engine import UnavailableError
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 

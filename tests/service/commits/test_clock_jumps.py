@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from service.cli.database import clock as clock_command
-from service.store.database import clock_guard
-from service.store.database.clock_guard import ClockGuard, confirm_clock
+from service.store import host_clock as clock_guard
+from service.store.host_clock import ClockGuard, confirm_clock
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 

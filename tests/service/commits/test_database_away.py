@@ -16,7 +16,7 @@ from service.commits.planner import Planner
 from service.dispatching.dispatcher_thread import DispatcherThread
 from service.logs import begin_log
 from service.store import Store
-from service.store.database.driver import UnavailableError
+from service.store.engine import UnavailableError
 from tests.patience import eventually
 from tests.service.conftest import Open, Service
 
@@ -91,7 +91,7 @@ def test_readyz_is_told_by_a_change_too(service: Service, monkeypatch: pytest.Mo
             pass
     assert service.ask("after", SMALL).status_code == 201
 
-    monkeypatch.setattr("service.store.log.write_check._WRITE", "no statement")
+    monkeypatch.setattr(service.runtime.store.write_check, "_write", None)
     assert service.client.get("/readyz").status_code == 200
 
 

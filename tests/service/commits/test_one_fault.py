@@ -13,7 +13,7 @@ from planner.request import Request
 from service.commits import screening as placing
 from service.commits.group_commit import GroupCommit
 from service.commits.records import first_violation
-from service.store.database.driver import UnavailableError
+from service.store.engine import UnavailableError
 from tests.service.conftest import Open
 from tests.service.together import in_one_commit
 

@@ -22,7 +22,7 @@ from service.http.specification import codes_of, document
 from service.problems import CODES, CONTENT_TYPE
 from service.resources.table import ROUTES
 from service.runtime import Runtime
-from service.store.database.host_clock import HostClock
+from service.store.host_clock import HostClock
 from tests.service.conftest import Open, Service
 
 DOCS = Path(__file__).parents[3] / "docs" / "api.md"

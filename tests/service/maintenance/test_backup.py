@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,10 +15,8 @@ from service.cli.main import main
 from service.config import ConfigError
 from service.maintenance.backup import back_up, contents_of, restore
 from service.maintenance.upgrade import bring_up_to_date, outlook
-from service.store import LogEntry, Store
-from service.store.database import migrate
+from service.store import LogEntry, Store, schema
 from tests.databases import KINDS, empty_database
-from tests.docs.pages import ROOT
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Open
 
@@ -129,47 +126,21 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
     back_up(url, newer)
     engine = sa.create_engine(f"sqlite:///{newer}")
     with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE settings SET value = '9999' WHERE name = 'schema'")
     engine.dispose()
     with pytest.raises(ConfigError, match="newer version"):
         restore(newer, f"sqlite:///{tmp_path / 'b.db'}")
 
 
-#: A later version's migration, as the next release will have one.
-_NEXT = """
-\"\"\"A table more.\"\"\"
-
-import sqlalchemy as sa
-from alembic import op
-
-revision = "0002"
-down_revision = "0001"
-
-
-def upgrade() -> None:
-    op.create_table("more", sa.Column("id", sa.Integer, primary_key=True))
-"""
-
-
 @pytest.fixture
-def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what makes this process one of the next version, which has a migration more."""
-    folder = tmp_path / "migrations"
-    shutil.copytree(ROOT / "service" / "store" / "migrations", folder)
-    (folder / "versions" / "0002_more.py").write_text(_NEXT)
+def next_version(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes this process one of the next version, which has a table more."""
 
-    def begin() -> None:
-        migrate._scripts.cache_clear()
-        monkeypatch.setattr(migrate, "_folder", lambda: folder)
+    def make(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("CREATE TABLE more (id INTEGER PRIMARY KEY)")
 
-    return begin
-
-
-@pytest.fixture(autouse=True)
-def own_scripts() -> Iterator[None]:
-    """Read the migrations again after each test."""
-    yield
-    migrate._scripts.cache_clear()
+    more = schema.SchemaChange("0002", "A table more.", make)
+    return lambda: monkeypatch.setattr(schema, "CHANGES", [*schema.CHANGES, more])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -198,6 +169,9 @@ def test_a_database_of_an_older_schema_is_upgraded(
     assert _rows(f"sqlite:///{tmp_path / 'kept'}") == before
     after = _rows(old)
     assert after.pop("more") == []
-    assert after.pop("alembic_version") == [("0002",)]
-    assert after == {name: rows for name, rows in before.items() if name != "alembic_version"}
+    assert ("schema", "0001") in before["settings"]
+    assert ("schema", "0002") in after["settings"]
+    for rows in (before["settings"], after["settings"]):
+        rows[:] = sorted(row for row in rows if row[0] != "schema")
+    assert after == before
     Store(old).close()

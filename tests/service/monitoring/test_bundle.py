@@ -102,7 +102,7 @@ def test_without_a_server(tmp_path: Path) -> None:
 
 
 def test_a_database_of_another_version_is_left_as_it_is(tmp_path: Path) -> None:
-    """Tables that are not there count as none; nothing is migrated."""
+    """Tables that are not there count as none; nothing is changed."""
     url = f"sqlite:///{tmp_path / 'old.db'}"
     engine = sa.create_engine(url)
     with engine.begin() as connection:

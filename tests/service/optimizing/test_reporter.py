@@ -10,7 +10,7 @@ from service.clock import ManualClock
 from service.optimizing import reporter as reporting
 from service.optimizing.reporter import Reporter
 from service.store import OptimizationRow, Store
-from service.store.database.driver import UnavailableError
+from service.store.engine import UnavailableError
 
 _ROW = OptimizationRow("p-1", 1_000, b"{}", 1_000)
 

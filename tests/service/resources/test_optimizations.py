@@ -14,7 +14,7 @@ from service.optimizing.runner import Runner
 from service.problems import CODES
 from service.resources.optimizations import watch_optimization
 from service.store import OptimizationRow
-from service.store.rows.optimizations import LOST_MS, SILENCE_MS
+from service.store.optimizations import LOST_MS, SILENCE_MS
 from service.streaming.live_stream import LiveStream
 from tests.patience import eventually
 from tests.service.better_plan import found as _found

@@ -9,8 +9,8 @@ import pytest
 from service.app import create_app
 from service.commits.replica import open_replica
 from service.runtime import Runtime
-from service.store.database.driver import UnavailableError
-from service.store.database.host_clock import HostClock
+from service.store.engine import UnavailableError
+from service.store.host_clock import HostClock
 from tests.service.conftest import Open
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.store.database.clock_guard import BELIEVED_S, ClockGuard, confirm_clock
+from service.store.host_clock import BELIEVED_S, ClockGuard, confirm_clock
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -16,7 +16,7 @@ class _Host:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall_ms, self.steady_ms, self.boot = 1_000 * DAY_MS, 5_000, "one"
         self.settings: dict[str, str] = {}
-        monkeypatch.setattr("service.store.database.clock_guard._LOOK_S", 0.0)
+        monkeypatch.setattr("service.store.host_clock._LOOK_S", 0.0)
 
     def find_setting(self, name: str) -> str | None:
         return self.settings.get(name)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from service.config import ConfigError
 from service.store import Store
-from service.store.database.engine import open_engine
+from service.store.engine import open_engine
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cx_Oracle") is not None, reason="driver is there")
@@ -60,7 +60,19 @@ def test_a_database_of_a_newer_version_is_told(tmp_path: Path) -> None:
     Store(url).close()
     engine = sa.create_engine(url)
     with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE settings SET value = '9999' WHERE name = 'schema'")
     engine.dispose()
     with pytest.raises(ConfigError, match="newer version of Agenda"):
+        Store(url)
+
+
+def test_a_database_from_before_the_first_release_is_refused(tmp_path: Path) -> None:
+    """Without a schema version nothing is known of its tables: nothing is made or changed."""
+    url = f"sqlite:///{tmp_path / 'agenda.db'}"
+    Store(url).close()
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM settings WHERE name = 'schema'")
+    engine.dispose()
+    with pytest.raises(ConfigError, match="before its first release"):
         Store(url)

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from service.clock import ManualClock
-from service.store.database import host_clock
-from service.store.database.host_clock import HostClock
+from service.store import host_clock
+from service.store.host_clock import HostClock
 
 
 def test_each_worse_difference_is_said_once(

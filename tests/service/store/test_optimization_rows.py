@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from service.access.actor import SERVER
 from service.store import AuditRow, OptimizationRow, Store, TooManyError
-from service.store.rows.optimizations import LOST_MS, MOST_KEPT, SILENCE_MS
+from service.store.optimizations import LOST_MS, MOST_KEPT, SILENCE_MS
 from tests.databases import empty_database
 
 _NOW = 1_000_000

@@ -20,11 +20,10 @@ from service.store import (
     Store,
     Submitted,
     VersionTakenError,
+    runs,
 )
-from service.store.database.driver import OutdatedError, UnavailableError
-from service.store.database.engine import open_engine
-from service.store.rows import runs
-from service.store.rows.runs import RunRows
+from service.store.engine import OutdatedError, UnavailableError, open_engine
+from service.store.runs import RunRows
 from tests.databases import KINDS, empty_database
 from tests.patience import eventually
 
@@ -187,7 +186,7 @@ class TestAppend:
     ) -> None:
         """What a silent process has begun is undone, it is told so, and others go on."""
         Store(postgresql).close()
-        monkeypatch.setattr("service.store.database.engine._IDLE_MS", 200)
+        monkeypatch.setattr("service.store.engine._IDLE_MS", 200)
         silent, other = Store(postgresql), Store(postgresql)
 
         def be_silent() -> None:
@@ -293,7 +292,7 @@ class TestLease:
 def test_a_log_that_was_brought_to_another_version_takes_nothing_from_an_older_one(
     url: str,
 ) -> None:
-    """A server that runs on while another migrates is told so at its next append, and not ready."""
+    """A server that runs on while another upgrades is told so at its next append, and not ready."""
     store = Store(url)
     with store._engine.begin() as connection:
         connection.exec_driver_sql("UPDATE head SET name = 'log 3'")

@@ -16,7 +16,7 @@ from dispatch.backends.run_records import (
     UnknownExecutorError,
 )
 from service.store import ApplicationRow, LeadershipLostError, Store
-from service.store.rows.runs import RunRows
+from service.store.runs import RunRows
 
 A = RunState.ASSIGNED
 R = RunState.RUNNING

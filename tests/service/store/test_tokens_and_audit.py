@@ -11,7 +11,7 @@ from service.access.actor import SERVER, Actor, acting
 from service.access.token import hash_of
 from service.access.user import Role, User
 from service.store import AuditRow, LogEntry, Store, VersionTakenError
-from service.store.log.audit import AuditFilter
+from service.store.audit import AuditFilter
 from tests.databases import KINDS, empty_database
 
 ANN = User("ann", Role.USER, frozenset({"ads", "web"}))

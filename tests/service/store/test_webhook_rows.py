@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from service.store import LogEntry, Snapshot, Store
-from service.store.rows.webhooks import (
+from service.store.webhooks import (
     DEAD,
     DELIVERED,
     WAITING,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from service.store import LogEntry, Store, VersionTakenError, YarnReservationRow
-from service.store.log.archive import ArchivedRow
+from service.store.archive import ArchivedRow
 from tests.databases import KINDS, empty_database
 
 ROW = YarnReservationRow("r_1", "r_1", "batch", "alice", 5, 100, 200, 0, b"{}")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from service.store.rows import token_book
+from service.store import tokens as token_book
 from service.web.pages import PAGES
 from tests.end_to_end.pages.browser import axe_faults, picture
 from tests.end_to_end.pages.operations.conftest import Visiting

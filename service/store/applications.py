@@ -14,22 +14,17 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from service.store.database.driver import Driver
-from service.store.database.notifications import APPLICATIONS, tell
-from service.store.database.tables import applications, dispatching
-from service.store.log.audit import AuditRow, write_audit
-from service.store.log.idempotency import INSERT_ANSWER, IdempotentAnswer, row_of
-from service.store.rows.table_rows import TableRows
+from service.store.answers import IdempotentAnswer
+from service.store.audit import AuditRow, write_audit
+from service.store.notifications import APPLICATIONS, tell
+from service.store.schema import answers, applications, dispatching
+from service.store.table import TableRows, insert_or
 
-_DISPATCHER: Final = "dispatcher"
+#: Row of `dispatching` that says who leads.
+DISPATCHER: Final = "dispatcher"
 
 #: Row of `dispatching` that is locked while applications are counted.
 _JUDGED: Final = "submissions"
-
-_FIRST_LEADER: Final = sa.text(
-    "INSERT INTO dispatching (name, holder, until_ms, body, tenure) "
-    "VALUES (:name, :holder, :until_ms, :body, 1) ON CONFLICT (name) DO NOTHING"
-)
 
 #: By how many times the length of a leadership the clocks of two hosts may differ.
 _SKEW: Final = 6
@@ -128,10 +123,6 @@ class ApplicationRows(TableRows[ApplicationRow]):
 
     table, kind = applications, ApplicationRow
 
-    def __init__(self, engine: sa.Engine, driver: Driver) -> None:
-        super().__init__(engine)
-        self._remember = driver.statement(INSERT_ANSWER)
-
     def add(
         self,
         row: ApplicationRow,
@@ -155,7 +146,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
                 if judge is not None:
                     judge(self._open_alone(connection))
                 if remembered is not None:
-                    connection.exec_driver_sql(self._remember, row_of(remembered))
+                    connection.execute(sa.insert(answers).values(remembered.values()))
                 if audited is not None:
                     write_audit(connection, audited)
                 tell(connection, APPLICATIONS)
@@ -164,8 +155,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
 
     def _open_alone(self, connection: sa.Connection) -> list[Submitted]:
         """Return the applications that are not over; nobody else may judge them meanwhile."""
-        row = {"name": _JUDGED, "holder": "", "until_ms": 0, "body": b"{}"}
-        connection.execute(_FIRST_LEADER, row)
+        _first_row(connection, _JUDGED, "", 0)
         locked = sa.select(dispatching.c.name).where(dispatching.c.name == _JUDGED)
         connection.execute(locked.with_for_update())
         table = applications.c
@@ -220,7 +210,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
 
     def led_until_ms(self) -> int:
         """Return until when a process leads the dispatch, Unix ms; -1 where none ever has."""
-        query = sa.select(dispatching.c.until_ms).where(dispatching.c.name == _DISPATCHER)
+        query = sa.select(dispatching.c.until_ms).where(dispatching.c.name == DISPATCHER)
         with self.reading() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return -1 if found is None else int(found)
@@ -257,7 +247,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
             process does.
         """
         table = dispatching.c
-        query = sa.select(table.holder, table.until_ms).where(table.name == _DISPATCHER)
+        query = sa.select(table.holder, table.until_ms).where(table.name == DISPATCHER)
         with self.reading() as connection:  # whoever has to wait does not ask for the write lock
             found = connection.execute(query).one_or_none()
         # Leadership far ahead was taken before the clock was set back; its holder may be gone.
@@ -265,14 +255,13 @@ class ApplicationRows(TableRows[ApplicationRow]):
         if found is not None and found.holder != holder and now_ms < found.until_ms <= latest_ms:
             return 0
         mine = sa.or_(table.holder == holder, table.until_ms <= now_ms, table.until_ms > latest_ms)
-        row = {"name": _DISPATCHER, "holder": holder, "until_ms": until_ms, "body": b"{}"}
         with self._engine.begin() as connection:
             if found is None:
-                return connection.execute(_FIRST_LEADER, row).rowcount
+                return _first_row(connection, DISPATCHER, holder, until_ms)
             # Judged again on the row as it is now: of two that found it free one takes it.
             taken = connection.execute(
                 sa.update(dispatching)
-                .where(table.name == _DISPATCHER, mine)
+                .where(table.name == DISPATCHER, mine)
                 .values(
                     holder=holder,
                     until_ms=until_ms,
@@ -285,7 +274,7 @@ class ApplicationRows(TableRows[ApplicationRow]):
     def give_up_leadership(self, holder: str) -> None:
         """Let another process dispatch at once."""
         table = dispatching.c
-        mine = sa.update(dispatching).where(table.name == _DISPATCHER, table.holder == holder)
+        mine = sa.update(dispatching).where(table.name == DISPATCHER, table.holder == holder)
         self.change(mine.values(until_ms=0))
 
     def write(
@@ -315,16 +304,23 @@ class ApplicationRows(TableRows[ApplicationRow]):
             if assignment is not None:
                 connection.execute(
                     sa.update(dispatching)
-                    .where(dispatching.c.name == _DISPATCHER)
+                    .where(dispatching.c.name == DISPATCHER)
                     .values(body=assignment)
                 )
 
     def assignment(self) -> bytes:
         """Return the assignment written last, JSON; an empty object before the first."""
-        query = sa.select(dispatching.c.body).where(dispatching.c.name == _DISPATCHER)
+        query = sa.select(dispatching.c.body).where(dispatching.c.name == DISPATCHER)
         with self.reading() as connection:
             found = connection.execute(query).scalar_one_or_none()
         return b"{}" if found is None else bytes(found)
+
+
+def _first_row(connection: sa.Connection, name: str, holder: str, until_ms: int) -> int:
+    """Write a row of `dispatching` unless it is there; return its tenure, 0 if it was there."""
+    row = {"name": name, "holder": holder, "until_ms": until_ms, "body": b"{}", "tenure": 1}
+    first = insert_or(connection.dialect.name, dispatching).values(row)
+    return connection.execute(first.returning(dispatching.c.tenure)).scalar_one_or_none() or 0
 
 
 def require_leader(connection: sa.Connection, tenure: int) -> None:
@@ -336,7 +332,7 @@ def require_leader(connection: sa.Connection, tenure: int) -> None:
         If another tenure has begun.
     """
     present = connection.execute(
-        sa.select(dispatching.c.tenure).where(dispatching.c.name == _DISPATCHER).with_for_update()
+        sa.select(dispatching.c.tenure).where(dispatching.c.name == DISPATCHER).with_for_update()
     ).scalar_one_or_none()
     if present != tenure:
         raise LeadershipLostError(f"tenure {present}, not {tenure}")

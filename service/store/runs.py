@@ -26,9 +26,10 @@ from dispatch.backends.run_records import (
     SyncAnswer,
     UnknownExecutorError,
 )
-from service.store.database.tables import applications, executors, runs
-from service.store.log.audit import AuditRow, write_audit
-from service.store.rows.applications import require_leader
+from dispatch.backends.run_rules import change_of, done_before, handed_out
+from service.store.applications import require_leader
+from service.store.audit import AuditRow, write_audit
+from service.store.schema import applications, executors, runs
 
 
 class RunRows:
@@ -144,7 +145,7 @@ class RunRows:
                 )
             }
             for run in present.values():
-                change = _change(run, told.get(run.id), now_ms)
+                change = change_of(run, told.get(run.id), now_ms)
                 if change:
                     connection.execute(
                         sa.update(runs).where(runs.c.id == run.id).values(**change, news=True)
@@ -164,7 +165,7 @@ class RunRows:
         ]
         if state is not ExecutorState.LIVE:
             return SyncAnswer((), tuple(settled), number)
-        return SyncAnswer(_handed_out(open_now, told, leaving), tuple(settled), number)
+        return SyncAnswer(handed_out(open_now, told, leaving), tuple(settled), number)
 
     def remove(self, id_: str, audited: AuditRow | None = None) -> bool:
         """Forget an executor that runs nothing; return whether it was known.
@@ -322,29 +323,6 @@ def settle_news(connection: sa.Connection, taken: Iterable[RunRow]) -> None:
         connection.execute(sa.update(runs).where(same).values(news=False))
 
 
-def _change(run: RunRow, report: RunReport | None, now_ms: int) -> dict[str, Any]:
-    """Return what a report, or its absence, changes of a run."""
-    if not run.is_open:
-        return {}
-    if report is None:
-        if run.wanted and run.state is RunState.RUNNING:
-            detail = "its executor does not know it any more"
-            return {"state": RunState.FAILED.value, "ended_ms": now_ms, "detail": detail}
-        # An executor reports all that it has begun: what it does not name it never started.
-        return {} if run.wanted else {"state": RunState.STOPPED.value, "ended_ms": now_ms}
-    change: dict[str, Any] = {}
-    if run.started_ms is None and report.state in (RunState.RUNNING, RunState.EXITED):
-        change["started_ms"] = now_ms
-    if report.state in OPEN_RUNS:
-        if report.state is not run.state and report.state is RunState.RUNNING:
-            change["state"] = report.state.value
-        return change
-    has_done = run.core and report.state is RunState.EXITED  # it was stopped too late
-    state = report.state if run.wanted or has_done else RunState.STOPPED
-    end = {"state": state.value, "ended_ms": now_ms, "code": report.code, "detail": report.detail}
-    return change | end
-
-
 def _leaving(connection: sa.Connection, present: Iterable[RunRow]) -> list[RunRow]:
     """Return the runs that are still being stopped somewhere, of executions that begin anew."""
     waiting = {run.execution for run in present if run.state is RunState.ASSIGNED}
@@ -370,72 +348,13 @@ def _end_done(
     rows: dict[str, list[RunRow]] = {}
     for run in _runs(connection, sa.and_(chosen, runs.c.core)):
         rows.setdefault(run.execution, []).append(run)
-    done = [one.id for mine in rows.values() for one in _done_before(mine)]
+    done = [one.id for mine in rows.values() for one in done_before(mine)]
     if not done:
         return
     end = {"state": RunState.EXITED.value, "started_ms": now_ms, "ended_ms": now_ms, "code": 0}
     detail = "a run before had done its work"
     ended = sa.update(runs).where(runs.c.id.in_(done))
     connection.execute(ended.values(**end, detail=detail, news=True))
-
-
-def _done_before(cores: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs that are to begin though their work is done: all of an execution, or none.
-
-    What was started at one instant is one beginning. The work is done where the last beginning of
-    which something began had a run of every core component, and all of them exited: ends of two
-    beginnings do not add up to one. Where some were started later than others, or one alone was
-    started again, nobody can tell, and all begin anew.
-
-    Parameters
-    ----------
-    cores
-        All runs of the core components of one execution, the oldest first.
-    """
-    newest = {_key(run): run for run in cores}
-    if not all(run.wanted and run.state is RunState.ASSIGNED for run in newest.values()):
-        return []
-    fresh = {run.id for run in newest.values()}
-    begun: dict[int, dict[tuple[str, str, int], RunState]] = {}
-    for run in cores:
-        if run.id not in fresh:
-            mine = begun.setdefault(run.since_ms, {})
-            # Twice at one instant, of a clock that was set back: which was the last is not known.
-            mine[_key(run)] = RunState.STOPPED if _key(run) in mine else run.state
-    with_work = {run.since_ms for run in cores if run.id not in fresh and _has_begun(run)}
-    last = begun[max(with_work)] if with_work else {}
-    done = all(last.get(key) is RunState.EXITED for key in newest)
-    return list(newest.values()) if done else []
-
-
-def _has_begun(run: RunRow) -> bool:
-    """Return whether a run was started; one that was stopped or lost before has done nothing."""
-    return run.started_ms is not None or run.state in (RunState.EXITED, RunState.FAILED)
-
-
-def _handed_out(
-    present: Iterable[RunRow], told: dict[str, RunReport], leaving: Iterable[RunRow]
-) -> tuple[RunRow, ...]:
-    """Return what an executor is to run.
-
-    New runs wait until what leaves their machine has left it, and until the run before of the same
-    component has ended wherever it was, of core components those of all their likes: no room is
-    used twice, and no component runs twice.
-    """
-    machines = {run.machine for run in present if not run.wanted}
-    keys = {_key(run) for run in leaving}
-    executions = {run.execution for run in leaving if run.core}
-
-    def waits(run: RunRow) -> bool:
-        if run.machine in machines or _key(run) in keys:
-            return True
-        return run.core and run.execution in executions
-
-    return tuple(run for run in present if run.wanted and (run.id in told or not waits(run)))
-
-
-def _key(run: RunRow) -> tuple[str, str, int]:
-    return run.execution, run.component, run.number
 
 
 _IS_OPEN: Final = runs.c.state.in_([state.value for state in sorted(OPEN_RUNS)])

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from service.access.actor import Actor
-from service.store.database.tables import audit
+from service.store.schema import audit
 
 #: What may be done: to reservations as commit records call it, then to the rest.
 AUDIT_KINDS: Final = (
@@ -24,24 +24,6 @@ AUDIT_KINDS: Final = (
     "apply_optimization", "undo_optimization", "delete_optimization", "start_comparison",
     "stop_comparison", "delete_comparison",
 )  # fmt: skip
-
-#: Parameters: the `values` of a row.
-INSERT_AUDIT: Final = (
-    "INSERT INTO audit (at_ms, version, name, address, call, kind, tenant, about, detail) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-#: The same for rows given column by column, each an array, on PostgreSQL; `moved` is a row where
-#: they are to be written.
-INSERT_AUDIT_COLUMNS: Final = (
-    "INSERT INTO audit (at_ms, version, name, address, call, kind, tenant, about, detail) "
-    "SELECT one.at_ms, one.version, one.name, one.address, one.call, one.kind, one.tenant, "
-    "one.about, one.detail FROM moved, unnest(CAST(? AS bigint[]), CAST(? AS bigint[]), "
-    "CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), "
-    "CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[])) WITH ORDINALITY "
-    "AS one (at_ms, version, name, address, call, kind, tenant, about, detail, place) "
-    "ORDER BY one.place"
-)
 
 #: Longest call and detail that are kept.
 _LONGEST: Final = 256
@@ -77,13 +59,19 @@ class AuditRow:
     detail: str = ""
     version: int | None = None
 
-    def values(self) -> tuple[object, ...]:
-        """Return the row in the order of `INSERT_AUDIT`."""
-        actor = self.actor
-        return (
-            self.at_ms, self.version, actor.user.name, actor.address, actor.call[:_LONGEST],
-            self.kind, self.tenant, self.about, self.detail[:_LONGEST],
-        )  # fmt: skip
+    def values(self) -> dict[str, Any]:
+        """Return the values of the table's columns."""
+        return {
+            "at_ms": self.at_ms,
+            "version": self.version,
+            "name": self.actor.user.name,
+            "address": self.actor.address,
+            "call": self.actor.call[:_LONGEST],
+            "kind": self.kind,
+            "tenant": self.tenant,
+            "about": self.about,
+            "detail": self.detail[:_LONGEST],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +133,4 @@ class AuditRows:
 
 def write_audit(connection: sa.Connection, row: AuditRow) -> None:
     """Write a row in a transaction that is under way."""
-    names = ("at_ms", "version", "name", "address", "call", "kind", "tenant", "about", "detail")
-    values = dict(zip(names, row.values(), strict=True))
-    connection.execute(sa.insert(audit).values(values))
+    connection.execute(sa.insert(audit).values(row.values()))

@@ -8,20 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 
-from service.store.database.tables import archive
-
-#: Place of the newest row.
-NEWEST_PLACE: Final = "SELECT coalesce(max(place), 0) FROM archive"
-
-#: Parameters: a place and `row_of` what left.
-INSERT_ARCHIVED: Final = (
-    "INSERT INTO archive (place, id, tenant, queue, state, begin_ms, end_ms, left_ms, body) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
+from service.store.schema import archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +60,6 @@ class ArchivePage:
     end_ms: int | None = None
     tenants: frozenset[str] | None = None
     left_since_ms: int | None = None
-
-
-def row_of(one: ArchivedRow) -> tuple[object, ...]:
-    """Return what left in the order of the table's columns, without its place."""
-    when = one.begin_ms, one.end_ms, one.left_ms
-    return one.id, one.tenant, one.queue, one.state, *when, one.body
 
 
 class ArchiveRows:

@@ -9,10 +9,10 @@ from typing import Final
 import sqlalchemy as sa
 
 from service.access.tenant_shares import share_of
-from service.store.database.engine import hold_lock
-from service.store.database.tables import webhook_deliveries, webhooks
-from service.store.log.audit import AuditRow, write_audit
-from service.store.rows.table_rows import TableRows
+from service.store.audit import AuditRow, write_audit
+from service.store.engine import hold_lock
+from service.store.schema import webhook_deliveries, webhooks
+from service.store.table import TableRows, insert_or
 
 #: States of a delivery.
 WAITING: Final = "waiting"
@@ -24,12 +24,6 @@ _SHOWN: Final = 20
 
 #: Key of PostgreSQL's advisory lock under which webhooks are counted.
 _LOCK: Final = 0x57454248
-
-_NOTE: Final = sa.text(
-    "INSERT INTO webhook_deliveries (webhook, event, body, state, attempts, due_ms, error) "
-    "VALUES (:webhook, :event, :body, :state, :attempts, :due_ms, :error) "
-    "ON CONFLICT (webhook, event) DO NOTHING"
-)
 
 
 class TooManyWebhooksError(Exception):
@@ -152,11 +146,12 @@ class WebhookRows(TableRows[WebhookRow]):
         looked_at
             (webhook, version, number) of the last event that was looked at.
         """
+        note = insert_or(self._engine.dialect.name, webhook_deliveries)
         with self._engine.begin() as connection:
             known = set(connection.execute(sa.select(webhooks.c.id)).scalars())
             for one in deliveries:
                 if one.webhook in known:  # not deleted meanwhile
-                    connection.execute(_NOTE, self._deliveries.values(one))
+                    connection.execute(note.values(self._deliveries.values(one)))
             for id_, version, number in looked_at:
                 connection.execute(
                     sa.update(webhooks)

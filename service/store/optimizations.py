@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.database.engine import hold_lock
-from service.store.database.tables import optimizations
-from service.store.log.audit import AuditRow, write_audit
-from service.store.rows.table_rows import TableRows
+from service.store.audit import AuditRow, write_audit
+from service.store.engine import hold_lock
+from service.store.schema import optimizations
+from service.store.table import TableRows
 
 #: States of one whose changes the Plan holds, and of one whose changes were taken back.
 APPLIED: Final = "applied"
@@ -95,13 +95,6 @@ class UndoRow:
     id: str
     undo: bytes
 
-    def values(self) -> tuple[object, ...]:
-        """Return the parameters of `KEEP_UNDO`."""
-        return self.undo, self.id
-
-
-#: Parameters: `UndoRow.values`.
-KEEP_UNDO: Final = "UPDATE optimizations SET undo = ? WHERE id = ?"
 
 _LONG: Final = ("result", "undo")
 _SHORT: Final = tuple(column for column in optimizations.c if column.name not in _LONG)

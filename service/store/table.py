@@ -7,8 +7,9 @@ from dataclasses import fields
 from typing import Any, ClassVar, Generic, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
-from service.store.log.audit import AuditRow, write_audit
+from service.store.audit import AuditRow, write_audit
 
 _Row = TypeVar("_Row")
 
@@ -59,3 +60,23 @@ class TableRows(Generic[_Row]):
             if count and audited is not None:
                 write_audit(connection, audited)
         return count
+
+
+def insert_or(
+    dialect: str, table: sa.Table, replaced: Sequence[str] = ()
+) -> sqlite.Insert | postgresql.Insert:
+    """Return an insert for rows that may be there: it changes their `replaced` columns, or nothing.
+
+    Parameters
+    ----------
+    dialect
+        Name of the engine's.
+    """
+    insert: sqlite.Insert | postgresql.Insert = (
+        sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    )
+    key = list(table.primary_key.columns)
+    if not replaced:
+        return insert.on_conflict_do_nothing(index_elements=key)
+    values = {name: insert.excluded[name] for name in replaced}
+    return insert.on_conflict_do_update(index_elements=key, set_=values)

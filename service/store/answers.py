@@ -5,13 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-#: Parameters: `row_of` an answer.
-INSERT_ANSWER: Final = (
-    "INSERT INTO answers (key, request_hash, at_ms, status, headers, body) "
-    "VALUES (?, ?, ?, ?, ?, ?)"
-)
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +19,16 @@ class IdempotentAnswer:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
 
-
-def row_of(answer: IdempotentAnswer) -> tuple[object, ...]:
-    """Return an answer in the order of the table's columns."""
-    headers = json.dumps(dict(answer.headers))
-    key, request_hash = answer.key, answer.request_hash
-    return key, request_hash, answer.at_ms, answer.status, headers, answer.body
+    def values(self) -> dict[str, Any]:
+        """Return the values of the table's columns."""
+        return {
+            "key": self.key,
+            "request_hash": self.request_hash,
+            "at_ms": self.at_ms,
+            "status": self.status,
+            "headers": json.dumps(dict(self.headers)),
+            "body": self.body,
+        }
 
 
 def answer_of(row: Sequence[Any]) -> IdempotentAnswer:

@@ -8,9 +8,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from service.config import ConfigError
-from service.store.database.engine import open_engine, opening
-from service.store.database.migrate import newest, revision_of
-from service.store.database.tables import commits, head, metadata, snapshots
+from service.store.engine import open_engine, opening
+from service.store.schema import commits, head, metadata, newest, revision_of, snapshots
 
 _READ_ONLY: Final = {"agenda_read_only": True}
 
@@ -49,7 +48,7 @@ def database_facts(engine: sa.Engine) -> dict[str, Any]:
 
 
 def facts_of_url(url: str) -> dict[str, Any]:
-    """Return the facts of a database that is not migrated for it.
+    """Return the facts of a database without changing it.
 
     Raises
     ------

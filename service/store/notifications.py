@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.database.driver import UnavailableError
+from service.store.engine import UnavailableError
 
 logger = logging.getLogger("agenda.service")
 

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from service.store.database.tables import settings, yarn_reservations
-from service.store.rows.table_rows import TableRows
+from service.store.schema import settings, yarn_reservations
+from service.store.table import TableRows, insert_or
 
 #: Settings: when the first id was made (Unix ms), and how many were.
 _START: Final = "yarn_start_ms"
 _COUNT: Final = "yarn_ids"
 
-#: Parameters: `YarnReservationRow.values`. An update keeps who submitted, where and when.
-KEEP_YARN_RESERVATION: Final = (
-    "INSERT INTO yarn_reservations (id, name, queue, submitter, accepted_ms, arrival_ms, "
-    "deadline_ms, period_ms, definition) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (id) DO UPDATE SET arrival_ms = excluded.arrival_ms, "
-    "deadline_ms = excluded.deadline_ms, period_ms = excluded.period_ms, "
-    "definition = excluded.definition"
-)
-
-#: Parameters: the id of a reservation that leaves the Plan, whose row nobody asks for any more.
-FORGET_YARN_RESERVATION: Final = "DELETE FROM yarn_reservations WHERE id = ?"
-
-_FIRST: Final = sa.text(
-    "INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING"
-)
-_NEXT: Final = sa.text(
-    "UPDATE settings SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE name = :name "
-    "RETURNING value"
-)
+#: Columns that a change of a reservation changes: it keeps who submitted, where and when.
+CHANGED: Final = ("arrival_ms", "deadline_ms", "period_ms", "definition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +46,9 @@ class YarnReservationRow:
     period_ms: int
     definition: bytes
 
-    def values(self) -> tuple[object, ...]:
-        """Return the parameters of `KEEP_YARN_RESERVATION`."""
-        return astuple(self)
+    def values(self) -> dict[str, Any]:
+        """Return the values of the table's columns."""
+        return asdict(self)
 
 
 class YarnReservationRows(TableRows[YarnReservationRow]):
@@ -82,9 +65,13 @@ class YarnReservationRows(TableRows[YarnReservationRow]):
             Now, Unix ms; the start is that of the first call ever.
         """
         with self._engine.begin() as connection:
-            connection.execute(_FIRST, {"name": _START, "value": str(now_ms)})
-            connection.execute(_FIRST, {"name": _COUNT, "value": "0"})
-            counter = connection.execute(_NEXT, {"name": _COUNT}).scalar_one()
+            first = insert_or(connection.dialect.name, settings)
+            connection.execute(first.values(name=_START, value=str(now_ms)))
+            connection.execute(first.values(name=_COUNT, value="0"))
+            present = sa.cast(settings.c.value, sa.BigInteger)
+            count = sa.update(settings).where(settings.c.name == _COUNT)
+            count = count.values(value=sa.cast(present + 1, sa.Text))
+            counter = connection.execute(count.returning(settings.c.value)).scalar_one()
             query = sa.select(settings.c.value).where(settings.c.name == _START)
             return int(connection.execute(query).scalar_one()), int(counter)
 

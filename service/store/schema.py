@@ -1,10 +1,19 @@
-"""The tables; migrations/versions creates them."""
+"""The schema: the tables, its version in the database, and how an older one gets the newest.
+
+An empty database gets the newest tables from the process that starts first. One that holds the
+tables of another version is left as it is: `agenda upgrade` changes it, once, with a backup before.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
+
+from service.config import ConfigError
+from service.store.engine import hold_lock
 
 metadata: Final = sa.MetaData()
 
@@ -247,3 +256,127 @@ webhook_deliveries: Final = sa.Table(
     sa.Column("error", sa.Text, nullable=False),
 )
 sa.Index("webhook_deliveries_due", webhook_deliveries.c.state, webhook_deliveries.c.due_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """One change of the tables: its number, what it does in a sentence, and what makes it."""
+
+    revision: str
+    summary: str
+    make: Callable[[sa.Connection], None]
+
+
+def _create(connection: sa.Connection) -> None:
+    """Create all tables; the name of the head says in which format records are written."""
+    metadata.create_all(connection)
+    connection.execute(sa.insert(head).values(name=HEAD, version=0))
+
+
+#: Name of the log's head, by the format of the log. A version of Agenda whose records an older one
+#: could not read gives the head another name by a change of the schema: older servers append
+#: nothing then.
+HEAD: Final = "log 2"
+
+#: What makes the newest schema, in order. The first change after a release comes behind these, and
+#: what they create may then not change any more: `_create` gets a copy of that release's tables.
+CHANGES: Final[list[SchemaChange]] = [
+    SchemaChange("0001", "All tables of the first release.", _create),
+]
+
+#: Setting that holds the number of the last change that a database has had.
+_VERSION: Final = "schema"
+
+#: What a database of a development version has instead of that number.
+_UNVERSIONED: Final = "none"
+
+#: Key of PostgreSQL's advisory lock that lets one process change the schema at a time.
+_LOCK: Final = 0x4147454E4441
+
+
+def create_or_check(engine: sa.Engine) -> None:
+    """Make the newest tables in an empty database.
+
+    The transaction holds the write lock from its start, so that of several processes one makes
+    them and the others find the work done.
+
+    Raises
+    ------
+    ConfigError
+        If the database holds the tables of another version; the message says what to do.
+    """
+    with engine.begin() as connection:
+        hold_lock(connection, _LOCK)
+        present = revision_of(connection)
+        if present is None:
+            bring_to(connection, newest())
+        elif present != newest():
+            raise ConfigError(_advice(connection, present))
+
+
+def upgrade(engine: sa.Engine) -> None:
+    """Make the changes of the schema that a database has not had yet, all or none.
+
+    Raises
+    ------
+    ConfigError
+        If the database is of a newer version of Agenda.
+    """
+    with engine.begin() as connection:
+        hold_lock(connection, _LOCK)
+        present = revision_of(connection)
+        if present is not None and not is_known(present):
+            raise ConfigError(_advice(connection, present))
+        bring_to(connection, newest())
+
+
+def bring_to(connection: sa.Connection, revision: str) -> None:
+    """Make all changes up to a revision, in the transaction of a connection."""
+    for change in changes_after(revision_of(connection)):
+        if change.revision <= revision:
+            change.make(connection)
+    connection.execute(sa.delete(settings).where(settings.c.name == _VERSION))
+    connection.execute(sa.insert(settings).values(name=_VERSION, value=revision))
+
+
+def revision_of(connection: sa.Connection) -> str | None:
+    """Return the number of the last change that a database has had; None if it is empty."""
+    if not sa.inspect(connection).has_table(settings.name):
+        return None
+    query = sa.select(settings.c.value).where(settings.c.name == _VERSION)
+    found: str | None = connection.execute(query).scalar_one_or_none()
+    return found or _UNVERSIONED
+
+
+def newest() -> str:
+    """Return the number of the last change there is."""
+    return CHANGES[-1].revision
+
+
+def is_known(revision: str) -> bool:
+    """Return whether a change is one of this version's."""
+    return any(one.revision == revision for one in CHANGES)
+
+
+def changes_after(revision: str | None) -> list[SchemaChange]:
+    """Return the changes that follow a revision, in order."""
+    return [one for one in CHANGES if revision is None or one.revision > revision]
+
+
+def _advice(connection: sa.Connection, present: str) -> str:
+    shown = connection.engine.url.render_as_string()
+    if is_known(present):
+        return (
+            f"the database {shown} is of an older version of Agenda (its schema is {present}, this "
+            f"one needs {newest()}): stop all its servers, then run 'agenda upgrade --database "
+            "URL', which keeps a backup first"
+        )
+    if present == _UNVERSIONED:
+        return (
+            f"the database {shown} was made by a version of Agenda before its first release, which "
+            "this one cannot read: start with a new database"
+        )
+    return (
+        f"the database {shown} was made by another, newer version of Agenda (its schema is "
+        f"{present}, this one knows {newest()}): start that version"
+    )

@@ -1,1 +1,0 @@
-"""The database itself: engines, tables, statements, time, turns and notifications."""

@@ -1,1 +1,0 @@
-"""What stands beside the log of commits: the audit, the archive, answers, the format."""

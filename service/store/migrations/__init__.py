@@ -1,1 +1,0 @@
-"""Alembic's scripts, run by `service.store.database.migrate` when a store opens."""

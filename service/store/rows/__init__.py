@@ -1,1 +1,0 @@
-"""Rows that are no commits: applications, runs, jobs, tokens and what clients left."""

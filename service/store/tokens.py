@@ -1,0 +1,329 @@
+"""Tokens on disk, found by the hash of the secret or by the name of the user; and their TokenBook.
+
+A `TokenBook` holds the tokens that a process has met, so that a call seldom asks the database.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from rdl.durations import rfc3339_text
+from service.access.actor import present_actor
+from service.access.token import Token, hash_of, new_secret
+from service.access.user import Role, User
+from service.clock import instant_of
+from service.store.audit import AuditRow, write_audit
+from service.store.engine import UNAVAILABLE, Driver, Statement
+from service.store.schema import tokens
+
+logger = logging.getLogger("agenda.service")
+
+#: How long tokens are taken for what they were, seconds: a token that is revoked, by whatever
+#: process, is good for no longer than that. Then one look tells whether any of them has changed.
+FRESH_S: Final = 1.0
+
+#: Most tokens that are remembered, and ms between two notes of the use of one.
+_MOST: Final = 10_000
+_NOTED_MS: Final = 600_000
+
+
+#: How keys of names begin; those of secrets are their hashes.
+_NAME: Final = "name "
+
+#: In the order of `_token_of`.
+_COLUMNS: Final = (
+    tokens.c.id, tokens.c.name, tokens.c.role, tokens.c.tenants,
+    tokens.c.created_ms, tokens.c.end_ms, tokens.c.used_ms, tokens.c.revoked_ms,
+)  # fmt: skip
+
+
+def _is_good(now_ms: int | sa.BindParameter[int]) -> sa.ColumnElement[bool]:
+    ends = sa.or_(tokens.c.end_ms.is_(None), tokens.c.end_ms > now_ms)
+    return sa.and_(tokens.c.revoked_ms.is_(None), ends)
+
+
+class TokenRows:
+    """The tokens of one database."""
+
+    def __init__(self, engine: sa.Engine, driver: Driver) -> None:
+        self._engine = engine
+        self._driver = driver
+        table, select = tokens.c, sa.select(*_COLUMNS)
+        named = (table.name == sa.bindparam("name"), _is_good(sa.bindparam("now_ms")))
+        self._by_hash = driver.statement(select.where(table.hash == sa.bindparam("hash")))
+        self._by_id = driver.statement(select.where(table.id == sa.bindparam("id")))
+        #: Of a name that are good at a time, the newest first.
+        newest = (table.created_ms.desc(), table.id)
+        self._by_name = driver.statement(select.where(*named).order_by(*newest))
+        self._all = driver.statement(select.order_by(table.created_ms, table.id))
+        #: Differs where a token was made or revoked since, whoever did it.
+        revoked, created = table.revoked_ms, table.created_ms
+        counts = (
+            sa.func.count(),
+            sa.func.count(revoked),
+            sa.func.max(created),
+            sa.func.max(revoked),
+        )
+        self._stamp = driver.statement(sa.select(*counts).select_from(tokens))
+
+    def create(self, user: User, end_ms: int | None, now_ms: int) -> tuple[Token, str]:
+        """Keep a new token; return it, and its secret, which nobody can ask for again.
+
+        Parameters
+        ----------
+        end_ms, now_ms
+            Until when it is good (None: for ever) and now, Unix ms.
+        """
+        secret = new_secret()
+        token = Token(f"t-{os.urandom(6).hex()}", user, now_ms, end_ms)
+        row = {
+            "id": token.id,
+            "hash": hash_of(secret),
+            "name": user.name,
+            "role": user.role.word,
+            "tenants": json.dumps(sorted(user.tenants)),
+            "created_ms": now_ms,
+            "end_ms": end_ms,
+        }
+        rights = " ".join([user.name, user.role.word, *sorted(user.tenants)])
+        with self._engine.begin() as connection:
+            connection.execute(sa.insert(tokens).values(row))
+            write_audit(
+                connection,
+                AuditRow(present_actor(), now_ms, "create_token", token.id, detail=rights),
+            )
+        return token, secret
+
+    def of_hash(self, digest: str) -> Token | None:
+        """Return the token whose secret has this hash, good or not.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        return self._one(self._by_hash, hash=digest)
+
+    def of_name(self, name: str, now_ms: int) -> Token | None:
+        """Return the newest token of a user that is good now.
+
+        None also where good tokens of that name differ in role or tenants: the name alone does not
+        say which of those users is meant.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        found = self._driver.rows(self._by_name, name=name, now_ms=now_ms)
+        good = [_token_of(row) for row in found]
+        return good[0] if len({token.user for token in good}) == 1 else None
+
+    def stamp(self) -> tuple[int | None, ...]:
+        """Return what tells the tokens there are now from those of another time.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        return tuple(self._driver.rows(self._stamp)[0])
+
+    def all(self) -> list[Token]:
+        """Return all tokens, oldest first."""
+        return [_token_of(row) for row in self._driver.rows(self._all)]
+
+    def revoke(self, id_: str, now_ms: int) -> Token | None:
+        """Revoke a token and return it; None where there is none. One that is revoked stays so."""
+        with self._engine.begin() as connection:
+            revoked = connection.execute(
+                sa.update(tokens)
+                .where(tokens.c.id == id_, tokens.c.revoked_ms.is_(None))
+                .values(revoked_ms=now_ms)
+            )
+            if revoked.rowcount:
+                write_audit(connection, AuditRow(present_actor(), now_ms, "revoke_token", id_))
+        return self._one(self._by_id, id=id_)
+
+    def note_use(self, id_: str, now_ms: int) -> None:
+        """Write down that a token is used now."""
+        with self._engine.begin() as connection:
+            connection.execute(sa.update(tokens).where(tokens.c.id == id_).values(used_ms=now_ms))
+
+    def has_admin(self, now_ms: int) -> bool:
+        """Return whether there is a token of an admin that is good now."""
+        query = sa.select(tokens.c.id).where(tokens.c.role == Role.ADMIN.word, _is_good(now_ms))
+        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
+            return connection.execute(query.limit(1)).one_or_none() is not None
+
+    def _one(self, statement: Statement, **values: object) -> Token | None:
+        found = self._driver.rows(statement, **values)
+        return _token_of(found[0]) if found else None
+
+
+def _token_of(row: Sequence[Any]) -> Token:
+    id_, name, role, tenants, created_ms, end_ms, used_ms, revoked_ms = row
+    user = User(name, Role[role.upper()], frozenset(json.loads(tenants)))
+    return Token(id_, user, created_ms, end_ms, used_ms, revoked_ms)
+
+
+def shown_token(token: Token, now_ms: int) -> dict[str, Any]:
+    """Return a token as lists show it."""
+    return {
+        "id": token.id,
+        "name": token.user.name,
+        "role": token.user.role.word,
+        "tenants": sorted(token.user.tenants),
+        "good": token.fault(now_ms) is None,
+        "created_at": rfc3339_text(instant_of(token.created_ms)),
+        "end_at": _text_of(token.end_ms),
+        "used_at": _text_of(token.used_ms),
+        "revoked_at": _text_of(token.revoked_ms),
+    }
+
+
+def _text_of(ms: int | None) -> str | None:
+    return None if ms is None else rfc3339_text(instant_of(ms))
+
+
+def key_of_secret(secret: str) -> str:
+    """Return the key of the token that a bearer shows."""
+    return hash_of(secret)
+
+
+def key_of_name(name: str) -> str:
+    """Return the key of the newest good token of a user."""
+    return f"{_NAME}{name}"
+
+
+class TokenBook:
+    """Finds tokens; any thread may ask.
+
+    What is not found is not remembered: whoever guesses pays a look into an index for each guess.
+    """
+
+    def __init__(self, rows: TokenRows) -> None:
+        self._rows = rows
+        self._met: dict[str, Token] = {}
+        self._names: dict[str, tuple[float, Token]] = {}
+        self._stamp: tuple[int | None, ...] = ()
+        self._looked_s = -FRESH_S
+        self._looking = threading.Lock()
+
+    def of_key(self, key: str, now_ms: int, *, used: bool = True) -> Token | None:
+        """Return the token of `key_of_secret` or `key_of_name`, or None.
+
+        Parameters
+        ----------
+        used
+            Whether this is a use of it, which is written down now and then.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        if key.startswith(_NAME):
+            name = key.removeprefix(_NAME)
+            token = self._named(name, now_ms)
+        else:
+            token = self._shown(key)
+        if used and token is not None:
+            self._note(key, token, now_ms)
+        return token
+
+    def remembered(self, key: str) -> Token | None:
+        """Return a token that a bearer has shown before, as it was then, or None."""
+        return self._met.get(key)
+
+    def maker_fault(self, key: str, tenant: str | None, now_ms: int) -> str | None:
+        """Return why what was made under a token is carried on no longer, or None.
+
+        Parameters
+        ----------
+        key
+            Of the token; empty where none was asked for.
+        tenant
+            Whose things it shows; None: those of all.
+
+        Raises
+        ------
+        UnavailableError
+            If the database cannot be used now.
+        """
+        if not key:
+            return None
+        token = self.of_key(key, now_ms, used=False)
+        if token is None:
+            return "who made it has no token any more"
+        if (fault := token.fault(now_ms)) is not None:
+            return f"who made it may no longer: {fault}"
+        allowed = token.user.sees_all if tenant is None else token.user.acts_for(tenant)
+        return None if allowed else "who made it does not act for its tenant any more"
+
+    def _shown(self, key: str) -> Token | None:
+        """Return the token whose secret has this hash."""
+        with self._looking:
+            now = time.monotonic()
+            if now - self._looked_s >= FRESH_S:
+                stamp = self._rows.stamp()
+                if stamp != self._stamp:
+                    self._met.clear()
+                self._stamp, self._looked_s = stamp, now
+            met, seen = self._met.get(key), self._stamp
+        if met is not None:
+            return met
+        token = self._rows.of_hash(key)
+        if token is not None:
+            self._keep(key, token, seen)
+        return token
+
+    def _keep(self, key: str, token: Token, seen: tuple[int | None, ...]) -> None:
+        """Remember a token that was read under a stamp, unless there has been another since."""
+        with self._looking:
+            if seen == self._stamp:
+                if len(self._met) >= _MOST:
+                    self._met.clear()
+                self._met[key] = token
+
+    def _named(self, name: str, now_ms: int) -> Token | None:
+        """Return the newest good token of a user: another one may be it when time has passed."""
+        now = time.monotonic()
+        met = self._names.get(name)
+        if met is not None and now - met[0] < FRESH_S:
+            return met[1]
+        token = self._rows.of_name(name, now_ms)
+        if token is None:
+            self._names.pop(name, None)
+            return None
+        if len(self._names) >= _MOST:
+            self._names.clear()
+        self._names[name] = now, token
+        return token
+
+    def _note(self, key: str, token: Token, now_ms: int) -> None:
+        """Write down a use now and then; a call that reads is answered where that cannot be."""
+        if token.used_ms is not None and now_ms - token.used_ms < _NOTED_MS:
+            return
+        if token.fault(now_ms) is not None:
+            return
+        noted, name = replace(token, used_ms=now_ms), key.removeprefix(_NAME)
+        with self._looking:
+            if self._met.get(key) is token:
+                self._met[key] = noted
+        met = self._names.get(name)
+        if met is not None and met[1] is token:
+            self._names[name] = met[0], noted
+        try:
+            self._rows.note_use(token.id, now_ms)
+        except UNAVAILABLE as error:
+            logger.warning("the use of a token was not written down: %s", error)
