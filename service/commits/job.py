@@ -137,6 +137,14 @@ class Job:
         Who asks for it: whoever makes the call of the thread that made the job.
     changes
         What it asks for.
+    tenure
+        The tenure in which it may be committed; None: at any time.
+    is_atomic
+        Whether all its requests are admitted, or none.
+    needs_own_record
+        Whether it must be committed in a record of its own: all or nothing; a batch whose whole
+        answer is remembered; a change of the cluster, on which everything after it is to be
+        planned; a change that counts for one tenure only.
     answers
         Set before `finished`: one for each request of an admission, else one; none if the key was
         answered before.
@@ -162,50 +170,38 @@ class Job:
     finished: Completion = field(default_factory=Completion)
     actor: Actor = field(default_factory=present_actor)
     changes: list[PendingChange] = field(init=False)
+    tenure: int | None = field(init=False)
+    is_atomic: bool = field(init=False)
+    needs_own_record: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the changes: one for each request of an admission, else one."""
-        match self.command:
+        """Make its changes: one for each request of an admission, else one."""
+        command = self.command
+        match command:
             case Admission(asks=asks):
                 self.changes = [PendingChange(self, ask) for ask in asks]
             case Renegotiation(ask=ask) | HoldPlacing(ask=ask):
                 self.changes = [PendingChange(self, ask)]
             case _:
                 self.changes = [PendingChange(self)]
-
-    @property
-    def is_atomic(self) -> bool:
-        """Whether all its requests are admitted, or none."""
-        return isinstance(self.command, Admission) and self.command.atomic
-
-    @property
-    def needs_own_record(self) -> bool:
-        """Whether it must be committed in a record of its own.
-
-        All or nothing; a batch whose whole answer is remembered; a change of the cluster, on
-        which everything after it is to be planned; a change that counts for one tenure alone.
-        """
-        if self.tenure is not None or self.is_atomic:
-            return True
-        if isinstance(self.command, Admission):
-            return self.keyed is not None and len(self.changes) > 1
-        return isinstance(self.command, Reconfiguration | OptimizationCommand | UndoCommand)
-
-    @property
-    def tenure(self) -> int | None:
-        """The tenure in which it may be committed; None: at any time."""
-        command = self.command
-        return command.tenure if isinstance(command, Closure | DispatchChange) else None
-
-    @property
-    def is_partly_granted(self) -> bool:
-        """Whether something that it asks for is in the log already."""
-        return any(isinstance(one.answer, ReservationAnswer) for one in self.changes)
+        self.tenure = command.tenure if isinstance(command, Closure | DispatchChange) else None
+        self.is_atomic = isinstance(command, Admission) and command.atomic
+        self.needs_own_record = (
+            self.is_atomic
+            or self.tenure is not None
+            or (self.keyed is not None and len(self.changes) > 1)
+            or isinstance(command, Reconfiguration | OptimizationCommand | UndoCommand)
+        )
 
     @property
     def size(self) -> int:
         """How many requests it holds."""
         return len(self.changes)
+
+    @property
+    def is_partly_granted(self) -> bool:
+        """Whether something that it asks for is in the log already."""
+        return any(isinstance(one.answer, ReservationAnswer) for one in self.changes)
 
     def fail(self, failure: BaseException) -> None:
         """End it without an answer."""

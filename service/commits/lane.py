@@ -95,9 +95,11 @@ class JobQueue:
             self._fill(group)
 
     def _fill(self, group: list[Job]) -> None:
+        if not self._jobs or group[0].needs_own_record:
+            return
         size = sum(job.size for job in group)
         keys = {one.keyed.key.text for one in group if one.keyed is not None}
-        while self._jobs and not group[0].needs_own_record:
+        while self._jobs:
             job = self._jobs[0]
             repeated = job.keyed is not None and job.keyed.key.text in keys
             if job.needs_own_record or repeated or size + job.size > self._most:
