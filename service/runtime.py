@@ -31,11 +31,11 @@ from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.releaser import Releaser
 from service.host.shared_counts import SharedCounts
+from service.jobs.apply import apply_found
+from service.jobs.runner import Runner
+from service.jobs.schedule_thread import ScheduleThread
 from service.metrics import Telemetry
 from service.monitoring.exposition import PlanExposition
-from service.optimizing.apply import apply_found
-from service.optimizing.runner import Runner
-from service.optimizing.schedule_thread import ScheduleThread
 from service.plan_bounds import PlanBounds
 from service.problems import problem
 from service.random_ids import RandomIds

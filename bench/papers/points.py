@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.cli.kit.errors import CliError
-from service.tasks.data_pickle import read_data
+from service.jobs.data_pickle import read_data
 
 #: Seconds that a Dask scheduler has to answer, and between two looks at whether to stop.
 _CONNECT_S: Final = 5

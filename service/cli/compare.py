@@ -150,7 +150,7 @@ def compare(
             limits = limits_of(run, every_ms, seed)
             comparison = compared(described, compiled, agents, limits, times=seconds)
     else:
-        from service.tasks.agent_tasks import bare_limits
+        from service.jobs.tasks import bare_limits
 
         every_s = None if every_ms is None else every_ms / 1000
         asked = bare_limits(agents, every_s, seed, seconds)
@@ -171,7 +171,7 @@ def _on_pool(
     dask: str | None,
 ) -> Comparison:
     """Compare agents side by side in other processes, showing how many are done."""
-    from service.tasks.agent_tasks import compare_on
+    from service.jobs.tasks import compare_on
 
     done: list[AgentRun] = []
     with task_pool(workers, dask) as pool, running("comparing agents") as run:

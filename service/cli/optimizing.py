@@ -277,7 +277,7 @@ def _optimize(
 ) -> Optimized:
     """Optimise, showing how far it is; `solver` "" is none, None the optimiser's own choice."""
     from planner.optimization.result import OptimizeOptions
-    from service.tasks.plan_task import improve_on
+    from service.jobs.tasks import improve_on
 
     goal, scope, limits = asked
     with task_pool(None, dask) as pool, running("optimizing") as run:

@@ -19,7 +19,7 @@ from service.clock import instant_of
 from service.http.kinds import BodyTime, MemberKind, integer
 from service.http.kit import Answer, Calls, Input, Instant, doc, one_of
 from service.http.route import links_from
-from service.optimizing.comparison_job import ComparisonJob
+from service.jobs.job import ComparisonJob
 from service.problems import ApiError, FieldError, malformed_problem, problem
 from service.resources.optimizations import JobKind, TimeLimit
 from service.runtime import Runtime

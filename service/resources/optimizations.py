@@ -29,9 +29,9 @@ from service.http.kinds import (
 )
 from service.http.kit import STREAM_HEADERS, Answer, Calls, Input, Instant, doc, one_of
 from service.http.route import links_from
-from service.optimizing.apply import apply_found, undo_applied
-from service.optimizing.job import OptimizationJob
-from service.optimizing.runner import Runner
+from service.jobs.apply import apply_found, undo_applied
+from service.jobs.job import OptimizationJob
+from service.jobs.runner import Runner
 from service.problems import ApiError, FieldError, malformed_problem, problem
 from service.resources.events import longest_s, permit_of
 from service.response import JSON, Response

@@ -34,7 +34,7 @@ from service.http.kit import (
     unchanged,
 )
 from service.http.route import json_of
-from service.optimizing.live_requests import whole_cluster
+from service.jobs.job import whole_cluster
 from service.problems import ApiError, malformed_problem
 from service.response import Response
 from service.runtime import Runtime

@@ -124,7 +124,8 @@ class _Statements:
         def made(expression: sa.Executable) -> Statement:
             return Statement(engine, expression)
 
-        version, before = sa.bindparam("new_version"), sa.bindparam("before")
+        version: sa.BindParameter[int] = sa.bindparam("new_version")
+        before: sa.BindParameter[int] = sa.bindparam("before")
         #: Moves the head to the version that an append ends with, from the one before its first.
         #: Another append waits here until this one is durable or undone, and then finds the head
         #: elsewhere. A condition on the log itself would not do: PostgreSQL reads it as it was when

@@ -10,7 +10,7 @@ from planner.agent import Limits
 from planner.optimization.codec import change_to_json
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
-from service.optimizing.job import OptimizationJob
+from service.jobs.job import OptimizationJob
 from service.store import OptimizationRow
 from tests.service.conftest import Service
 

@@ -17,7 +17,7 @@ from werkzeug.test import TestResponse
 from service.app import create_app
 from service.clock import ManualClock
 from service.config import ServiceConfig
-from service.optimizing import runner
+from service.jobs import runner
 from service.runtime import Runtime, open_runtime
 from service.store import Store, engine
 from service.warm_up import warm_up

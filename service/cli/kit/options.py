@@ -18,7 +18,7 @@ from service.cli.kit.errors import CliError
 from service.sentences import AGENTS
 
 if TYPE_CHECKING:
-    from service.tasks.task_pool import TaskPool
+    from service.jobs.pool import TaskPool
 
 #: Of these are so many in an hour.
 _UNITS_AN_HOUR = {"s": 3600.0, "m": 60.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
@@ -287,10 +287,10 @@ def task_pool(workers: int | None, dask: str | None) -> Iterator[TaskPool]:
     ------
     click.UsageError
         If both are given.
-    service.tasks.task_pool.TaskPoolError
+    service.jobs.pool.TaskPoolError
         If the cluster cannot be used.
     """
-    from service.tasks.open_pool import open_pool
+    from service.jobs.pool import open_pool
 
     if workers is not None and dask is not None:
         raise click.UsageError("give either --workers or --dask")

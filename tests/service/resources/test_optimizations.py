@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from service.optimizing.job import OptimizationJob
-from service.optimizing.runner import Runner
+from service.jobs.job import OptimizationJob
+from service.jobs.runner import Runner
 from service.problems import CODES
 from service.resources.optimizations import watch_optimization
 from service.store import OptimizationRow
@@ -520,7 +520,7 @@ def test_jobs_of_others_are_still_taken_over_after_a_fault(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread that looks for them outlives whatever a look raises."""
-    monkeypatch.setattr("service.optimizing.runner._INHERIT_S", 0.01)
+    monkeypatch.setattr("service.jobs.runner._INHERIT_S", 0.01)
     service = open_service()
     looks: list[str] = []
 

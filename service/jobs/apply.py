@@ -15,7 +15,7 @@ from service.access.actor import present_actor
 from service.commits.commands import Answer, Key, OptimizationAnswer
 from service.commits.optimization import applying_of, undoing_of
 from service.commits.planner import Planner
-from service.optimizing.runner import Runner
+from service.jobs.runner import Runner
 from service.problems import ApiError, ProblemDocument, problem
 from service.rendering import recall, respond
 from service.response import Response, problem_response

@@ -8,18 +8,80 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import platform
 import queue
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
-from service.tasks.dask_software import require_one_thread, require_same_software, software_here
-from service.tasks.task_pool import PoolTask, PoolWatch, TaskPoolError
+from service.jobs.pool import PoolTask, PoolWatch, TaskPoolError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+#: Packages that a result depends on; Agenda first.
+_PACKAGES: Final = ("cluster-agenda", "numpy", "numba", "scipy", "ortools", "highspy")
+
+
+def software_here() -> dict[str, str]:
+    """Return the versions of what this process computes with."""
+    return {"python": platform.python_version(), **{one: _version(one) for one in _PACKAGES}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def require_same_software(ours: Mapping[str, str], theirs: Any, where: str) -> None:
+    """Refuse a worker that computes with other versions.
+
+    Parameters
+    ----------
+    theirs
+        What `software_here` returned there, or the exception it met.
+
+    Raises
+    ------
+    TaskPoolError
+        Naming the worker, and both versions of what differs.
+    """
+    if isinstance(theirs, ModuleNotFoundError):
+        raise TaskPoolError(
+            f"the Dask worker {where} has no Agenda: install cluster-agenda[dask] "
+            f"{ours['cluster-agenda']} there"
+        )
+    if isinstance(theirs, BaseException):
+        raise TaskPoolError(f"the Dask worker {where}: {type(theirs).__name__}: {theirs}")
+    for name, here in ours.items():
+        there = theirs.get(name, "none")
+        if there != here:
+            raise TaskPoolError(
+                f"the Dask worker {where} has {name} {there}, here it is {here}; results are the "
+                "same only with the same versions: install those there"
+            )
+
+
+def require_one_thread(workers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse workers that would run several tasks in one process.
+
+    Raises
+    ------
+    TaskPoolError
+        Naming one.
+    """
+    for where, facts in workers.items():
+        if facts.get("nthreads", 1) > 1:
+            raise TaskPoolError(
+                f"the Dask worker {where} has {facts['nthreads']} threads; start workers with "
+                "--nthreads 1, and several on a host with --nworkers"
+            )
+
 
 #: Seconds that a scheduler has for answering, and a cluster for having a worker.
 _CONNECT_S: Final = 5.0
@@ -101,7 +163,7 @@ class _DaskRun:
 
     def submit(self, software: dict[str, str]) -> None:
         """Hand all tasks to the scheduler, the first the most urgent."""
-        from service.tasks.dask_worker import DaskOrder, carry_out_order
+        from service.jobs.dask_worker import DaskOrder, carry_out_order
 
         self._client.subscribe_topic(self._session, lambda event: self._heard.put(event[1]))
         for index, task in enumerate(self._tasks):

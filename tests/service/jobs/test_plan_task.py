@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.plan.records.changes import Change
-from service.tasks.plan_task import KeptPlan, _PlanKeeper
+from service.jobs.tasks import KeptPlan, _PlanKeeper
 from tests.builders import a_cluster, a_plan
 
 

@@ -18,8 +18,8 @@ from planner.cluster.optimization_schedule import OptimizationSchedule
 from planner.plan.plan import Plan
 from service.access.actor import SERVER
 from service.clock import Clock, instant_of
-from service.optimizing.job import OptimizationJob
-from service.optimizing.runner import Runner
+from service.jobs.job import OptimizationJob
+from service.jobs.runner import Runner
 from service.problems import ApiProblemError
 from service.response import Response
 from service.store import AuditRow, OptimizationRow, TooManyError

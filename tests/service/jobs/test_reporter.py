@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from service.clock import ManualClock
-from service.optimizing import reporter as reporting
-from service.optimizing.reporter import Reporter
+from service.jobs import process as reporting
+from service.jobs.process import Reporter
 from service.store import OptimizationRow, Store
 from service.store.engine import UnavailableError
 

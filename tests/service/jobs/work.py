@@ -10,8 +10,8 @@ from pathlib import Path
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.workload.compile import CompiledWorkload, compile_workload
-from service.optimizing.live_requests import lines_of_plan, whole_cluster
-from service.tasks.task_pool import TaskLink
+from service.jobs.job import lines_of_plan, whole_cluster
+from service.jobs.pool import TaskLink
 
 
 def squared(number: int, link: TaskLink) -> int:

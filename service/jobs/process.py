@@ -1,4 +1,9 @@
-"""Reporter: writes a process's progress to its row, and reads there whether it is to stop."""
+"""What the processes that optimise and compare have in common: one job from standard input.
+
+A process is told what to do in one line of JSON. It runs at a low priority, so that changes
+admitted meanwhile do not wait for it. When standard input ends, the server that started it has
+gone: it stops and writes down the best so far.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +12,32 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from planner.optimization.result import OptimizeProgress
-from service.clock import Clock
+from service.clock import Clock, FileClock, SystemClock
+from service.commits.replica import Replica, open_replica
+from service.config import ServiceConfig
+from service.jobs.pool import TaskPool, TaskPoolError, open_pool
 from service.store import OptimizationRow, Store
 from service.store.engine import UNAVAILABLE
 from service.store.host_clock import HostClock
 from service.store.optimizations import INTERRUPTED
 
 logger = logging.getLogger("agenda.optimizing")
+
+#: How much this process stands back behind the server's own.
+_NICE: Final = 10
+
+#: Exit code where the row says what went wrong.
+_FAILED: Final = 1
 
 #: Seconds between two looks at what is wanted, and between two words where nothing is new.
 _LOOK_S, _WORD_S = 0.3, 3.0
@@ -195,3 +212,64 @@ class Reporter:
         if waited_s > _PATIENCE_S and not self._over.is_set():
             self.end("failed", f"it did not stop in {_PATIENCE_S:g} s and was ended")
             os._exit(_STUBBORN)
+
+
+@dataclass(frozen=True, slots=True)
+class JobCall:
+    """What the one job of a process is given.
+
+    Attributes
+    ----------
+    replica
+        The Plan, not yet replayed.
+    asked
+        The document of the job.
+    kept
+        What an earlier process has kept of it, or nothing.
+    reporter
+        Where to report.
+    pool
+        Where the heavy part runs.
+    """
+
+    replica: Replica
+    asked: dict[str, Any]
+    kept: bytes
+    reporter: Reporter
+    pool: TaskPool
+
+
+def carry_out(work: Callable[[JobCall], None]) -> int:
+    """Carry out the one job that standard input names; return the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
+    os.nice(_NICE)
+    job = msgspec.json.decode(sys.stdin.buffer.readline())
+    replica = open_replica(ServiceConfig(database=job["database"]), SystemClock())
+    clock = replica.store.host_clock()
+    row = replica.store.optimizations.get(job["id"])
+    if row is None:  # it was forgotten before it began
+        replica.store.close()
+        return 0
+    file = job["clock_file"]
+    reporter = Reporter(replica.store, row, clock, None if file is None else FileClock(Path(file)))
+    reporter.start()
+    try:
+        call = partial(JobCall, replica, msgspec.json.decode(row.document))
+        try:
+            with open_pool(dask=job["dask"]) as pool:
+                work(call(row.result, reporter, pool))
+        except TaskPoolError as failure:
+            if not reporter.newest:
+                reporter.end("failed", str(failure))
+                return _FAILED
+            # The best that was kept outlives the workers: it is written down here.
+            reporter.ask(str(failure))
+            with open_pool() as pool:
+                work(call(reporter.newest, reporter, pool))
+    except Exception as failure:
+        logger.exception("job %s failed", job["id"])
+        reporter.end("failed", f"{type(failure).__name__}: {failure}")
+        return _FAILED
+    finally:
+        replica.store.close()
+    return 0

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from service.tasks.dask_software import require_one_thread, require_same_software, software_here
-from service.tasks.task_pool import TaskPoolError
+from service.jobs.dask_pool import require_one_thread, require_same_software, software_here
+from service.jobs.pool import TaskPoolError
 
 _WHERE = "tcp://10.0.0.5:4000"
 

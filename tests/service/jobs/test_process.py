@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from service.clock import SystemClock
-from service.optimizing.process import JobCall, carry_out
+from service.jobs.pool import TaskPoolError
+from service.jobs.process import JobCall, carry_out
 from service.store import OptimizationRow, Store
-from service.tasks.task_pool import TaskPoolError
 from tests.service.conftest import Open
 
 

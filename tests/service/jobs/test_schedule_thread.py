@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.optimizing.schedule_thread import moved_part
+from service.jobs.schedule_thread import moved_part
 from tests.patience import eventually
 from tests.service.better_plan import found, two_in_the_way
 from tests.service.conftest import CLUSTER, Open, Service

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from planner.workload.compare import AgentRun
-from service.optimizing.comparison_worker import kept_runs, written_runs
-from service.tasks.agent_tasks import bare_limits, compare_on
-from service.tasks.inline_pool import InlinePool
+from service.jobs.comparison import kept_runs, written_runs
+from service.jobs.pool import InlinePool
+from service.jobs.tasks import bare_limits, compare_on
 from tests.service.conftest import Service
-from tests.service.tasks import work
+from tests.service.jobs import work
 
 
 def test_runs_that_were_kept_are_taken_over(service: Service) -> None:

@@ -16,8 +16,7 @@ import msgspec
 
 from service.clock import Clock
 from service.config import MULTIPROCESS_DIRECTORY
-from service.optimizing.comparison_job import ComparisonJob
-from service.optimizing.job import OptimizationJob
+from service.jobs.job import ComparisonJob, OptimizationJob
 from service.store import AuditRow, OptimizationRow, Store
 from service.store.engine import UNAVAILABLE
 from service.store.optimizations import LOST, RUNNING
@@ -29,8 +28,8 @@ MOST_AT_ONCE: Final = 1
 
 #: The module that a job runs in, by the beginning of its id.
 _MODULES: Final = {
-    "p-": "service.optimizing.worker",
-    "c-": "service.optimizing.comparison_worker",
+    "p-": "service.jobs.optimization",
+    "c-": "service.jobs.comparison",
 }
 
 #: How often a job is gone on with after its process died.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.optimizing.diff_rows import drawn_difference, held_rows
+from service.jobs.optimization import drawn_difference, held_rows
 
 
 def _entry(*atoms: list[list[float]], tenant: str = "ads") -> dict[str, object]:

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.tasks.inline_pool import InlinePool
-from service.tasks.process_pool import ProcessPool
-from service.tasks.task_pool import PoolTask, PoolWatch, TaskPool, TaskPoolError
-from tests.service.tasks import work
+from service.jobs.pool import InlinePool, PoolTask, PoolWatch, ProcessPool, TaskPool, TaskPoolError
+from tests.service.jobs import work
 
 
 @pytest.fixture(params=["inline", "processes"])

@@ -16,15 +16,14 @@ from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.workload.compare import comparison_of, run_agent
-from service.tasks.agent_tasks import bare_limits, compare_on
-from service.tasks.dask_pool import DaskPool
-from service.tasks.plan_task import improve_on
-from service.tasks.task_pool import PoolTask, PoolWatch, TaskPoolError
+from service.jobs.dask_pool import DaskPool
+from service.jobs.pool import PoolTask, PoolWatch, TaskPoolError
+from service.jobs.tasks import bare_limits, compare_on, improve_on
 from tests.dask_cluster import DaskCluster, dask_cluster
 from tests.patience import eventually
 from tests.service.better_plan import two_in_the_way
 from tests.service.conftest import Open, Service
-from tests.service.tasks import work
+from tests.service.jobs import work
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from planner.files import cluster_from_json
 from planner.files.workload_file import read_line
 from planner.workload.compare import compare
 from planner.workload.compile import compile_workload
-from service.optimizing.comparison_skylines import MOST_TENANTS, comparison_skylines
+from service.jobs.comparison import MOST_TENANTS, comparison_skylines
 
 _CLUSTER = cluster_from_json(
     {
