@@ -205,7 +205,7 @@ def _lines_in(workload: Path, described: Cluster) -> list[WorkloadLine]:
     """Return the requests of a file; the bad ones are told and left out."""
     from planner.files import read_workload
     from planner.files.errors import FileProblems
-    from service.cli.plan import report_lines
+    from service.cli.workload_input import report_lines
 
     bad = FileProblems()
     lines = list(read_workload(workload, described.origin, bad.append))

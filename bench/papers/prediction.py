@@ -22,9 +22,9 @@ from bench.papers.experiment import (
 from planner.history.back_test import MAXIMUM, MEAN, PEAK, PREDICTION, RuleScore, back_test, pooled
 from planner.history.run import ONE_CORE, JobRun, run_of_tasks, runs_by_job
 from service.importers.lines import open_trace
-from service.importers.runs.recurring_names import USUAL_KEYS, job_runs
-from service.importers.runs.swf_runs import read_swf_runs
+from service.importers.runs import USUAL_KEYS, job_runs
 from service.importers.stages import number, read_rows
+from service.importers.swf import read_swf_runs
 from service.pictures.experiments import ExperimentPanel
 from service.pictures.predictions import last_run_panel
 

@@ -34,13 +34,9 @@ from service.cli.kit.output import (
 )
 from service.cli.kit.server import Server, client_options
 from service.clock import SystemClock, instant_of, unix_ms
-from service.config import ConfigError
-from service.http.kinds import ID_PATTERN
-from service.monitoring.bundle import SupportBundle, last_lines, secrets_of_url, url_without_secrets
-from service.monitoring.diagnostics import versions
-from service.store.facts import facts_of_url
 
 if TYPE_CHECKING:
+    from service.monitoring.bundle import SupportBundle
     from service.store import Store
 
 _COLUMNS: Final = ("id", "name", "role", "tenants", "good", "created", "end", "used")
@@ -86,6 +82,8 @@ def create(
     name: str, role: str, tenants: tuple[str, ...], end: str | None, database: str, form: str
 ) -> int:
     """Create a token for the user NAME and print its secret, this once."""
+    from service.http.kinds import ID_PATTERN
+
     if not ID_PATTERN.fullmatch(name):
         raise CliError(f"{name!r} is no name; write letters, digits and _ . : @ + ~ -")
     fault = name_fault(name)
@@ -323,6 +321,10 @@ def diag(
     Passwords and tokens are left out. What cannot be had (the server does not answer) is named in
     the file's manifest.
     """
+    from service.monitoring.bundle import SupportBundle, last_lines, url_without_secrets
+    from service.monitoring.diagnostics import versions
+    from service.store.facts import facts_of_url
+
     name = f"agenda-diag-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     bundle = SupportBundle(name, _secrets(server, database))
     bundle.add_json("versions.json", versions())
@@ -349,6 +351,8 @@ def _answer(server: Server, path: str) -> Any:
 
 def _take(bundle: SupportBundle, name: str, read: Callable[[], Any]) -> None:
     """Add what `read` returns, or why it cannot be had."""
+    from service.config import ConfigError
+
     try:
         found = read()
     except (CliError, ConfigError, OSError) as error:
@@ -365,5 +369,7 @@ def _environment() -> dict[str, str]:
 
 
 def _secrets(server: Server, database: str | None) -> list[str]:
+    from service.monitoring.bundle import secrets_of_url
+
     given = [server.token] if server.token else []
     return given if database is None else [*given, *secrets_of_url(database)]

@@ -42,10 +42,8 @@ from service.cli.kit.options import (
 from service.cli.kit.output import JSON, TABLE, format_option, print_json, print_table, print_title
 from service.cli.kit.progress import CommandProgress, running
 from service.cli.kit.server import Server, client_options
-from service.importers.runs.agenda_applications import read_applications
-from service.importers.runs.finished_run import FinishedRun, RunHistory
-from service.importers.runs.reading import RUN_FORMATS, read_history
-from service.importers.runs.recurring_names import KEYS, USUAL_KEYS, job_runs
+from service.importers.histories import RUN_FORMATS, read_applications, read_history
+from service.importers.runs import KEYS, USUAL_KEYS, FinishedRun, RunHistory, job_runs
 
 _SHOWN_NAMES = 8
 

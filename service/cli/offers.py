@@ -133,7 +133,7 @@ def _ask_files(
     from planner.workload.plan import plan_from_nothing
     from rdl.compile.source import read_source
     from rdl.text.formatter import format_expression
-    from service.cli.plan import is_dated, with_calendar
+    from service.cli.workload_input import is_dated, with_calendar
 
     raw = b"" if workload is None else workload.read_bytes()
     described = with_calendar(read_cluster(cluster), raw)

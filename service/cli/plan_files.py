@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from planner.files import PlanDocument
-from planner.files.plan_document import write_plan
 from rdl.local_time import UTC_ZONE
 from service.cli.kit.errors import DIFFER, DONE, ERROR, CliError, as_cli_error, reports_errors
 from service.cli.kit.options import READABLE, WRITABLE
@@ -31,7 +29,7 @@ from service.cli.kit.output import (
 from service.cli.kit.server import Server, client_options
 
 if TYPE_CHECKING:
-    from planner.files import WorkloadLine
+    from planner.files import PlanDocument, WorkloadLine
 
 #: Most rows of a table on a terminal.
 _SHOWN: Final = 50
@@ -190,7 +188,7 @@ def requests_of(workload: Path, document: Mapping[str, Any]) -> list[WorkloadLin
     """Return what was asked; lines that are no requests were left out of the Plan too."""
     from planner.files import FileError, cluster_from_json, read_workload
     from planner.files.errors import FileProblems
-    from service.cli.plan import report_lines
+    from service.cli.workload_input import report_lines
 
     try:
         origin = cluster_from_json(document.get("cluster")).origin
@@ -271,6 +269,8 @@ def export(server: Server, out: Path, workload: Path | None, cluster: Path | Non
     The state of the Plan is that of one instant, past reservations and refusals included. With
     --workload and --cluster the same day can be planned again from files, by any agent.
     """
+    from planner.files import PlanDocument, write_plan
+
     document = PlanDocument.from_json(server.call("GET", "/v1/plan/export").good(), server.url)
     with as_cli_error(str(out)):
         write_plan(document, out)

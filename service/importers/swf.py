@@ -1,16 +1,19 @@
-"""Standard Workload Format logs as requests with deadlines.
+"""Standard Workload Format logs, as requests with deadlines and as histories of runs.
 
 A job asks for its requested processors for its requested time, one core a processor; where a log
 has no request, what was used stands in. With gangs (the default) all processors run together:
 g = h = processors, lease = requested time. Without, each processor's share is a task of its own
 that takes the requested time and may start by itself. Deadlines are not in any log: the model is
 submission, rounded up to a step, plus (1 + slack) of the requested time on the grid, rounded up.
+
+A log has no names. Runs of one executable of a user are of one job; where the log does not say
+which it was, those that asked for the same processors and time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,10 +28,15 @@ from service.importers.lines import (
     TraceError,
     window_text,
 )
+from service.importers.runs import FinishedRun, RunHistory, began, held, joined
 
-_COLUMNS = 18
-_JOB, _SUBMIT, _WAIT, _RUN, _USED_PROCS = 0, 1, 2, 3, 4
-_ASKED_PROCS, _ASKED_TIME, _USER = 7, 8, 11
+_COLUMNS: Final = 18
+_JOB, _SUBMIT, _WAIT, _RUN, _USED, _ASKED, _TIME = 0, 1, 2, 3, 4, 7, 8
+_STATUS, _USER, _EXECUTABLE, _QUEUE = 10, 11, 13, 14
+#: Of a job that failed or was cancelled; 1 is completed, -1 is unknown.
+_NOT_WELL: Final = (0, 5)
+#: Of a part of a job that was suspended; its last is `_LAST_WELL` or `_LAST_FAILED`.
+_PART, _LAST_WELL, _LAST_FAILED = 2, 3, 4
 #: Header comment -> field of `SwfHeader`.
 _HEADERS: Final = {"MaxProcs": "processors", "MaxNodes": "nodes", "UnixStartTime": "start_s"}
 _NUMBER: Final = re.compile(r"\d{1,18}")
@@ -141,6 +149,19 @@ def import_swf(
     return Imported(tuple(lines), model.step_s, last, skipped), header
 
 
+def _row(raw: str, line: int) -> list[float]:
+    columns = raw.split()
+    if len(columns) < _COLUMNS:
+        raise TraceError(f"line {line}: {_COLUMNS} columns, not {len(columns)}")
+    try:
+        row = [float(column) for column in columns[:_COLUMNS]]
+    except ValueError as error:
+        raise TraceError(f"line {line}: columns are numbers ({error})") from error
+    if not all(abs(value) <= LARGEST for value in row):
+        raise TraceError(f"line {line}: columns are numbers up to {LARGEST}")
+    return row
+
+
 def _header(raw: str, header: SwfHeader) -> SwfHeader:
     """Add what a comment says; notes behind a number are passed over: ``64 (32 nodes)``."""
     key, _, value = raw.strip().lstrip("; ").partition(":")
@@ -152,21 +173,13 @@ def _header(raw: str, header: SwfHeader) -> SwfHeader:
 
 
 def _job(raw: str, number: int) -> _SwfJob:
-    columns = raw.split()
-    if len(columns) < _COLUMNS:
-        raise TraceError(f"line {number}: {_COLUMNS} columns, not {len(columns)}")
-    try:
-        values = [int(float(column)) for column in columns[:_COLUMNS]]
-    except (ValueError, OverflowError) as error:
-        raise TraceError(f"line {number}: columns are numbers ({error})") from error
-    if max(values) > LARGEST:
-        raise TraceError(f"line {number}: columns are numbers up to {LARGEST}, not {max(values)}")
-    asked, time_s = values[_ASKED_PROCS], values[_ASKED_TIME]
+    values = [int(value) for value in _row(raw, number)]
+    asked, time_s = values[_ASKED], values[_TIME]
     return _SwfJob(
         line=number,
         name=values[_JOB],
         submitted=values[_SUBMIT],
-        processors=asked if asked > 0 else values[_USED_PROCS],
+        processors=asked if asked > 0 else values[_USED],
         time_s=time_s if time_s > 0 else values[_RUN],
         user=values[_USER],
         wait_s=values[_WAIT],
@@ -197,3 +210,58 @@ def _line(
         start = submitted + job.wait_s
         line["recorded"] = {"start": start, "end": start + job.run_s}
     return line, end
+
+
+def read_swf_runs(text: Iterable[str]) -> RunHistory:
+    """Read the jobs that completed; instants where the header has UnixStartTime.
+
+    The parts of a job that was suspended are one run, and nothing more where the job has a line of
+    its own.
+
+    Raises
+    ------
+    TraceError
+        If no line has 18 columns of numbers.
+    """
+    runs: list[tuple[float, FinishedRun]] = []
+    parts: dict[float, list[tuple[int, float, FinishedRun]]] = {}
+    omissions = Omissions()
+    header = SwfHeader()
+    for line, raw in enumerate(text, start=1):
+        if not raw.strip() or raw.lstrip().startswith(";"):
+            header = _header(raw, header)
+            continue
+        with omissions.reading(line):
+            row = _row(raw, line)
+            status = row[_STATUS]
+            width = row[_USED] if row[_USED] > 0 else row[_ASKED]
+            if row[_RUN] <= 0 or width <= 0 or status in _NOT_WELL:
+                omissions.add(line, f"job {row[0]:g} did not complete")
+                continue
+            run = _run(row, round(width), header.start_s or 0, line)
+            if status in (_PART, _LAST_WELL, _LAST_FAILED):
+                parts.setdefault(row[0], []).append((line, status, run))
+            else:
+                runs.append((row[0], run))
+    whole = {job for job, _ in runs}
+    for job, mine in parts.items():
+        if job in whole:
+            continue
+        if mine[-1][1] == _LAST_WELL:
+            runs.append((job, joined([run for _, _, run in mine])))
+        else:
+            omissions.add(mine[0][0], f"job {job:g} did not complete")
+    found = tuple(run for _, run in runs)
+    return RunHistory(found, omissions.finish(), calendar=header.start_s is not None)
+
+
+def _run(row: Sequence[float], width: int, zero: int, line: int) -> FinishedRun:
+    executable = row[_EXECUTABLE]
+    name = f"exe{executable:g}" if executable > 0 else f"{row[_ASKED]:g}p-{row[_TIME]:g}s"
+    return FinishedRun(
+        name,
+        f"u{row[_USER]:g}" if row[_USER] >= 0 else "",
+        f"q{row[_QUEUE]:g}" if row[_QUEUE] >= 0 else "",
+        began(zero + row[_SUBMIT] + max(0.0, row[_WAIT]), line),
+        held(row[_RUN], width, line),
+    )

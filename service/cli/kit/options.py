@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -296,6 +297,14 @@ def task_pool(workers: int | None, dask: str | None) -> Iterator[TaskPool]:
         raise click.UsageError("give either --workers or --dask")
     with open_pool(workers or 1, dask) as pool:
         yield pool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDefaults:
+    """Whose a request is that says it in no line: one in RDL."""
+
+    tenant: str | None = None
+    queue: str | None = None
 
 
 def question_lines(source: str | Mapping[str, Any]) -> Iterator[str]:

@@ -43,6 +43,22 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["status", "submit", "reservations", "apps", "audit", "token", "backup", "validate", "plan",
+     "compare", "optimize", "optimizations", "import", "lotes", "rdl", "serve", "sbatch"],
+)  # fmt: skip
+def test_a_command_is_read_without_what_only_its_work_needs(command: str) -> None:
+    """Its help, completion and usage errors do not wait for NumPy, a solver or a database."""
+    code = (
+        "import sys\nfrom service.cli.main import main\n"
+        f"try: main([{command!r}, '--help'])\nexcept SystemExit: pass\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
 def test_help_names_every_command() -> None:
     """Help lists all commands with their line, without importing them."""
     shown = agenda("--help").output

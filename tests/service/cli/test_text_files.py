@@ -10,9 +10,9 @@ import pytest
 
 from dispatch.backends.slurm.control.settings import read_settings
 from planner.files import FileProblem, read_cluster, read_workload
-from service.cli.plan import lines_in
+from service.cli.workload_input import lines_in
 from service.client.agenda.connection import token_in
-from service.importers.runs.reading import read_history
+from service.importers.histories import read_history
 from tests.service.cli.command_line import agenda
 
 _SWF = "; MaxProcs: 16\n1 600 0 60 2 -1 -1 2 120 -1 1 1 1 1 1 1 -1 -1\n"

@@ -13,10 +13,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from planner.history.run import runs_by_job
+from service.importers.histories import read_history
 from service.importers.lines import TraceError
-from service.importers.runs.finished_run import FinishedRun, RunHistory
-from service.importers.runs.reading import read_history
-from service.importers.runs.recurring_names import job_name, job_runs, recurring_name
+from service.importers.runs import FinishedRun, RunHistory, job_name, job_runs, recurring_name
 
 JOBS = (
     "job_id,workload_name,requested_number_of_resources,success,starting_time,execution_time,"
