@@ -347,7 +347,8 @@ class Tenure:
         if not statuses and settle is None and not self._shows_more(cycle):
             return
         try:
-            assignment = assignment_of(table, cycle, self._cluster.dispatch)
+            running = self._loop.dispatcher.running_by_class()
+            assignment = assignment_of(table, cycle, self._cluster.dispatch, running)
             self._rows.write(self.number, statuses, assignment, settle)
         except UNAVAILABLE:  # all of it is written again, by the next tick that can
             self._last_cycle = None
