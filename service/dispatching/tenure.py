@@ -147,6 +147,11 @@ class Tenure:
         self._last_cycle: Cycle | None = None
         self._table_kept, self._delays_kept = 0, NO_DELAY
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether it is known what runs: a Slurm has been looked at."""
+        return self._slurm is None or self._slurm.backend.newest is not None
+
     def close(self) -> None:
         """Wait for the dispatch table that is being made."""
         self._tables.close()

@@ -160,6 +160,7 @@ def create_reservation(
         command = Admission((read_ask(runtime, body, offers=query.offers),))
         if query.dry_run:
             return render_state(runtime.planner.rehearse(command))
+        runtime.require_dispatcher()
         return runtime.planner.respond(command, render_created, key)
 
     response = once(admit)
@@ -197,6 +198,7 @@ def create_reservations(
         command = Admission(good, query.atomic)
         if query.dry_run:
             return render(runtime.planner.rehearse(command))
+        runtime.require_dispatcher()
         return runtime.planner.respond(command, render, key)
 
     response = once(admit)
