@@ -158,11 +158,14 @@ class SlurmFollower:
 
     def _held_beyond(self, plan: Plan, look: Look, now_ms: int) -> list[ForeignSpan]:
         """Return the machines that people's jobs hold beyond what the Plan has for them."""
-        jobs = (job for job in look.jobs.values() if not self.backend.is_component(job))
+        running = (job for job in look.jobs.values() if job.holds_nodes)
+        jobs = (job for job in running if not self.backend.is_component(job))
         yielding = self._slurm.capabilities.yielding
         now_s = self._unix_s(now_ms)
         lasting = lasting_jobs(jobs, yielding, self._machine_of, now_s, self._origin_ms)
-        return held_spans(plan, lasting, now_ms)
+        # What totals are promised to is counted in them, wherever it runs.
+        placed = (job for job in lasting if job.reservation not in self._machineless)
+        return held_spans(plan, placed, now_ms)
 
     @property
     def foreign_spans(self) -> tuple[ForeignSpan, ...] | None:

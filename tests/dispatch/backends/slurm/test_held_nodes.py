@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from dispatch.backends.slurm.control.capabilities import _yielding
 from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob, job_of
+from dispatch.backends.slurm.control.settings import SlurmSettings
+from dispatch.backends.slurm.control.slurm import Look
+from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan
 from dispatch.backends.slurm.reserved.held_nodes import held_spans, lasting_jobs
+from dispatch.backends.slurm.slurm_follower import SlurmFollower
 from planner.plan.plan import Plan
 from planner.promise import PromiseLevel
 from tests.builders import a_cluster, a_plan, a_request
@@ -135,3 +140,40 @@ def test_what_a_job_was_given_is_read(text: str, memory: int) -> None:
     entry: dict[str, Any] = {"job_id": 1, "job_state": "RUNNING", "cpus": 4, "tres_alloc_str": text}
     found = job_of(entry)
     assert (found.cpus, found.memory) == (4, memory)
+
+
+class _Slurm:
+    """A Slurm of two nodes with some jobs."""
+
+    def __init__(self, *jobs: SlurmJob) -> None:
+        machines = {name: node for node, name in MACHINE_OF.items()}
+        self.settings = SlurmSettings(machines, "agenda", "scavenge", user="u", poll_s=0.0)
+        self.commands = self
+        self.capabilities = SimpleNamespace(accounting=False, yielding=YIELDING)
+        self._jobs = jobs
+
+    def reservations(self) -> list[Any]:
+        return []
+
+    def cancel(self, ids: list[int]) -> None: ...
+
+    def look(self) -> Look:
+        return Look({job.id: job for job in self._jobs}, {})
+
+
+def test_components_and_what_totals_are_promised_to_are_counted_elsewhere() -> None:
+    """The first is the dispatcher's to stop; the second is in the totals, wherever it runs."""
+    request = a_request("p", "window(atom(<4 cpu>, 1, 1, 50, 50), 5, 55)").on(CLUSTER)
+    pooled = replace(request, promise=PromiseLevel.POOLED)
+    plan = a_plan(CLUSTER).holding(pooled).build()
+    component = replace(a_job(1), name="agenda/x/w/0", user="u")
+    promised = a_job(2, reservation="p", ends_s=55)
+    other = a_job(3, nodes=("n2",), partition="urgent", ends_s=80)
+    slurm = _Slurm(component, promised, other)
+    follower = SlurmFollower(cast("Any", slurm), cast("Any", None), 1, 0)
+    assert follower.foreign_spans is None
+    follower.backend.events(10_000)
+    follower.read(plan, 10_000)
+    assert follower.foreign_spans is None  # what others reserved is not known yet
+    follower._keeper.keep([], 10)
+    assert follower.foreign_spans == (ForeignSpan("m-1", 10_000, 80_000, "job 3"),)
