@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import time
 from collections import Counter
@@ -81,6 +82,10 @@ def enlarged(request: str, cpus: int, table: StartDelayTable) -> tuple[str, int]
 _PATH: Final = "/v1/reservations"
 _CLUSTER: Final = "/v1/cluster"
 _POLICY: Final = "/v1/dispatch/policy"
+
+#: Times as Slurm writes them.
+_FROM_NOW: Final = re.compile(r"now\+(\d+)(seconds?|minutes?|hours?|days?|weeks?)?")
+_LOCAL: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2})?")
 
 #: Options of `agenda sbatch` that a line ``#AGENDA`` may give.
 _LINES: Final = ("deadline", "work", "id", "queue")
@@ -213,7 +218,17 @@ def _seconds(work_s: int | None, demand: JobDemand) -> int:
 
 
 def _end(text: str) -> str:
-    """Return a deadline in RDL: durations count from the submission."""
+    """Return a deadline in RDL: durations count from the submission.
+
+    Slurm's own forms are read too: ``now+20minutes``, and a date and time of this host's zone.
+    """
+    if found := _FROM_NOW.fullmatch(text):
+        return f"+{found[1]}{(found[2] or 's')[0]}"
+    if _LOCAL.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text).astimezone().isoformat()
+        except ValueError as error:
+            raise CliError(f"--deadline {text}: {error}") from error
     return text if ":" in text or text.startswith("+") else f"+{text}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,13 @@ SCRIPT = """#!/bin/bash
 echo run
 #SBATCH --nodes=9
 """
+
+
+@pytest.fixture(autouse=True)
+def _zone() -> Iterator[None]:
+    """Leave the zone of this host as it was."""
+    yield
+    time.tzset()
 
 
 def test_lines_before_the_first_command_count() -> None:
@@ -125,9 +134,27 @@ def test_work_without_a_unit_is_asked_about(
 
 @pytest.mark.parametrize(
     ("given", "read"),
-    [("6h", "+6h"), ("+6h", "+6h"), ("06:00", "06:00"), ("2026-11-30T06:00:00Z",) * 2],
+    [
+        ("6h", "+6h"),
+        ("+6h", "+6h"),
+        ("06:00", "06:00"),
+        ("2026-11-30T06:00:00Z",) * 2,
+        ("now+20minutes", "+20m"),
+        ("now+90", "+90s"),
+        ("now+1hour", "+1h"),
+        ("now+2weeks", "+2w"),
+        ("2026-11-30T06:00", "2026-11-30T06:00:00+01:00"),
+        ("2026-11-30T06:00:30", "2026-11-30T06:00:30+01:00"),
+    ],
 )
-def test_a_deadline_is_a_time_of_requests(given: str, read: str) -> None:
-    """A duration counts from now; a time of day is by the zone of the cluster (F11)."""
+def test_a_deadline_is_a_time_of_requests(
+    given: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A duration counts from now; a time of day is by the zone of the cluster (F11).
+
+    Slurm's own forms are read, a date by the zone of this host.
+    """
+    monkeypatch.setenv("TZ", "CET-1")
+    time.tzset()
     assert _end(given) == read
     assert read_source(f"deadline(atom(<1 cpu>, 1, 1, 60, 60), {_end(given)})")
