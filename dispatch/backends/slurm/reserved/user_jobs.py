@@ -165,7 +165,7 @@ class UserJobs:
             if id_ is None or id_ in live or not job.waits or not self._is_bound(job):
                 continue
             try:
-                if not job.is_held:
+                if not job.is_held or job.id in self._bound:  # it was released since the look
                     self._commands.hold(job.id)
                 self._commands.update_job(
                     job.id, partition=self._settings.best_effort, reservationname="", reqnodelist=""

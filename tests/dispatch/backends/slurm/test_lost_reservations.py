@@ -85,6 +85,18 @@ def test_a_job_is_bound_again_when_its_reservation_has_another_slot() -> None:
     assert released == (7, "release")
 
 
+def test_a_job_that_was_bound_after_the_look_is_held_too() -> None:
+    """The look still shows it as held: it was released since."""
+    slurm = _Slurm()
+    jobs = _jobs(slurm)
+    held = replace(BOUND, partition="main", reservations=(), reason="JobHeldUser")
+    jobs.follow([held], {"p": "ann"}, 110, seen_s=110)
+    assert slurm.asked.pop() == (7, "release")
+    slurm.asked.clear()
+    jobs.unbind_lost([held], set())
+    assert slurm.asked == [(7, "hold"), (7, PLAIN)]
+
+
 def test_a_job_that_cannot_be_changed_is_tried_again() -> None:
     """It may run by now; the next look says so."""
     slurm = _Slurm()
