@@ -249,6 +249,17 @@ class Runtime:
         if (fault := self._clock.fault) is not None:
             raise problem("unavailable", fault, headers=_RETRY)
 
+    def require_dispatcher(self) -> None:
+        """Refuse where nobody could carry a promise out yet, which on a Slurm takes a first look.
+
+        Raises
+        ------
+        ApiProblemError
+            ``unavailable``.
+        """
+        if waits_for := self.dispatcher.waits_for:
+            raise problem("unavailable", waits_for, headers=_RETRY)
+
     def database_facts(self) -> dict[str, Any]:
         """Return what the database holds, in numbers."""
         return self._replica.store.facts()

@@ -53,6 +53,11 @@ class Dispatcher:
             self._state.forget_reasons()
         self._options, self._state = options, None
 
+    def running_by_class(self) -> dict[str, list[int]]:
+        """Return how many components of each class of the dispatch table run on each group."""
+        state = self._state
+        return {} if state is None else state.placer.running_by_class(state.table)
+
     def check(self) -> list[str]:
         """Return where what is kept since the last cycle differs from what is derived anew."""
         state, directive = self._state, self._directive
@@ -96,6 +101,9 @@ class Dispatcher:
         moves.clear_kept()
         uncovered.give_back(scratch, moves)
         # 6. Machines: what may no longer run is stopped, what may finds a machine.
+        if uncovered.has_queues:
+            state.unplaced.shrink(scratch, moves)
+            uncovered.start_queued(scratch, moves, state.placer)
         state.unplaced.place(scratch, moves, state.placer)
         # What has begun ahead of its slot needs no room kept for it: others may have that.
         if state.unplaced.has_waiting and moves.keep_less(state.book.needs.reserve()):
@@ -169,7 +177,7 @@ def _take_changes(
 def _grow(state: DispatcherState, scratch: CycleScratch, moves: Moves) -> None:
     """Let executions have what is idle; where one waits, what is grown makes way at once."""
     uncovered, growth, placer = state.uncovered, state.growth, state.placer
-    waits = state.unplaced.has_waiting or uncovered.line.has_waiting
+    waits = state.unplaced.has_waiting or uncovered.has_waiting
     if growth.make_way(scratch, placer, uncovered.left, waits=waits):
         state.unplaced.place(scratch, moves, placer)
     elif not waits:

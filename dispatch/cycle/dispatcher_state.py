@@ -112,7 +112,7 @@ class DispatcherState:
 
     def without_cover(self) -> list[Execution]:
         """Return the executions that no entitlement covers."""
-        return [*self.uncovered.candidates, *self.uncovered.line.members()]
+        return [*self.uncovered.candidates, *self.uncovered.members()]
 
 
 def placer_of(

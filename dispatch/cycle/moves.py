@@ -126,6 +126,30 @@ class Moves:
             complete = self._fill(execution, part) and complete
         return complete
 
+    def begin(self, execution: Execution, machine: int | None) -> bool:
+        """Place the cores of an execution together, or none; return whether they are placed.
+
+        Parameters
+        ----------
+        machine
+            Number of the machine that takes the first of them; None leaves all to the strategy.
+            Elastic components without cover make way.
+        """
+        if machine is None:
+            return self.grow(execution)
+        part = next(one for one in execution.parts if one.component.core)
+        if part.paused_until_ms > self._now_ms or not self._placer.fits_labels(machine, part):
+            return False
+        name = self._placer.pool.names[machine]
+        missing = (np.array(part.amounts, dtype=np.int64) - self._placer.free(name)).tolist()
+        if any(amount > 0 for amount in missing):
+            clearing = clearing_of(name, missing, self._revocable(name, execution)[0], [])
+            if clearing is None:
+                return False
+            self._clear(execution.id, clearing)
+        self._put(execution, part, name)
+        return self.grow(execution)
+
     def grow_above(self, execution: Execution, part: ComponentGroup) -> bool:
         """Place one more elastic component than was asked for; return whether there is room."""
         if part.paused_until_ms > self._now_ms:

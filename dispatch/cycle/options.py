@@ -10,6 +10,7 @@ from dispatch.applications.application import Application, Component, Kind
 from dispatch.machines.placement.policy import POLICIES, Policy
 from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering, ordering_named
+from planner.cluster.dispatch_policy import BY_CLASS
 from planner.cluster.policy import ApplicationQuota
 
 if TYPE_CHECKING:
@@ -40,9 +41,13 @@ class LineOptions:
         Whether an interactive application goes before a batch one of equal priority.
     allocation
         How elastic components are granted.
+    by_class
+        Whether executions wait in queues of their classes, among which machines choose (LoTES
+        4.3); the ordering then counts for elastic components only.
     """
 
     ordering: Ordering = ORDERINGS["fifo"]
+    by_class: bool = False
     best_effort: bool = True
     best_effort_elastic: bool = True
     above: bool = True
@@ -123,10 +128,14 @@ _PLACEMENTS: Final[dict[str, Policy]] = {name: name for name in POLICIES}
 def options_of(cluster: Cluster) -> DispatchOptions:
     """Return what a cluster's dispatch policy and its quotas on applications ask for."""
     words = cluster.dispatch
+    by_class = words.order == BY_CLASS
     line = LineOptions(
         ordering_named(
-            words.order, preemptive=words.preempt, by_priority=words.by_priority or None
+            "fifo" if by_class else words.order,
+            preemptive=words.preempt,
+            by_priority=words.by_priority or None,
         ),
+        by_class,
         interactive_first=words.interactive_first,
         allocation=_grant_rule(words),
     )

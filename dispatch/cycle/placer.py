@@ -90,9 +90,11 @@ class Placer:
         self._open = np.ones(len(pool.names), dtype=np.bool_)
         self._closed: frozenset[str] = frozenset()
         self._freed: set[int] = set()
+        self._vacated: set[int] = set()
         self._rng = np.random.default_rng(0) if rng is None else rng
         self._unit: NDArray[np.float64] | None = None
         self._class_of: Callable[[NDArray[np.float64], str | None], int] = lambda _r, _n: 0
+        self._classes: tuple[str, ...] = ()
         self._jobs: dict[_Shape, PlacedJob] = {}
         self._kept = KeptRoom(pool)
         self._ahead: SlotsAhead | None = None
@@ -101,6 +103,7 @@ class Placer:
             self._strategy: MachinePlacement = MachinePlacement.of_table(table)
             self._unit = _units_of(pool, table)
             self._class_of = _class_finder(table)
+            self._classes = table.classes
         else:
             plain: Policy = "best_fit" if policy == "lotes" else policy
             memory = pool.resources.index(MEMORY) if MEMORY in pool.resources else 0
@@ -123,6 +126,8 @@ class Placer:
         wanted[numbers] = False
         for number in np.flatnonzero(wanted != self._open).tolist():
             self._strategy.set_open(number, bool(wanted[number]))
+            if wanted[number]:
+                self._vacated.add(number)
         self._open = wanted
 
     def choose(self, execution: Execution, part: ComponentGroup) -> str | None:
@@ -193,6 +198,7 @@ class Placer:
         assert number is not None
         if (amounts < self._kept.amounts[number]).any():
             self._freed.add(number)
+            self._vacated.add(number)
         before = self._kept.job(number)
         if before is not None:
             self._strategy.count_end(number, before)
@@ -242,6 +248,7 @@ class Placer:
         number = self.pool.number_of(held.machine)
         if number is not None:
             self._freed.add(number)
+            self._vacated.add(number)
             self._left[number] += part.amounts
             self._strategy.count_end(number, self._job(execution, part))
 
@@ -249,6 +256,53 @@ class Placer:
     def has_freed(self) -> bool:
         """Whether room came free since `take_fitting` was called."""
         return bool(self._freed)
+
+    def take_vacated(self) -> list[int]:
+        """Return the machines where capacity came free since the last call, by number."""
+        vacated, self._vacated = sorted(self._vacated), set()
+        return vacated
+
+    def class_of(self, execution: Execution, part: ComponentGroup) -> int:
+        """Return the class of a component in the dispatch table; 0 where there is none."""
+        return self._job(execution, part).job_class
+
+    def running_by_class(self, table: ExecutionTable) -> dict[str, list[int]]:
+        """Return how many components of each class run on each group; empty without a table."""
+        if not self._classes:
+            return {}
+        found = {group.name: [0] * len(self._classes) for group in self.pool.cluster.machines}
+        for execution in table:
+            for part in execution.parts:
+                for held in part.held:
+                    if self.pool.number_of(held.machine) is not None:
+                        group = held.machine.rpartition("-")[0]
+                        found[group][self.class_of(execution, part)] += 1
+        return found
+
+    def class_name(self, number: int) -> str:
+        """Return the name of a class; one that no table has is of all work."""
+        return self._classes[number] if 0 <= number < len(self._classes) else "all classes"
+
+    def below_target(self, machine: int, class_: int) -> int:
+        """Return how many more components of a class a machine is to run than it does."""
+        return self._strategy.below_target(machine, class_)
+
+    def serves(self, machine: int, class_: int) -> bool:
+        """Return whether a machine takes components of a class from its queue (LoTES 4.3.2)."""
+        return self._strategy.serves(machine, class_)
+
+    def can_serve(self, class_: int, part: ComponentGroup) -> bool:
+        """Return whether a machine that takes a class from its queue could hold a component."""
+        fits = (self.pool.capacity >= part.amounts).all(axis=1)
+        allowed = self.pool.label_mask(part.component.labels)
+        if allowed is not None:
+            fits &= allowed
+        return any(self._strategy.serves(one, class_) for one in np.flatnonzero(fits).tolist())
+
+    def fits_labels(self, machine: int, part: ComponentGroup) -> bool:
+        """Return whether an open machine carries the labels of a component."""
+        allowed = self.pool.label_mask(part.component.labels)
+        return bool(self._open[machine]) and (allowed is None or bool(allowed[machine]))
 
     def take_fitting(self, asked: Sequence[Vector]) -> list[bool]:
         """Return which amounts fit on a machine where room came free since the last call."""

@@ -14,10 +14,12 @@ from typing import Final
 
 import numpy as np
 
+from dispatch.cycle.class_queues import ClassQueues
 from dispatch.cycle.cover.cover_book import CoverBook
 from dispatch.cycle.cycle import CycleScratch
 from dispatch.cycle.moves import Moves
 from dispatch.cycle.options import DispatchOptions, LineOptions, Tier
+from dispatch.cycle.placer import Placer
 from dispatch.cycle.quota_book import QuotaBook
 from dispatch.cycle.victims import choose_victims, victims_first
 from dispatch.entitlements.directive import Directive, Standing
@@ -78,6 +80,11 @@ class UncoveredLine:
     def has_waiting(self) -> bool:
         """Whether an execution stands here whose cores may not run yet."""
         return self._pool.has_waiting
+
+    def has_room(self, execution: Execution) -> bool:
+        """Return whether the cores of an execution fit in what those in service leave."""
+        pairs = zip(execution.core, self._pool.core_room(), strict=True)
+        return all(asked <= room for asked, room in pairs if asked)
 
     def members(self) -> Iterator[Execution]:
         """Yield all that stand here, served or not."""
@@ -255,7 +262,9 @@ class Uncovered:
     Attributes
     ----------
     line
-        Those without cover, served or not.
+        Those without cover, served or not; with queues of classes those served alone.
+    queues
+        Those that wait by class; empty where the order is another.
     candidates
         Executions that may have to enter or leave the line.
     quotas
@@ -268,6 +277,7 @@ class Uncovered:
         self, table: ExecutionTable, pool: MachinePool, book: CoverBook, options: DispatchOptions
     ) -> None:
         self.line = UncoveredLine(table, pool.resources, options.line)
+        self.queues = ClassQueues(table, options.line)
         self.quotas = QuotaBook(pool, options.quotas, options.line.rank)
         self.candidates: set[Execution] = set()
         self._table = table
@@ -277,10 +287,50 @@ class Uncovered:
         self._has_stopped = False
         self.left: list[int] = [0] * len(pool.resources)
 
+    @property
+    def has_queues(self) -> bool:
+        """Whether machines choose among classes."""
+        return self._options.by_class
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether an execution waits whose cores may not run yet."""
+        return self.line.has_waiting or bool(self.queues)
+
+    def members(self) -> Iterator[Execution]:
+        """Yield all that run or wait without cover."""
+        yield from self.line.members()
+        yield from self.queues.members()
+
     def withdraw(self, scratch: CycleScratch, execution: Execution) -> None:
-        """Take an execution out of the line, if it stands there."""
+        """Take an execution out of the line or the queue in which it stands."""
+        self.queues.discard(execution)
         if self.line.has(execution):
             scratch.changed.update(self.line.leave(execution, scratch.directive.at_ms))
+
+    def start_queued(self, scratch: CycleScratch, moves: Moves, placer: Placer) -> None:
+        """Let machines take what waits in the queues of classes, and arrivals a machine."""
+        now_ms = scratch.directive.at_ms
+        numbers = {one.reservation: one.number for one in scratch.directive.entitlements}
+
+        def start(execution: Execution, tier: Tier, machine: int | None) -> bool:
+            cores = _core(execution)
+            if not self.line.has_room(execution):
+                return False
+            for part in cores:
+                part.granted = part.component.count
+            if not moves.begin(execution, machine):
+                for part in cores:
+                    part.granted = 0
+                return False
+            self._table.admit(execution, now_ms)
+            number = numbers.get(execution.application.reservation or "", 0)
+            scratch.changed.update(self.line.enter(execution, tier, now_ms, number))
+            scratch.changed.add(execution)
+            return True
+
+        self.queues.serve(scratch, placer, self.line.total, start)
+        self.left = self.line.left()
 
     def serve(self, scratch: CycleScratch, total: Vector) -> None:
         """Let the line have `total`, and decide which of it run, and with how much."""
@@ -297,7 +347,13 @@ class Uncovered:
             tier = self._tier_of(scratch, execution)
             number = numbers.get(execution.application.reservation or "", 0)
             self._table.note(execution)
-            if tier != line.tier_of(execution):
+            if self.has_queues and tier is not None and execution.started_ms is None:
+                if line.has(execution):
+                    self.withdraw(scratch, execution)
+                    changed.add(execution)
+                self.queues.put(execution, tier)
+                continue
+            if tier != self._standing_of(execution):
                 self.withdraw(scratch, execution)
                 if tier is not None and execution.started_ms is not None:
                     changed.update(line.enter(execution, tier, now_ms, number))
@@ -331,11 +387,17 @@ class Uncovered:
         """
         left_out = set(pending)
         yield from self.line.faults(left_out)
+        yield from self.queues.faults()
         for execution in self._table:
-            found = self.line.tier_of(execution)
+            found = self._standing_of(execution)
             wanted = None if execution.is_over else self._tier_wanted(directive, execution)
             if found != wanted and execution not in left_out:
                 yield f"{execution.id}: stands in tier {found} and not {wanted}"
+
+    def _standing_of(self, execution: Execution) -> Tier | None:
+        """Return in which tier an execution stands in the line or waits in a queue, or None."""
+        found = self.line.tier_of(execution)
+        return self.queues.tier_of(execution) if found is None else found
 
     def _tier_wanted(self, directive: Directive, execution: Execution) -> Tier | None:
         """Return the tier of an execution from what is true of it now."""
@@ -379,7 +441,7 @@ class Uncovered:
     def _follow_quotas(self, scratch: CycleScratch) -> None:
         """Let quotas say who may be served, and with how many elastic components."""
         before, line, self._has_stopped = self.quotas.held_back, self.line, False
-        known = [*line.members(), *before]
+        known = [*self.members(), *before]
         self.quotas.held_back = {}
         standing = [
             one
@@ -398,9 +460,9 @@ class Uncovered:
             if reason != before.get(execution, ""):
                 execution.reason = reason
                 self._table.note(execution)
-            if bool(reason) == (line.tier_of(execution) is not None):
+            if bool(reason) == (self._standing_of(execution) is not None):
                 self.candidates.add(execution)
-            elif execution in changed and not reason:
+            elif execution in changed and line.has(execution):
                 scratch.changed.update(line.resize(execution, scratch.directive.at_ms))
                 scratch.changed.add(execution)
 
@@ -448,8 +510,10 @@ class Uncovered:
             tier = self.line.tier_of(execution)
             if tier is None:  # it is covered, and was not on the machine of its slot
                 continue
-            if self._options.serves(tier):
+            if self._options.serves(tier) and not self.has_queues:
                 changed.update(self.line.requeue(execution, now_ms))
-            else:
-                changed.update(self.line.leave(execution, now_ms))
+                continue
+            changed.update(self.line.leave(execution, now_ms))
+            if self._options.serves(tier):
+                self.queues.put(execution, tier)
         changed.update(victims)

@@ -58,10 +58,14 @@ class Unplaced:
             if any(len(part.held) < part.covered for part in execution.parts)
         )
 
-    def place(self, scratch: CycleScratch, moves: Moves, placer: Placer) -> None:
-        """Stop what may no longer run, then find machines for what may."""
+    def shrink(self, scratch: CycleScratch, moves: Moves) -> None:
+        """Stop what may no longer run."""
         for execution in list(scratch.changed):
             moves.shrink(execution, _NO_ROOM)
+
+    def place(self, scratch: CycleScratch, moves: Moves, placer: Placer) -> None:
+        """Stop what may no longer run, then find machines for what may."""
+        self.shrink(scratch, moves)
         tried = scratch.changed.union(self._worth_retrying(scratch, placer))
         self._grow(tried, scratch, moves)
         tried, cleared = self._grow_others(tried, scratch, moves)

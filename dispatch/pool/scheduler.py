@@ -198,6 +198,18 @@ class ElasticScheduler:
         left = pool.total - pool.cores - pool.given
         return dict(zip(self.resources, left.tolist(), strict=True))
 
+    def core_room(self) -> list[int]:
+        """Return what cores in service leave of the total, in the order of resources.
+
+        Where elastic components are not taken back for cores, those granted count as well.
+        """
+        pool = self._claims.pool
+        room = pool.total - pool.cores
+        if self.allocation is not GrantRule.FLEXIBLE:
+            room = room - pool.given
+        found: list[int] = room.tolist()
+        return found
+
     def left(self) -> list[int]:
         """Return what nothing holds, in the order of resources."""
         pool = self._claims.pool

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Orders of the waiting line; `dispatch.pool.ordering` has one for each (tested).
+#: The order in which machines choose among the classes that wait (LoTES 4.3).
+BY_CLASS: Final = "lotes"
+
+#: Orders of what waits; `dispatch.pool.ordering` has each but `BY_CLASS` (tested).
 ORDERS: Final = (
     "fifo", "fifo-backfill", "priority", "drf",
     "sjf", "sjf-2d", "sjf-3d", "psjf", "psjf-2d", "psjf-3d",
     "srpt", "srpt-2d1", "srpt-2d2", "srpt-3d1", "srpt-3d2",
-    "hrrn", "hrrn-2d", "hrrn-3d", "hrrn-2d-printed", "hrrn-3d-printed",
+    "hrrn", "hrrn-2d", "hrrn-3d", "hrrn-2d-printed", "hrrn-3d-printed", BY_CLASS,
 )  # fmt: skip
 
 #: How elastic components are granted.
@@ -125,6 +128,13 @@ class DispatchPolicy:
         if self.preempt and self.order == _SHARES:
             message = "shares give no order among two requests, so that none may preempt"
             raise DispatchPolicyError("preempt", message, "write false, or leave it out")
+        if self.preempt and self.order == BY_CLASS:
+            message = "what runs is never stopped for a class that is below its share"
+            raise DispatchPolicyError("preempt", message, "write false, or leave it out")
+        if self.order == BY_CLASS and not (self.placement == BY_CLASS and self.tables):
+            key = "tables" if self.placement == BY_CLASS else "placement"
+            fix = "write placement = 'lotes' and tables = true, or leave them out"
+            raise DispatchPolicyError(key, "the order 'lotes' follows the dispatch table", fix)
         if not self.preempt and self.order.startswith("psjf"):
             fix = f"write order = {self.order[1:]!r} for the same without preemption"
             raise DispatchPolicyError("preempt", f"{self.order} is preemptive", fix)
@@ -140,8 +150,8 @@ def complete_words(words: Mapping[str, Any]) -> dict[str, Any]:
     """Return words of a policy, and those left out that follow from them."""
     follows: dict[str, Any] = {}
     order = str(words.get("order", ""))
-    if order == _SHARES or order.startswith("psjf"):
-        follows["preempt"] = order != _SHARES
+    if order in (_SHARES, BY_CLASS) or order.startswith("psjf"):
+        follows["preempt"] = order.startswith("psjf")
     if order == "priority":
         follows["by_priority"] = True
     if words.get("allocation") == "malleable":

@@ -35,8 +35,9 @@ def cluster() -> None:
 def table(server: Server) -> Listing:
     """Show the dispatch table of LoTES that a server follows: what each machine is to run.
 
-    Below it stand the classes of jobs that it was made for, what one of each asks for, as a part of
-    the largest machine, and which machines its arrivals go to.
+    Below it are the classes of jobs that it was made for: what one of each asks for, as a part of
+    the largest machine, which machines its arrivals go to, and how many run there of how many that
+    the table wants.
     """
     body = server.call("GET", "/v1/dispatch/table").good()
     found: Mapping[str, Any] = body["table"] or {}
@@ -51,7 +52,7 @@ def table(server: Server) -> Listing:
         target=lambda run: _jobs(found["classes"], run["jobs"]),
     )
     listed = {**body, "runs": runs}
-    after = partial(_echo_lines, _class_lines(found)) if found else None
+    after = partial(_echo_lines, _class_lines(found, body["running"])) if found else None
     title, empty = _title(body), _absence(body)
     return Listing(listed, runs, columns, title, empty, "runs", timed=False, after=after)
 
@@ -92,8 +93,19 @@ def _title(body: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _class_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each class: its request, and the part of its arrivals that goes where."""
+def _had_text(
+    found: Mapping[str, Any], running: Mapping[str, list[int]], group: str, number: int
+) -> str:
+    """Return how many of a class run on a group of how many wanted; empty where not known."""
+    if group not in running:
+        return ""
+    runs = [run for run in found["runs"] if run["configuration"] == group]
+    wanted = sum(run["machines"] * run["jobs"][number] for run in runs)
+    return f" ({running[group][number]} of {wanted} run)"
+
+
+def _class_lines(found: Mapping[str, Any], running: Mapping[str, list[int]]) -> Iterator[str]:
+    """Yield a line for each class: its request, where its arrivals go, and how many run there."""
     for number, name in enumerate(found["classes"]):
         asked = ", ".join(
             f"{part:.3g} {resource}"
@@ -101,9 +113,9 @@ def _class_lines(found: Mapping[str, Any]) -> Iterator[str]:
             if part
         )
         where = ", ".join(
-            f"{100 * row[number]:.0f} % to {group}"
+            f"{100 * row[number]:.0f} % to {group}{_had_text(found, running, group, number)}"
             for group, row in zip(found["configurations"], found["wheel"], strict=True)
-            if row[number]
+            if row[number] or running.get(group, [0] * (number + 1))[number]
         )
         yield f"{name}: {asked or 'nothing'} of the largest machine; {where or 'no machines'}"
 

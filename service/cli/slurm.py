@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,14 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dispatch.backends.slurm.control.errors import SlurmError
-from dispatch.backends.slurm.control.job_names import is_job_for, promise_comment
-from service.cli.batch_script import (
-    check_environment,
-    marked_words,
-    options_of,
-    read_options,
-    shape_of,
-)
+from dispatch.backends.slurm.control.job_demand import JobDemand
+from dispatch.backends.slurm.control.job_names import promise_comment
+from service.cli.batch_script import marked_words, read_options, request_of, whole_nodes
+from service.cli.held_job import HeldJob, held_job
 from service.cli.kit.errors import DONE, CliError, reports_errors
 from service.cli.kit.options import duration, read_text
 from service.cli.kit.output import ListColumn, listing_options, print_listing
@@ -84,10 +80,12 @@ def enlarged(request: str, cpus: int, table: StartDelayTable) -> tuple[str, int]
 
 
 _PATH: Final = "/v1/reservations"
+_CLUSTER: Final = "/v1/cluster"
 _POLICY: Final = "/v1/dispatch/policy"
 
-#: By so much may the clocks of this host and of slurmctld's differ, s.
-_CLOCKS_S: Final = 10
+#: Times as Slurm writes them.
+_FROM_NOW: Final = re.compile(r"now\+(\d+)(seconds?|minutes?|hours?|days?|weeks?)?")
+_LOCAL: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2})?")
 
 #: Options of `agenda sbatch` that a line ``#AGENDA`` may give.
 _LINES: Final = ("deadline", "work", "id", "queue")
@@ -115,41 +113,49 @@ def sbatch(
     allow_start: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Reserve nodes before a deadline and submit SCRIPT to Slurm in them.
+    """Submit SCRIPT to Slurm, with nodes that are reserved for it before a deadline.
 
-    Options of sbatch are passed on and say what is reserved: nodes, tasks, CPUs, memory, GPUs,
-    a feature (-C) and time. One that asks for anything else is refused.
-    Lines "#AGENDA --deadline=6h --work=8h" of the script stand for options that are not given.
-    Exits with 3 if the reservation is refused: nothing is submitted then.
+    Options of sbatch are passed on. The job waits, held, and what Slurm says of it is reserved:
+    nodes, CPUs, memory, GPUs, a feature (-C), whole nodes (--exclusive) and time. A job that asks
+    for anything else is refused by name and cancelled. Lines "#AGENDA --deadline=6h --work=8h" of
+    the script stand for options that are not given.
+    Exits with 3 if the reservation is refused: the job is cancelled then.
     """
     if shutil.which("sbatch") is None:
         raise CliError("there is no sbatch here; run this where Slurm's commands are")
-    check_environment(os.environ)
-    own, place = read_options(words)
-    script = read_text(script_name(words, place))
-    lines = _own_lines(script)
+    given_options, place = read_options(words)
+    is_wrapped = any(option.name == "wrap" for option in given_options)
+    lines = {} if is_wrapped else _own_lines(read_text(script_name(words, place)))
     given = {"deadline": deadline, "work": work, "id": id_, "queue": queue}
     options = {name: given[name] or lines.get(name) for name in _LINES}
-    shape = shape_of([*options_of(script), *own])
     if not options["deadline"]:
         raise CliError("give --deadline, or a line #AGENDA --deadline=6h in the script")
-    seconds = _seconds(options["work"], shape.nodes, shape.limit_s)
+    end, work_s = _end(options["deadline"]), _work_s(options["work"])
     user = pwd.getpwuid(os.getuid()).pw_name
-    rdl = shape.request(seconds, _end(options["deadline"]))
-    body: dict[str, Any] = {
-        "rdl": _with_start(server, rdl, shape.cpus, user) if allow_start else rdl,
-        "tenant": user,
-    }
-    body |= {name: options[name] for name in ("id", "queue") if options[name]}
-    reply = server.once(_PATH, body)
-    if not reply.ok:
-        code = reply.body.get("code") if isinstance(reply.body, dict) else None
-        click.echo(f"agenda: {reply.problem()}", err=True)
-        refusal = (reply.body or {}).get("refusal") or {} if code else {}
-        for line in offer_lines(refusal.get("offers", ())):
-            click.echo(line, err=True)
-        return reply.exit_code
-    return _submit(server, reply.body, words, seconds * shape.nodes)
+    with held_job(words) as job:
+        demand = job.demand()
+        if demand.whole:
+            groups = server.call("GET", _CLUSTER).good()["machines"]
+            demand = whole_nodes(demand, groups)
+        seconds = _seconds(work_s, demand)
+        rdl = request_of(demand, seconds, end)
+        body: dict[str, Any] = {
+            "rdl": _with_start(server, rdl, demand.cpus, user) if allow_start else rdl,
+            "tenant": user,
+        }
+        body |= {name: options[name] for name in ("id", "queue") if options[name]}
+        reply = server.once(_PATH, body)
+        if not reply.ok:
+            code = reply.body.get("code") if isinstance(reply.body, dict) else None
+            click.echo(f"agenda: {reply.problem()}", err=True)
+            refusal = (reply.body or {}).get("refusal") or {} if code else {}
+            for line in offer_lines(refusal.get("offers", ())):
+                click.echo(line, err=True)
+            return reply.exit_code
+        _promise(server, job, reply.body, demand.nodes, seconds)
+    click.echo(f"Submitted batch job {job.id}")
+    click.echo(f"reserved as {reply.body['id']}: {_when(reply.body)}", err=True)
+    return job.wait()
 
 
 def _with_start(server: Server, rdl: str, cpus: int, user: str) -> str:
@@ -193,59 +199,56 @@ def _own_lines(script: str) -> dict[str, str]:
     return found
 
 
-def _seconds(work: str | None, nodes: int, limit_s: int | None) -> int:
+def _work_s(work: str | None) -> int | None:
+    """Return the node time that is asked for; None where it is not said."""
+    if not work:
+        return None
+    if work.isdecimal():  # minutes for sbatch, seconds for Agenda
+        raise CliError(f"--work {work} of what? Write {work}m or {work}s")
+    return -(-duration(work) // 1000)
+
+
+def _seconds(work_s: int | None, demand: JobDemand) -> int:
     """Return how long the job runs."""
-    if work:
-        if work.isdecimal():  # minutes for sbatch, seconds for Agenda
-            raise CliError(f"--work {work} of what? Write {work}m or {work}s")
-        whole_ms = duration(work)
-        return max(1, -(-whole_ms // (1000 * nodes)))
-    if limit_s:
-        return limit_s
+    if work_s is not None:
+        return max(1, -(-work_s // demand.nodes))
+    if demand.limit_s:
+        return demand.limit_s
     raise CliError("say how long it runs: --work 8h (node time), or sbatch's --time")
 
 
 def _end(text: str) -> str:
-    """Return a deadline in RDL: durations count from the submission."""
+    """Return a deadline in RDL: durations count from the submission.
+
+    Slurm's own forms are read too: ``now+20minutes``, and a date and time of this host's zone.
+    """
+    if found := _FROM_NOW.fullmatch(text):
+        return f"+{found[1]}{(found[2] or 's')[0]}"
+    if _LOCAL.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text).astimezone().isoformat()
+        except ValueError as error:
+            raise CliError(f"--deadline {text}: {error}") from error
     return text if ":" in text or text.startswith("+") else f"+{text}"
 
 
-def _submit(
-    server: Server, reservation: dict[str, Any], words: tuple[str, ...], work_s: int
-) -> int:
-    """Submit the job, held until the server binds it; without it the reservation is given up."""
-    id_ = reservation["id"]
-    comment = promise_comment(id_, window_end_s(reservation) or 0, work_s)
-    own = ["--parsable", "--hold", f"--comment={comment}"]
-    since_s = time.time() - _CLOCKS_S
-    done = subprocess.run(["sbatch", *own, *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CliError(f"{done.stderr.strip()}; {_give_up(server, id_, since_s)}")
-    job = done.stdout.strip().partition(";")[0]
-    click.echo(f"Submitted batch job {job}")
-    click.echo(f"reserved as {id_}: {_when(reservation)}", err=True)
-    return DONE
+def _promise(
+    server: Server, job: HeldJob, reservation: dict[str, Any], nodes: int, seconds: int
+) -> None:
+    """Write into a held job what it is promised, so that the server binds it.
 
-
-def _give_up(server: Server, id_: str, since_s: float) -> str:
-    """Give a reservation up whose job Slurm did not take; return what there is to say.
-
-    Slurm may have taken it since `since_s` (Unix time), and its answer was lost: then it is
-    cancelled. A job that was submitted for the same reservation before stays.
+    Raises
+    ------
+    CliError
+        Where Slurm does not take that; the reservation is given up.
     """
-    from dispatch.backends.slurm.control.commands import SlurmCommands
-
-    server.call("DELETE", entry_path(_PATH, id_))
-    commands, said = SlurmCommands(), "the reservation was given up"
+    id_ = reservation["id"]
     try:
-        ours = [one for one in commands.jobs() if is_job_for(one, id_)]
-        jobs = [one.id for one in ours if one.is_open and one.submitted_s >= since_s]
-        if jobs:
-            commands.cancel(jobs)
-            said += f", and job {jobs[0]} cancelled that Slurm had taken all the same"
-    except SlurmError:
-        said += f"; if Slurm took the job, it stays held: look for reservation={id_} in comments"
-    return said
+        comment = promise_comment(id_, window_end_s(reservation) or 0, nodes * seconds)
+        job.promise(comment, nodes)
+    except SlurmError as error:
+        server.call("DELETE", entry_path(_PATH, id_))
+        raise CliError(f"{error}; the reservation was given up") from error
 
 
 def window_end_s(reservation: dict[str, Any]) -> int | None:

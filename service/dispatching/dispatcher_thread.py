@@ -81,6 +81,8 @@ class DispatcherThread:
         self._tenure: Tenure | None = None
         #: When a tenure could not begin first, for want of an answer of Slurm; None where it could.
         self._refused_s: float | None = None
+        #: Why promises cannot be carried out yet; empty once they could.
+        self._waits_for = "" if pace.slurm is None else "the dispatcher loads its kernels"
         self._wake, self._closing = threading.Event(), threading.Event()
         self._ticking = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="agenda-dispatcher", daemon=True)
@@ -93,6 +95,14 @@ class DispatcherThread:
     def leads(self) -> bool:
         """Return whether this process dispatches now."""
         return self._leads_until_ms > self._clock.now_ms()
+
+    @property
+    def waits_for(self) -> str:
+        """Why no promise can be carried out yet; empty once this process or another has begun.
+
+        On a Slurm a leader must have looked at it. One that falls silent later takes nothing back.
+        """
+        return self._waits_for
 
     def check(self) -> list[str] | None:
         """Return what is wrong with what is kept between ticks; None where nothing is kept here."""
@@ -121,6 +131,7 @@ class DispatcherThread:
             load_kernels()
         except Exception:
             logger.exception("kernels could not be loaded; the first tick tries again")
+        self._note_begin("the dispatcher has not looked at Slurm yet")
         pause_s = self._pace.tick_s
         while not self._closing.is_set():
             try:
@@ -131,6 +142,7 @@ class DispatcherThread:
                 self._let_leadership_lapse()
             except SlurmError as error:
                 logger.warning("the dispatcher waits for Slurm: %s", error)
+                self._note_begin(f"the dispatcher waits for Slurm: {error}")
                 pause_s = min(2 * pause_s, self._pace.longest_pause_s)
             except Exception:
                 logger.exception("a tick of the dispatcher failed; it begins anew")
@@ -151,6 +163,8 @@ class DispatcherThread:
             if self._tenure is not None and self._tenure.number != self._number:
                 self._tenure = None
             if not self._number:
+                if not self._clock.fault:  # another process leads
+                    self._note_begin("")
                 return None
             now_ms = self._replica.plan_ms(clock_ms)
             tenure = self._tenure_at(now_ms)
@@ -165,7 +179,14 @@ class DispatcherThread:
                 self._telemetry.leads.set(0)
                 return None
             self._telemetry.below.set(len(cycle.below))
+            if tenure.has_looked:
+                self._note_begin("")
             return cycle
+
+    def _note_begin(self, waits_for: str) -> None:
+        """Note what the dispatcher waits for before it first could carry a promise out."""
+        if self._waits_for:
+            self._waits_for = waits_for
 
     def _let_leadership_lapse(self) -> None:
         """Say that this process leads no longer, where that is over without the database."""

@@ -110,8 +110,14 @@ def status_of(execution: Execution) -> dict[str, Any]:
     }
 
 
-def assignment_of(table: ExecutionTable, cycle: Cycle, policy: DispatchPolicy) -> bytes:
-    """Return what `/v1/assignments` shows after a cycle, JSON; times in seconds."""
+def assignment_of(
+    table: ExecutionTable, cycle: Cycle, policy: DispatchPolicy, running: dict[str, list[int]]
+) -> bytes:
+    """Return what `/v1/assignments` shows after a cycle, JSON; times in seconds.
+
+    `running` is how many components of each class of the dispatch table run on each group, which
+    `/v1/dispatch/table` shows.
+    """
     rows = [row.to_json() for row in table.assignment().rows]
     document = {
         "at": cycle.at_ms / 1000,
@@ -119,6 +125,7 @@ def assignment_of(table: ExecutionTable, cycle: Cycle, policy: DispatchPolicy) -
         "table_version": cycle.table_version,
         "policy": dispatch_to_json(policy),
         "below": sorted(cycle.below),
+        "running": running,
         "rows": rows,
     }
     return msgspec.json.encode(document)

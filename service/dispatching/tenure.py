@@ -147,6 +147,11 @@ class Tenure:
         self._last_cycle: Cycle | None = None
         self._table_kept, self._delays_kept = 0, NO_DELAY
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether it is known what runs: a Slurm has been looked at."""
+        return self._slurm is None or self._slurm.backend.newest is not None
+
     def close(self) -> None:
         """Wait for the dispatch table that is being made."""
         self._tables.close()
@@ -347,7 +352,8 @@ class Tenure:
         if not statuses and settle is None and not self._shows_more(cycle):
             return
         try:
-            assignment = assignment_of(table, cycle, self._cluster.dispatch)
+            running = self._loop.dispatcher.running_by_class()
+            assignment = assignment_of(table, cycle, self._cluster.dispatch, running)
             self._rows.write(self.number, statuses, assignment, settle)
         except UNAVAILABLE:  # all of it is written again, by the next tick that can
             self._last_cycle = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
+import msgspec
+
 from planner.cluster.dispatch_policy import DispatchPolicy
 from planner.files import FileError, dispatch_from_json, dispatch_to_json
 from planner.files.schema import load_schema
@@ -37,6 +39,10 @@ class DispatchTableView(OpenAnswer):
         dict[str, Any] | None,
         doc("Classes, wheel, and the bins of runs of machines; as `agenda lotes`."),
     ]
+    running: Annotated[
+        dict[str, list[int]],
+        doc("How many components of each class run on each group now; empty before a tick by it."),
+    ]
     at: Annotated[float | None, doc("When it was made.")]
     at_at: Instant | None
 
@@ -50,6 +56,9 @@ def get_dispatch_table(runtime: Runtime) -> DispatchTableView:
     """The dispatch table (LoTES) that the leading process made last."""
     found: dict[str, Any] = {"version": 0, "load": None, "problem": "", "table": None}
     found |= read_table_record(runtime.dispatcher.store)
+    assignment = msgspec.json.decode(runtime.dispatcher.rows.assignment())
+    by_it = bool(found["version"]) and assignment.get("table_version") == found["version"]
+    found["running"] = assignment.get("running", {}) if by_it else {}
     with runtime.reading() as plan:
         used = plan.cluster.dispatch.tables
     at_ms = found.pop("at_ms", None)

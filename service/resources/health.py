@@ -43,11 +43,12 @@ def health() -> Status:
     role=None,
 )
 def ready(runtime: Runtime) -> Readiness:
-    """Tell whether the Plan is replayed, the database answers and takes changes, and the clock
-    agrees with the database's and the Plan.
+    """Tell whether the Plan is replayed, the database answers and takes changes, the clock
+    agrees with the database's and the Plan, and a dispatcher on a Slurm has looked at it.
     """
     runtime.require_ready()
     runtime.require_clock()
+    runtime.require_dispatcher()
     runtime.require_writable()
     failure = runtime.planner.adapter.failure
     with runtime.reading():  # the database answers

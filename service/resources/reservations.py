@@ -161,6 +161,7 @@ def create_reservation(
         command = Admission((read_ask(runtime, body, offers=query.offers),))
         if query.dry_run:
             return render_state(runtime.planner.rehearse(command))
+        runtime.require_dispatcher()
         return respond(runtime.planner, command, render_created, key)
 
     response = once(admit)
@@ -198,6 +199,7 @@ def create_reservations(
         command = Admission(good, query.atomic)
         if query.dry_run:
             return render(runtime.planner.rehearse(command))
+        runtime.require_dispatcher()
         return respond(runtime.planner, command, render, key)
 
     response = once(admit)

@@ -404,6 +404,10 @@ class SlurmBackend:
     def welcome_back(self) -> None:
         """See `Backend.welcome_back`."""
 
+    def is_component(self, job: SlurmJob) -> bool:
+        """Return whether a job is that of a component."""
+        return self._key(job) is not None
+
     def _key(self, job: SlurmJob) -> Key | None:
         if job.user != self._settings.user:
             return None

@@ -11,8 +11,9 @@ from typing import Final
 from dispatch.backends.slurm.backend import OrderOf, SlurmBackend
 from dispatch.backends.slurm.control.errors import SlurmAwayError, SlurmError
 from dispatch.backends.slurm.control.records import NodeRights
-from dispatch.backends.slurm.control.slurm import Slurm
+from dispatch.backends.slurm.control.slurm import Look, Slurm
 from dispatch.backends.slurm.reserved.foreign_reservations import ForeignSpan, foreign_spans
+from dispatch.backends.slurm.reserved.held_nodes import held_spans, lasting_jobs
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
 from dispatch.backends.slurm.reserved.user_jobs import UserJobs, WaitingJobs
@@ -84,8 +85,11 @@ class SlurmFollower:
         self._wanted: list[PlanPiece] = []
         self._kept: list[PlanPiece] | None = None
         self._tenants: dict[str, str] = {}
+        self._live: set[str] = set()
         self._machineless: frozenset[str] = frozenset()
         self._failed = ""
+        self._held: list[ForeignSpan] = []
+        self._machine_of = {node: name for name, node in settings.machines.items()}
 
     def read(self, plan: Plan, now_ms: int) -> None:
         """Read of the Plan what :meth:`follow` is to carry out; the caller holds the Plan."""
@@ -97,7 +101,13 @@ class SlurmFollower:
             for id_, number in numbers.items()
             if number is not None
         }
+        step, finish = now_ms // plan.grid.step_ms, plan.table.meta["finish"]
+        self._live = {
+            id_ for id_, number in numbers.items() if number is not None and finish[number] > step
+        }
         self._machineless = machineless_at(plan, now_ms, now_ms + _SOON_MS)
+        if look is not None:
+            self._held = self._held_beyond(plan, look, now_ms)
         at_s = self._steady_s()
         if plan.version == self._version and at_s - self._read_s < _PLAN_S:
             return
@@ -118,6 +128,8 @@ class SlurmFollower:
             self._jobs.forget_waits()
             return []
         try:
+            if look is not None:
+                self._jobs.unbind_lost(look.jobs.values(), self._live)
             if self._wanted != self._kept or at_s - self._kept_s > _OTHERS_S:
                 done = self._keeper.keep(self._wanted, now_s)
                 self._kept, self._kept_s = (self._wanted if done else None), at_s
@@ -144,19 +156,31 @@ class SlurmFollower:
         """Jobs of people that wait, by the reservation; none since Slurm was silent."""
         return {} if self.backend.is_silent else self._jobs.waits
 
+    def _held_beyond(self, plan: Plan, look: Look, now_ms: int) -> list[ForeignSpan]:
+        """Return the machines that people's jobs hold beyond what the Plan has for them."""
+        running = (job for job in look.jobs.values() if job.holds_nodes)
+        jobs = (job for job in running if not self.backend.is_component(job))
+        yielding = self._slurm.capabilities.yielding
+        now_s = self._unix_s(now_ms)
+        lasting = lasting_jobs(jobs, yielding, self._machine_of, now_s, self._origin_ms)
+        # What totals are promised to is counted in them, wherever it runs.
+        placed = (job for job in lasting if job.reservation not in self._machineless)
+        return held_spans(plan, placed, now_ms)
+
     @property
     def foreign_spans(self) -> tuple[ForeignSpan, ...] | None:
-        """Machines that others have reserved in Slurm, from and to ms from the Plan's origin.
+        """Machines that others have reserved in Slurm or hold, from and to ms from the origin.
 
-        As they were read last, at most half a minute ago where Slurm answers; None before that.
+        Reservations as they were read last, at most half a minute ago where Slurm answers, jobs as
+        of the last look; None before both.
         """
-        if self._keeper.foreign is None:
+        if self._keeper.foreign is None or self.backend.newest is None:
             return None
-        machine_of = {node: name for name, node in self._slurm.settings.machines.items()}
-        found = foreign_spans(self._keeper.foreign, self._slurm.settings.prefix, machine_of)
-        return tuple(
+        found = foreign_spans(self._keeper.foreign, self._slurm.settings.prefix, self._machine_of)
+        reserved = [
             one._replace(start=self.plan_ms(one.start), end=self.plan_ms(one.end)) for one in found
-        )
+        ]
+        return (*reserved, *self._held)
 
     def plan_ms(self, unix_s: int) -> int:
         """Return a Unix time as ms from the Plan's origin."""

@@ -135,6 +135,23 @@ class MachinePlacement:
         """What is left of a machine, shape (L,)."""
         return np.array(room_left(self._fleet)[machine])
 
+    def below_target(self, machine: int, job_class: int) -> int:
+        """Return the target of a class on a machine less what of it runs there (LoTES 4.3.1)."""
+        from dispatch.machines.placement.kernels.machines import BIN
+
+        row = self._fleet.whole[machine]
+        target = self._targets.bins[row[BIN], job_class]
+        return int(target - row[self._fleet.by_class + job_class])
+
+    def serves(self, machine: int, job_class: int) -> bool:
+        """Return whether a machine takes jobs of a class from its queue.
+
+        It does where its configuration has a target of the class, or where no configuration has.
+        """
+        from dispatch.machines.placement.kernels.machines import CONFIGURATION
+
+        return bool(self._targets.eligible[self._fleet.whole[machine, CONFIGURATION], job_class])
+
     def _change(self, machine: int, job: PlacedJob, change: int) -> None:
         from dispatch.machines.placement.kernels.choices import change_machine
 

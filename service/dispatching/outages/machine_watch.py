@@ -24,6 +24,9 @@ from service.problems import ApiProblemError, ProblemDocument
 
 logger = logging.getLogger("agenda.service")
 
+#: How long what others had is listed after its end, ms: on a busy Slurm there is much of it.
+_RESERVED_KEPT_MS: Final = 3_600_000
+
 #: How long the watch waits for the repair after a change of machines.
 _REPAIR_S: Final = 10.0
 
@@ -112,10 +115,9 @@ class MachineWatch:
 
 def without_old(outages: Iterable[Outage], now_ms: int) -> tuple[Outage, ...]:
     """Return outages without those of losses and of others that nobody remembers any more."""
+    kept_ms = {"loss": WINDOW_MS, RESERVED: _RESERVED_KEPT_MS}
     return tuple(
-        one
-        for one in outages
-        if one.kind not in ("loss", RESERVED) or one.end_ms > now_ms - WINDOW_MS
+        one for one in outages if one.kind not in kept_ms or one.end_ms > now_ms - kept_ms[one.kind]
     )
 
 

@@ -49,7 +49,9 @@ def _options(draw: st.DrawFn) -> DispatchOptions:
         ApplicationQuota(name, Scope(queue=queue), (("cpu", 1000 * draw(st.integers(1, 6))),))
         for name, queue in _SCOPES[: draw(st.integers(0, 2))]
     )
-    return DispatchOptions(policy, LineOptions(ordering, allocation=allocation), quotas)
+    by_class = draw(st.booleans()) and not ordering.preemptive
+    line = LineOptions(ordering, by_class, allocation=allocation)
+    return DispatchOptions(policy, line, quotas)
 
 
 def _act(world: World, draw: st.DataObject, now_s: int) -> None:

@@ -10,7 +10,13 @@ from dispatch.cycle.options import DispatchOptions, options_of
 from dispatch.machines.placement.policy import POLICIES
 from dispatch.pool.claims import GrantRule
 from dispatch.pool.ordering import ORDERINGS
-from planner.cluster.dispatch_policy import ORDERS, PLACEMENTS, DispatchPolicy, complete_words
+from planner.cluster.dispatch_policy import (
+    BY_CLASS,
+    ORDERS,
+    PLACEMENTS,
+    DispatchPolicy,
+    complete_words,
+)
 from tests.builders import a_cluster
 from tests.dispatch.cycle.world import World, a_world, an_application
 
@@ -18,7 +24,8 @@ _TEN = a_cluster().machines("plain", 10, cpu=1).build()
 
 
 def _options(**words: object) -> DispatchOptions:
-    policy = DispatchPolicy(**complete_words({"placement": "best_fit", **words}))
+    placement = "lotes" if words.get("order") == BY_CLASS else "best_fit"
+    policy = DispatchPolicy(**complete_words({"placement": placement, **words}))
     return options_of(replace(_TEN, dispatch=policy))
 
 
@@ -28,7 +35,7 @@ def _a_world(**words: object) -> World:
 
 def test_the_cluster_file_has_a_word_for_each_order_and_strategy_and_no_other() -> None:
     """The planner's words and the dispatcher's names are the same."""
-    assert sorted(ORDERS) == sorted(ORDERINGS)
+    assert sorted(ORDERS) == sorted([*ORDERINGS, BY_CLASS])
     assert sorted(PLACEMENTS) == sorted(POLICIES)
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from dispatch.backends.slurm.control.commands import instant_word
-from dispatch.backends.slurm.control.job_names import is_job_for, promise_comment
+from dispatch.backends.slurm.control.job_names import promise_comment
 from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.main import main
 from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
@@ -245,33 +245,34 @@ def test_a_script_whose_slot_passed_while_no_server_led_has_another(lab: SlurmLa
 
 
 def test_a_script_that_is_refused_submits_nothing(lab: SlurmLab) -> None:
-    """Seven nodes of six: exit code 3 or an error with the reason, and no job."""
+    """Seven nodes of six: exit code 3 or an error with the reason, and no job that waits."""
     script = lab.folder / "large.sh"
     script.write_text("#!/bin/bash\n#AGENDA --deadline=5m\n#SBATCH -N 7 -t 1\ntrue\n")
-    before = len(lab.slurm.commands.jobs())
     url = f"http://127.0.0.1:{lab.port}"
-    answer = CliRunner().invoke(main, ["sbatch", "--server", url, str(script)])
+    answer = CliRunner().invoke(main, ["sbatch", "--server", url, "-J", "large", str(script)])
     assert answer.exit_code in (1, 3)
-    assert len(lab.slurm.commands.jobs()) == before
+    assert not [job for job in lab.slurm.commands.jobs() if job.name == "large" and job.is_open]
 
 
 def test_a_script_that_slurm_took_without_an_answer_leaves_nothing(
     lab: SlurmLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """sbatch says that the answer did not come: job and reservation are both given up."""
+    """sbatch says that the answer did not come: the job is cancelled, and nothing is reserved."""
     script, own = lab.folder / "unheard.sh", lab.folder / "bin" / "sbatch"
-    script.write_text("#!/bin/bash\n#AGENDA --deadline=9m\n#SBATCH -t 1\ntrue\n")
+    script.write_text("#!/bin/bash\n#AGENDA --deadline=9m\n#SBATCH -t 1 -J unheard\ntrue\n")
     own.parent.mkdir(exist_ok=True)
-    own.write_text(f'#!/bin/bash\n{shutil.which("sbatch")} "$@" && echo no answer >&2\nexit 1\n')
+    real = shutil.which("sbatch")
+    own.write_text(f'#!/bin/bash\n{real} "$@" > /dev/null && echo no answer >&2\nexit 1\n')
     own.chmod(0o755)
     monkeypatch.setenv("PATH", f"{own.parent}:{os.environ['PATH']}")
-    id_, url = f"unheard-{lab.prefix}", f"http://127.0.0.1:{lab.port}"
-    answer = CliRunner().invoke(main, ["sbatch", "--server", url, f"--id={id_}", str(script)])
+    url = f"http://127.0.0.1:{lab.port}"
+    before = len(lab.call("GET", "/v1/reservations")["reservations"])
+    answer = CliRunner().invoke(main, ["sbatch", "--server", url, str(script)])
     assert answer.exit_code == 1
-    assert "no answer; the reservation was given up, and job" in answer.output
-    jobs = [job for job in lab.slurm.commands.jobs() if is_job_for(job, id_)]
+    assert "no answer; job" in answer.output
+    jobs = [job for job in lab.slurm.commands.jobs() if job.name == "unheard"]
     assert [job.is_open for job in jobs] == [False]
-    assert lab.call("GET", f"/v1/reservations/{id_}")["state"] == "cancelled"
+    assert len(lab.call("GET", "/v1/reservations")["reservations"]) == before
 
 
 def test_restarts_in_mid_flight_lose_nothing_and_start_nothing_twice(lab: SlurmLab) -> None:

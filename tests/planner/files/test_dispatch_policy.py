@@ -30,7 +30,7 @@ def test_every_order_is_read_and_written_back(order: str) -> None:
     """With what follows from it left out."""
     cluster = cluster_from_json({**_CLUSTER, "dispatch": {"order": order}})
     assert cluster.dispatch.order == order
-    assert cluster.dispatch.preempt == (order != "drf")
+    assert cluster.dispatch.preempt == (order not in ("drf", "lotes"))
     assert cluster_from_json(cluster_to_json(cluster)) == cluster
 
 

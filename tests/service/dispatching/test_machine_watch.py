@@ -71,3 +71,10 @@ def test_what_was_over_a_month_ago_is_left_out_of_the_next_change() -> None:
     at_ms = 180_000 + WINDOW_MS
     assert without_old((OWN, over), at_ms - 1) == (OWN, over)
     assert without_old((OWN, over, LOSS), at_ms) == (OWN, LOSS)
+
+
+def test_what_others_had_an_hour_ago_is_left_out_of_the_next_change() -> None:
+    """Jobs of a busy Slurm come and go by the thousand."""
+    over = replace(LOSS, end_ms=180_000, kind="reserved")
+    assert without_old((OWN, over), 180_000 + 3_599_999) == (OWN, over)
+    assert without_old((OWN, over), 180_000 + 3_600_000) == (OWN,)

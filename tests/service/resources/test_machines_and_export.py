@@ -153,3 +153,6 @@ def test_every_process_shows_the_dispatch_table(open_service: Open) -> None:
     assert told["used"] is True
     assert told["version"] == 1
     assert told["table"]["runs"]
+    leader.runtime.dispatcher.tick()  # by the table
+    told = _get(other, "/v1/dispatch/table")
+    assert {group: sum(counts) for group, counts in told["running"].items()} == {"plain": 2}

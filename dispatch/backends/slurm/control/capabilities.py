@@ -33,12 +33,15 @@ class Capabilities:
         Of slurmctld.
     accounting
         Whether ends of jobs are remembered when slurmctld has forgotten them.
+    yielding
+        Partitions whose jobs promised work pushes aside.
     warnings
         What works less well than it could, for the log.
     """
 
     version: str
     accounting: bool
+    yielding: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
 
@@ -65,13 +68,32 @@ def find_capabilities(settings: SlurmSettings, commands: SlurmCommands) -> Capab
         raise SlurmError("\n".join(problems))
     store = configuration.get("AccountingStorageType", "")
     accounting = "slurmdbd" in store and shutil.which("sacct") is not None
+    partitions = commands.partitions()
     return Capabilities(
         configuration.get("SLURM_VERSION", "unknown"),
         accounting,
+        _yielding(configuration, partitions, settings.promised),
         (
             *_warnings(configuration, accounting),
-            *_limit_warnings(settings, commands.partitions()),
+            *_limit_warnings(settings, partitions),
         ),
+    )
+
+
+def _yielding(
+    configuration: Mapping[str, str], partitions: Mapping[str, Mapping[str, str]], promised: str
+) -> frozenset[str]:
+    """Return the partitions whose jobs those of the promised one push aside."""
+    if configuration.get("PreemptType", "") != "preempt/partition_prio":
+        return frozenset()
+
+    def tier(name: str) -> int:
+        return int(partitions[name].get("PriorityTier", 0) or 0)
+
+    return frozenset(
+        name
+        for name, fields in partitions.items()
+        if tier(name) < tier(promised) and fields.get("PreemptMode", "OFF").upper() != "OFF"
     )
 
 

@@ -178,6 +178,10 @@ class SlurmCommands:
         """Change a job that waits."""
         self.run("scontrol", "update", f"jobid={id_}", *(f"{k}={v}" for k, v in changes.items()))
 
+    def hold(self, id_: int) -> None:
+        """Hold a job that waits, so that its user may release it."""
+        self.run("scontrol", "uhold", str(id_))
+
     def release(self, id_: int) -> None:
         """Let a held job run."""
         self.run("scontrol", "release", str(id_))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Final
 
 #: Parts of a list of nodes, and ranges in them: ``n[1-3,7],login`` is n1, n2, n3, n7 and login.
 _PART = re.compile(r"((?:[^,\[\]]|\[[^\]]*\])+)(?:,|$)")
 _RANGE = re.compile(r"\[([^\]]*)\]")
+
+#: Memory in a list of what a job was given.
+_MEMORY_PART: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
 
 #: States in which a job is on its nodes or may come onto them.
 OPEN_STATES: Final = frozenset(
@@ -58,9 +62,11 @@ class SlurmJob:
         Its time limit in minutes; 0 without one.
     submitted_s, started_s, ends_s
         Unix times; 0 where there is none. A job that runs ends at its time limit.
-    cpus, eligible_s
-        CPUs that it had on all its nodes, and from when it might have begun: the accounting alone
-        says them, else 0.
+    cpus, memory
+        CPUs and MiB that it has on all its nodes; 0 where nobody says it. The accounting does not
+        say the memory.
+    eligible_s
+        From when it might have begun: the accounting alone says it, else 0.
     """
 
     id: int
@@ -80,6 +86,7 @@ class SlurmJob:
     started_s: int = 0
     ends_s: int = 0
     cpus: int = 0
+    memory: int = 0
     eligible_s: int = 0
 
     @property
@@ -91,6 +98,11 @@ class SlurmJob:
     def is_up(self) -> bool:
         """Whether its processes are there."""
         return self.state in RUNNING_STATES
+
+    @property
+    def holds_nodes(self) -> bool:
+        """Whether it has its nodes, and Slurm does not say yet that it ended."""
+        return bool(self.nodes) and (self.is_up or self.state == "CONFIGURING")
 
     @property
     def is_ending(self) -> bool:
@@ -208,7 +220,17 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         submitted_s=number(entry.get("submit_time")),
         started_s=number(entry.get("start_time")),
         ends_s=number(entry.get("end_time")),
+        cpus=number(entry.get("cpus")),
+        memory=_allocated_mib(entry.get("tres_alloc_str") or ""),
     )
+
+
+def _allocated_mib(text: str) -> int:
+    """Return the MiB of memory in a list such as ``cpu=4,mem=1.50G,node=1``."""
+    found = _MEMORY_PART.search(text)
+    if found is None:
+        return 0
+    return ceil(float(found[1]) * 1024.0 ** ("KMGTP".index(found[2] or "M") - 1))
 
 
 def node_of(entry: Mapping[str, Any]) -> SlurmNode:

@@ -3,7 +3,8 @@
 Such a job waits, held, with ``reservation=ID`` in its comment. When the reservation stands in
 Slurm the job is bound to it (its nodes, its begin, its end) and released; when the Plan moves it
 before it began, it is bound anew. A job is bound only where its user is the tenant of the
-reservation.
+reservation. When the reservation has nothing in the Plan any more a job that waits is held again,
+without the reservation and out of the promised partition.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ logger = logging.getLogger("agenda.slurm")
 
 #: A reservation that began so long ago, s, has begun without a job that is still held.
 _LATE_S: Final = 5
+
+#: Ends after which a job needs nothing any more. One whose node failed, or that was preempted,
+#: may be on its way back into the queue.
+_GIVES_BACK: Final = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"}
+)
 
 #: What a job was bound to last.
 _Binding = tuple[str, tuple[str, ...], int, int]
@@ -118,7 +125,7 @@ class UserJobs:
                 self._seen[job.id] = id_
             if job.is_open:
                 going.add(id_)
-            elif job.state == "COMPLETED" and words_of(job).get("close") == "yes":
+            elif job.state in _GIVES_BACK and words_of(job).get("close") == "yes":
                 done[id_] = None
             if job.waits:
                 waiting.add(job.id)
@@ -135,6 +142,46 @@ class UserJobs:
         found = [id_ for id_ in done if id_ not in going and id_ not in self._closed]
         self._closed.update(found)
         return found
+
+    def unbind_lost(self, jobs: Iterable[SlurmJob], live: Collection[str]) -> None:
+        """Take the promised partition from jobs that wait and whose reservations hold nothing.
+
+        They are held; another slot of their reservation binds them again.
+
+        Parameters
+        ----------
+        jobs
+            All that Slurm knows.
+        live
+            Reservations that hold something in the Plan, now or later.
+
+        Raises
+        ------
+        SlurmAwayError
+            If Slurm does not answer.
+        """
+        for job in jobs:
+            id_ = self._reservation_of(job)
+            if id_ is None or id_ in live or not job.waits or not self._is_bound(job):
+                continue
+            try:
+                if not job.is_held or job.id in self._bound:  # it was released since the look
+                    self._commands.hold(job.id)
+                self._commands.update_job(
+                    job.id, partition=self._settings.best_effort, reservationname="", reqnodelist=""
+                )
+            except SlurmAwayError:
+                raise
+            except SlurmError as error:  # it runs by now, say: then the next look shows it
+                self._say_once(job, f"job {job.id} keeps the reservation of {id_}: {error}")
+                continue
+            logger.info("job %s is held: its reservation %s holds nothing any more", job.id, id_)
+            self._bound.pop(job.id, None)
+
+    def _is_bound(self, job: SlurmJob) -> bool:
+        """Return whether a job that waits has a right to promised nodes."""
+        own = any(name.startswith(f"{self._settings.prefix}_") for name in job.reservations)
+        return own or job.partition == self._settings.promised or job.id in self._bound
 
     def forget_waits(self) -> None:
         """Forget which jobs wait: they may have run since they were seen."""

@@ -20,8 +20,8 @@ export class DispatchTable {
     this.shown = shown;
     this.host.hidden = !told.used && !told.table;
     this.host.replaceChildren(make("h2", { text: "Dispatch table" }), make("p", { text: this.#words(told) }),
-      ...(told.table ? [tableOf(told.table).element, make("p", { class: "faint",
-        text: "What one job asks for is told as a part of the largest machine. Under each group of machines: the part of the class’s arrivals that goes there, and how many are to run there at once." })] : []));
+      ...(told.table ? [tableOf(told.table, told.running).element, make("p", { class: "faint",
+        text: "What one job asks for is told as a part of the largest machine. Under each group of machines: the part of the class’s arrivals that goes there, and how many run there of how many that are to run at the same time." })] : []));
   }
 
   /** Version, age and load of the table, or why there is none. @param {any} told */
@@ -34,8 +34,8 @@ export class DispatchTable {
   }
 }
 
-/** @param {any} table as the API tells it */
-function tableOf(table) {
+/** @param {any} table as the API tells it @param {Record<string, number[]>} running how many of each class run on each group */
+function tableOf(table, running) {
   const groups = table.configurations.map((/** @type {string} */ name, /** @type {number} */ place) => {
     const runs = table.runs.filter((/** @type {any} */ run) => run.configuration === name);
     const machines = sum(runs, (run) => run.machines);
@@ -43,7 +43,9 @@ function tableOf(table) {
       title: `${name} (${count(machines)})`, number: true,
       of: (/** @type {number} */ row) => {
         const share = table.wheel[place][row];
-        return share ? `${percent(share)} · ${count(sum(runs, (run) => run.machines * run.jobs[row]))} at once` : "–";
+        const had = running[name]?.[row], wanted = count(sum(runs, (run) => run.machines * run.jobs[row]));
+        if (!share && !had) return "–";
+        return `${percent(share)} · ${had === undefined ? `${wanted} wanted` : `${count(had)} of ${wanted}`}`;
       },
       sort: (/** @type {number} */ row) => table.wheel[place][row],
     };

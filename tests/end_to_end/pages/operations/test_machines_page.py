@@ -153,7 +153,7 @@ def test_operators_see_the_dispatch_table(browser: Browser, grown: Site) -> None
         table = page.get_by_role("region", name="Classes of jobs by groups of machines")
         expect(table.get_by_role("columnheader", name="plain (10)")).to_be_visible()
         row = table.locator("tbody tr")
-        expect(row).to_have_text("class-1100 % cpu100 % · 10 at once")
+        expect(row).to_have_text("class-1100 % cpu100 % · 6 of 10")
         assert axe_faults(page) == []
     with visiting(browser, grown, walker="user") as it:
         page = it.open("/ui/machines")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dispatch.backends.slurm.control.job_demand import JobDemand
 from rdl.compile.source import read_source
 from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
-from service.cli.batch_script import (
-    JobShape,
-    check_environment,
-    marked_words,
-    options_of,
-    read_options,
-    shape_of,
-    time_limit_s,
-)
+from service.cli.batch_script import marked_words, read_options, request_of, whole_nodes
 from service.cli.kit.errors import ERROR, CliError
 from service.cli.slurm import _end, script_name
 from tests.service.cli.command_line import agenda
@@ -32,116 +27,46 @@ echo run
 """
 
 
+@pytest.fixture(autouse=True)
+def _zone() -> Iterator[None]:
+    """Leave the zone of this host as it was."""
+    yield
+    time.tzset()
+
+
 def test_lines_before_the_first_command_count() -> None:
     """Each mark has its own words, remarks are none."""
     assert marked_words(SCRIPT, "SBATCH") == ["--nodes=4", "-c", "2", "--mem=2G"]
     assert marked_words(SCRIPT, "AGENDA") == ["--deadline=6h"]
 
 
-def shape(*words: str) -> JobShape:
-    """Return the shape of a job by sbatch's options."""
-    options, place = read_options(words)
-    assert place == len(words)
-    return shape_of(options)
-
-
-@pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        ([], JobShape(1, 1, 0, 0, None)),
-        (["-N2", "--ntasks=8", "-c", "2"], JobShape(2, 8, 0, 0, None)),
-        (["-N", "2", "--ntasks-per-node=3", "--mem-per-cpu=1500"], JobShape(2, 3, 4500, 0, None)),
-        (["--mem=2G", "--gres=gpu:2", "-t", "1:30:00"], JobShape(1, 1, 2048, 2, 5400)),
-        (["--mem=4GB"], JobShape(1, 1, 4096, 0, None)),
-        (["--mem=2.5G"], JobShape(1, 1, 2560, 0, None)),
-        (["--mem=4G", "--mem-per-cpu=1G", "-c4"], JobShape(1, 4, 4096, 0, None)),
-        (["--mem-per-cpu=4G", "-c4", "--mem=1G"], JobShape(1, 4, 1024, 0, None)),
-        (["--gres=gpu"], JobShape(1, 1, 0, 1, None)),
-        (["-N", "2", "-G", "3"], JobShape(2, 1, 0, 2, None)),
-        (["-N2", "-n8", "--gpus-per-task=2"], JobShape(2, 4, 0, 8, None)),
-        (["--gpus-per-node=3", "--mail-type=END", "--time=90"], JobShape(1, 1, 0, 3, 5400)),
-        (["--gpus=2", "--cpus-per-gpu=4", "--mem-per-gpu=8G"], JobShape(1, 8, 16384, 2, None)),
-        (["--mincpus=8", "-c2"], JobShape(1, 8, 0, 0, None)),
-        (["-C", "a100"], JobShape(1, 1, 0, 0, None, "a100")),
-        (["--minc=9", "-QN3", "--nice", "-k", "-J", "-N9"], JobShape(3, 9, 0, 0, None)),
-        (["-N2", "--nodes", "3"], JobShape(3, 1, 0, 0, None)),
-    ],
-)
-def test_options_of_sbatch_say_what_each_node_is_asked_for(
-    words: list[str], wanted: JobShape
-) -> None:
-    """Options that change nothing of it are passed over; of two the last counts."""
-    assert shape(*words) == wanted
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--nodes=few"], "'few' is no whole number"),
-        (["--nodes=2-4"], "-nodes: '2-4' is no whole number"),
-        (["--mem=lots"], "no memory such as 4G"),
         (["--comment=mine"], "--comment is set by `agenda sbatch`"),
-        (["-w", "n1"], "-w is set by `agenda sbatch`"),
+        (["-QH"], "-H is set by `agenda sbatch`"),
+        (["--test-only"], "--test-only submits nothing"),
         (["-N2", "-N"], "-N needs a value"),
-        (["--hold=now"], "--hold takes no value"),
+        (["--contiguous=now"], "--contiguous takes no value"),
         (["--no-such"], "--no-such is not known"),
         (["-Z"], "-Z is not known"),
         (["--cpus=4"], "--cpus may be --cpus-per-gpu, --cpus-per-task"),
     ],
 )
-def test_what_cannot_be_read_is_said(words: list[str], said: str) -> None:
-    """The option, and what would be right."""
+def test_an_option_that_cannot_be_passed_on_is_refused(words: list[str], said: str) -> None:
+    """By its name, and with what would be right."""
     with pytest.raises(CliError, match=said):
-        shape(*words)
+        read_options(words)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--exclusive", "--exclusive=user", "--exclu", "--mem=0", "--mem-per-cpu=0", "-C a100&nvme",
-        "--constraint=[a|b]", "--licenses=matlab:2", "--ntasks-per-gpu=2 --gpus=2",
-        "--tres-per-task=cpu:4", "--ntasks-per-socket=4", "--sockets-per-node=2", "-B 2:8:1",
-        "--gpus-per-socket=1", "--exclude=n-0", "-x n-0", "--gres=gpu:a100:1",
-        "--gres=gpu:2,fpga:1", "--gpus=a100:2", "--array=0-99%4", "-a0-3", "-d afterok:1",
-        "--tmp=10G", "--reboot",
-        "--time-min=5", "--threads-per-core=1", "--hint=nomultithread", "--test-only", "--wrap=ls",
-        "-H", "-QH", "--core-spec=2", "--switches=1",
-    ],
-)  # fmt: skip
-def test_what_would_not_be_reserved_is_refused_by_name(words: str) -> None:
-    """Each is an option of sbatch that a reservation of CPUs, memory and GPUs does not cover."""
-    with pytest.raises(CliError, match=f"option {words.split()[0][:2]}|option -H"):
-        shape(*words.split())
-
-
-def test_lines_of_a_script_are_judged_like_options() -> None:
-    """An option that is not reserved, and a word that is no option."""
-    assert shape_of(options_of(SCRIPT)) == JobShape(4, 2, 2048, 0, None)
-    for line, said in (("--exclusive", "--exclusive is not"), ("-N2 four", "four: this is no opt")):
-        with pytest.raises(CliError, match=said):
-            options_of(f"#!/bin/bash\n#SBATCH {line}\n")
-
-
-def test_variables_of_sbatch_are_options_too() -> None:
-    """One that asks for more is refused; a name for the job is not."""
-    check_environment(["HOME", "SBATCH_JOB_NAME", "SBATCH_ACCOUNT", "SLURM_JOB_ID", "SBATCH_DEBUG"])
-    with pytest.raises(CliError, match="SBATCH_EXCLUSIVE"):
-        check_environment(["SBATCH_EXCLUSIVE"])
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90", 5400), ("1:30", 90), ("1:00:05", 3605), ("2-0", 172_800), ("1-1:30", 91_800)],
-)
-def test_a_time_limit_is_read_as_slurm_does(text: str, seconds: int) -> None:
-    """Minutes, minutes and seconds, hours, days and hours."""
-    assert time_limit_s(text) == seconds
-
-
-def test_a_time_that_is_none_is_refused() -> None:
-    """Words are no time."""
-    with pytest.raises(argparse.ArgumentTypeError, match="no time such as 90"):
-        time_limit_s("soon")
+def test_options_are_passed_on_unread() -> None:
+    """Slurm says what they demand."""
+    words = ["-N2", "--exclusive", "-p", "main", "-d", "afterok:1", "--array=0-3", "-w", "n1"]
+    options, place = read_options(words)
+    assert place == len(words)
+    assert [one.name for one in options] == [
+        "nodes", "exclusive", "partition", "dependency", "array", "nodelist",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -171,13 +96,27 @@ def test_without_a_script_it_says_so() -> None:
 
 def test_a_job_is_a_gang_on_nodes_of_their_own() -> None:
     """RDL of four nodes for half an hour."""
-    text = JobShape(4, 2, 2048, 1, None).request(1800, "+6h")
+    text = request_of(JobDemand(4, 2, 2048, 1), 1800, "+6h")
     assert text == (
         "deadline(atom(<2 cpu, 2048 MiB memory, 1 gpu>, 4, 4, 1800s, 7200s, spread=1), +6h)"
     )
-    labelled = JobShape(1, 2, 0, 0, None, "a100").request(60, "+6h")
+    labelled = request_of(JobDemand(1, 2, label="a100"), 60, "+6h")
     assert labelled == 'deadline(atom(<2 cpu>, 1, 1, 60s, 60s, spread=1, on="a100"), +6h)'
     assert 'on="a100"' in format_expression(parse(labelled))
+
+
+def test_whole_nodes_are_all_that_a_node_has() -> None:
+    """Where they are of several sizes a feature says which."""
+    small = {"count": 4, "labels": [], "resources": {"cpu": 4, "memory": "8 GiB"}}
+    fat = {"count": 2, "labels": ["fat"], "resources": {"cpu": 8, "memory": "64 GiB", "gpu": 2}}
+    job = JobDemand(2, 1, whole=True)
+    assert whole_nodes(job, [small]) == replace(job, cpus=4, memory=8192)
+    assert whole_nodes(replace(job, label="fat"), [small, fat]) == replace(
+        job, cpus=8, memory=65536, gpus=2, label="fat"
+    )
+    assert whole_nodes(replace(job, cpus=6), [small, fat]).cpus == 8
+    with pytest.raises(CliError, match="of several sizes"):
+        whole_nodes(job, [small, fat])
 
 
 @pytest.mark.parametrize("given", [("--work", "480"), ()])
@@ -195,9 +134,27 @@ def test_work_without_a_unit_is_asked_about(
 
 @pytest.mark.parametrize(
     ("given", "read"),
-    [("6h", "+6h"), ("+6h", "+6h"), ("06:00", "06:00"), ("2026-11-30T06:00:00Z",) * 2],
+    [
+        ("6h", "+6h"),
+        ("+6h", "+6h"),
+        ("06:00", "06:00"),
+        ("2026-11-30T06:00:00Z",) * 2,
+        ("now+20minutes", "+20m"),
+        ("now+90", "+90s"),
+        ("now+1hour", "+1h"),
+        ("now+2weeks", "+2w"),
+        ("2026-11-30T06:00", "2026-11-30T06:00:00+01:00"),
+        ("2026-11-30T06:00:30", "2026-11-30T06:00:30+01:00"),
+    ],
 )
-def test_a_deadline_is_a_time_of_requests(given: str, read: str) -> None:
-    """A duration counts from now; a time of day is by the zone of the cluster (F11)."""
+def test_a_deadline_is_a_time_of_requests(
+    given: str, read: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A duration counts from now; a time of day is by the zone of the cluster (F11).
+
+    Slurm's own forms are read, a date by the zone of this host.
+    """
+    monkeypatch.setenv("TZ", "CET-1")
+    time.tzset()
     assert _end(given) == read
     assert read_source(f"deadline(atom(<1 cpu>, 1, 1, 60, 60), {_end(given)})")

@@ -1,0 +1,128 @@
+"""HeldJob: a job that `agenda sbatch` submitted and that waits, held, for what it is promised."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.job_demand import (
+    JobDemand,
+    JobDemandError,
+    demand_of,
+    fields_of,
+)
+from service.cli.kit.errors import CliError
+
+
+class HeldJob:
+    """A job of Slurm that nobody has bound yet.
+
+    Parameters
+    ----------
+    id_
+        Its number.
+    process
+        The sbatch that submitted it: with ``--wait`` it ends with the job.
+
+    Attributes
+    ----------
+    is_promised
+        Whether it is for a reservation by now.
+    """
+
+    def __init__(self, id_: int, process: subprocess.Popen[str]) -> None:
+        self.id = id_
+        self.is_promised = False
+        self._process = process
+        self._commands = SlurmCommands()
+
+    def demand(self) -> JobDemand:
+        """Return what it demands, as Slurm says.
+
+        Raises
+        ------
+        CliError
+            Where it asks for what no reservation has, or Slurm does not say.
+        """
+        try:
+            text = self._commands.run("scontrol", "--oneliner", "show", "job", str(self.id))
+        except SlurmError as error:
+            raise CliError(f"Slurm does not say what job {self.id} is: {error}") from error
+        jobs = fields_of(text)
+        if len(jobs) != 1:
+            raise CliError(f"job {self.id} has {len(jobs)} components; reserve each by itself")
+        try:
+            return demand_of(jobs[0])
+        except JobDemandError as error:
+            raise CliError(str(error)) from error
+
+    def promise(self, comment: str, nodes: int) -> None:
+        """Write into the job what it is promised; it runs on so many nodes and no others.
+
+        Raises
+        ------
+        SlurmError
+            If Slurm does not take it.
+        """
+        self._commands.update_job(self.id, comment=comment, numnodes=f"{nodes}-{nodes}")
+        self.is_promised = True
+
+    def cancel(self) -> None:
+        """Cancel it."""
+        self._commands.cancel([self.id])
+        self._process.kill()
+
+    def wait(self) -> int:
+        """Return how the sbatch that submitted it ended: 0 at once, without ``--wait``."""
+        return self._process.wait()
+
+
+@contextmanager
+def held_job(words: Sequence[str]) -> Iterator[HeldJob]:
+    """Submit a job, held; it is cancelled unless it is promised something in the context.
+
+    Raises
+    ------
+    CliError
+        If sbatch does not take it. Where it did all the same, and its answer was lost, the job is
+        cancelled.
+    """
+    mark = f"agenda submission={os.urandom(8).hex()}"
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            ["sbatch", "--parsable", "--hold", f"--comment={mark}", *words],
+            stdout=subprocess.PIPE, stderr=errors, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        answer = process.stdout.readline().strip().partition(";")[0]
+        if not answer.isdecimal():
+            raise CliError(_why_not(process, errors, mark))
+        job = HeldJob(int(answer), process)
+        try:
+            yield job
+        finally:
+            if not job.is_promised:
+                with suppress(SlurmError):
+                    job.cancel()
+
+
+def _why_not(process: subprocess.Popen[str], errors: IO[str], mark: str) -> str:
+    """Return what sbatch said; a job that it submitted all the same is cancelled."""
+    process.wait()
+    errors.seek(0)
+    said = errors.read().strip() or f"sbatch ended with {process.returncode} and named no job"
+    commands = SlurmCommands()
+    try:
+        jobs = [job.id for job in commands.jobs() if job.comment == mark and job.is_open]
+        if jobs:
+            commands.cancel(jobs)
+            said += f"; job {jobs[0]}, which Slurm had taken all the same, was cancelled"
+    except SlurmError:
+        said += f"; if Slurm took the job, it stays held: look for {mark!r} in comments"
+    return said
