@@ -35,12 +35,11 @@ from planner.adaptation.repair import ROUNDS, Cost, Repair, present_holders
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
-from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import (
@@ -468,12 +467,9 @@ class _Answer:
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the answer leaves of the pool and of machines."""
-        view, cluster = self.draft.view(self.plan.version + 1), self.draft.ledger.book.cluster
-        machines = None
-        if self.draft.machines is not None:
-            first = max(self.plan.now, self.plan.ledger.first)
-            machines = TrialMachines(self.draft.machines.room(), cluster, first)
-        return OfferSearch(view, cluster, machines=machines)
+        draft, version = self.draft, self.plan.version + 1
+        cluster = draft.ledger.book.cluster
+        return OfferSearch(draft.view(version), cluster, draft=draft.twin(version))
 
     def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
         """Return what its owner could renegotiate to; nothing of what has begun is offered."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits, plans_early
 from planner.agents import QUICK_AGENTS, agent_named
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
 from planner.replanning.candidates import MOST_LOOKED_AT

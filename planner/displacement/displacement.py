@@ -24,7 +24,6 @@ from planner.adaptation.result import Affected, Effect
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.displacement.wanted_place import DisplacementAsk, WantedPlace, wanted_place_of
 from planner.offers.search import OfferSearch
-from planner.offers.trial_machines import TrialMachines
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Degrade, Update
 from planner.replanning.candidates import candidates_of, displaced_reason
@@ -178,11 +177,8 @@ class _DisplacementChanges:
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the displacement leaves."""
         plan, draft = self._plan, self._draft
-        machines = None
-        if draft.machines is not None:
-            first = max(plan.now, plan.ledger.first)
-            machines = TrialMachines(draft.machines.room(), plan.cluster, first)
-        return OfferSearch(draft.view(plan.version + 1), plan.cluster, machines=machines)
+        version = plan.version + 1
+        return OfferSearch(draft.view(version), plan.cluster, draft=draft.twin(version))
 
     @staticmethod
     def _offers(search: OfferSearch, one: Commitment) -> tuple[dict[str, Any], ...]:

@@ -10,7 +10,7 @@ from planner.agents import agent_named
 from planner.optimization.candidates import cannot_wait
 from planner.optimization.result import LeftOut
 from planner.placement import Code, PlacementResult
-from planner.plan.slots.machine_search import machines_refusal
+from planner.plan.placing import machines_refusal
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.reservations.holding import holding_of

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.machines.room import MachineRoom
+from planner.plan.draft import Draft, MachineShortage
+from planner.plan.placing import WantedSlots, place_together
 from planner.plan.plan import Plan
-from planner.plan.slots.joint_laying import WantedSlots, lay_by_begin
-from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.slots.slot_faults import SlotJudge, lost_slots_of
 from planner.promise import PromiseLevel
 from planner.reservations.holding import with_slots
@@ -26,7 +26,7 @@ class _SharedRoom:
 
     def __init__(self, plan: Plan, room: MachineRoom, base: Callable[[int], Holding]) -> None:
         self.plan = plan
-        self.batch = SlotBatch(room, plan.cluster.nominal, plan.now)
+        self.draft = Draft(plan.ledger, lambda: room, plan.now)
         self.shown: dict[int, Holding] = {}
         self._base = base
         self._known: dict[int, Holding] = {}
@@ -45,9 +45,9 @@ class _SharedRoom:
         for number in self.shown.keys() | held.keys():
             before, after = self.shown.get(number), held.get(number)
             if before is not after:
-                self.batch.give(before or self.base(number))
-                self.batch.take(after or self.base(number))
-        self.batch.keep()
+                self.draft.release_slots(before or self.base(number))
+                self.draft.take_slots(after or self.base(number))
+        self.draft.keep()
         self.shown = dict(held)
 
 
@@ -105,7 +105,7 @@ class DraftMachines:
     def room(self) -> MachineRoom:
         """Return a copy of what this draft leaves of every machine."""
         self.shared.show(self.held)
-        return self.shared.batch.room.copy()
+        return self.shared.draft.room.copy()
 
     def places(self, number: int) -> bool:
         """Return whether a reservation is promised machines, or a newcomer would be."""
@@ -138,16 +138,16 @@ class DraftMachines:
         """
         if not self.places(number):
             return None
-        batch = self._batch()
-        mark = batch.mark()
-        batch.give(self.holding(number))
-        found = batch.replace(self.shared.base(number), after, leases)
+        draft = self._draft()
+        mark = draft.savepoint()
+        draft.release_slots(self.holding(number))
+        found = draft.swap(self.shared.base(number), after, leases)
         missed = found if isinstance(found, MachineShortage) else None
         if missed is None and leases is not None and number >= 0:
             assert isinstance(found, Holding)
             missed = self._refused_by_the_plan(number, found, leases)
         if missed is not None:
-            batch.undo(mark)
+            draft.roll_back(mark)
             return missed
         assert isinstance(found, Holding)
         self._keep(number, found)
@@ -163,17 +163,17 @@ class DraftMachines:
         wanted
             Number -> what it is to hold, and its leases.
         """
-        batch = self._batch()
+        draft = self._draft()
         for number in wanted:
-            batch.give(self.holding(number))
+            draft.release_slots(self.holding(number))
         asked = {n: WantedSlots(holding.atoms, leases) for n, (holding, leases) in wanted.items()}
-        laid = lay_by_begin(batch, asked, self.shared.plan.cluster.nominal)
+        laid = place_together(draft, asked)
         for number, (holding, _) in wanted.items():
             if number in laid:
                 self._keep(number, with_slots(holding, laid[number]))
             else:
-                batch.take(self.holding(number))
-        batch.keep()
+                draft.take_slots(self.holding(number))
+        draft.keep()
         return set(laid)
 
     def _refused_by_the_plan(
@@ -201,16 +201,16 @@ class DraftMachines:
     def cut(self, number: int, kept: Holding) -> None:
         """Leave a reservation with part of what it holds."""
         if self.places(number):
-            batch, before = self._batch(), self.holding(number)
-            batch.give(before)
-            self._keep(number, batch.cut(before, kept))
+            draft, before = self._draft(), self.holding(number)
+            draft.release_slots(before)
+            self._keep(number, draft.cut(before, kept))
 
     def add(self, number: int, atoms: Sequence[AtomAllocation]) -> bool:
         """Let a reservation hold more atoms besides; return whether they found machines."""
         if not self.places(number):
             return True
-        batch, before = self._batch(), self.holding(number)
-        found = batch.replace(self.shared.base(number), Holding(tuple(atoms), 0, 0))
+        draft, before = self._draft(), self.holding(number)
+        found = draft.swap(self.shared.base(number), Holding(tuple(atoms), 0, 0))
         if isinstance(found, MachineShortage):
             return False
         self._keep(number, replace(before, atoms=before.atoms + found.atoms))
@@ -227,10 +227,10 @@ class DraftMachines:
         )
         return replace(holding, atoms=atoms)
 
-    def _batch(self) -> SlotBatch:
+    def _draft(self) -> Draft:
         self.shared.show(self.held)
-        return self.shared.batch
+        return self.shared.draft
 
     def _keep(self, number: int, holding: Holding) -> None:
-        self.shared.batch.keep()
+        self.shared.draft.keep()
         self.held[number] = self.shared.shown[number] = holding

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Agent
-from planner.capacity.overlay import Overlay, Taking, takings_of
 from planner.capacity.profile import FreeProfile
+from planner.capacity.shortage import Taking, find_shortage, takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.placement import PlacementResult
+from planner.plan.draft import Draft, MachineShortage
+from planner.plan.placing import MachineCaps, until_it_stands
 from planner.plan.plan import Plan
-from planner.plan.slots.machine_search import MachineCaps, until_it_stands
-from planner.plan.slots.slot_batch import MachineShortage
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.move import Move, move_of
@@ -24,7 +24,6 @@ from planner.reservations.holding import holding_of, leases_of
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split, work_gained
 from planner.reservations.state import State
-from planner.view import PlanView
 from rdl.resources import Resources
 
 #: How often an agent is asked for places that machines do not hold.
@@ -127,6 +126,13 @@ class DraftPlan:
         """Return what an agent sees of it, as of a version; true until the next change."""
         return PlanSnapshot(self.ledger, self.plan.version if version is None else version)
 
+    def twin(self, version: int) -> Draft | None:
+        """Return what it leaves as a draft of its own, machines included; None without them."""
+        if self.machines is None:
+            return None
+        room = self.machines.room()
+        return Draft(self.ledger, lambda: room, self.plan.now, version)
+
     def takings(self, commitment: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
         """Return the takings of a holding of a commitment."""
         return takings_of(holding, self.ledger, commitment.tenant, commitment.queue, sign)
@@ -153,7 +159,7 @@ class DraftPlan:
         takings = self.takings(commitment, self.holding_of(commitment), -1) + self.takings(
             commitment, holding
         )
-        return Overlay(self.ledger).shortage(takings) is None
+        return find_shortage(self.ledger, takings) is None
 
     def lift(self, commitment: Commitment) -> None:
         """Take all of a commitment away but its anchor."""
@@ -184,7 +190,7 @@ class DraftPlan:
         """
         held, fixed = self.holding_of(move.commitment), move.holding()
 
-        def ask(over: Callable[[PlanView], PlanView]) -> PlacementResult:
+        def ask(over: Callable[[PlanSnapshot], PlanSnapshot]) -> PlacementResult:
             self._change(move.commitment, held, fixed)
             result = move.place(over(self.view()), agent)
             self._change(move.commitment, fixed, held)
@@ -269,7 +275,7 @@ class DraftPlan:
     def hold_beside(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
         """Take room for `atoms` of a commitment that stays lifted otherwise, if there is any."""
         takings = self.takings(commitment, Holding(tuple(atoms), 0, 0))
-        if Overlay(self.ledger).shortage(takings) is not None:
+        if find_shortage(self.ledger, takings) is not None:
             return False
         if self.machines is not None and not self.machines.add(commitment.number, atoms):
             return False

@@ -19,7 +19,7 @@ from planner.agents import agent_named
 from planner.metrics import count_falls
 from planner.placement import PlacementResult
 from planner.value import size_of
-from planner.workload.placed_draft import HeldPlace, PlacedDraft
+from planner.workload.placed_requests import HeldPlace, PlacedRequests
 from rdl.work_graph import END, START
 
 I64 = NDArray[np.int64]
@@ -58,7 +58,7 @@ class PlacedSearch:
         How many were made.
     """
 
-    draft: PlacedDraft
+    draft: PlacedRequests
     turns: Sequence[int] = ()
     seed: int = 0
     trials: int = 0

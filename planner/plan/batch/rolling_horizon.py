@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.capacity.overlay import Overlay, takings_of
+from planner.capacity.shortage import find_shortage, takings_of
 from planner.machines.room import MachineRoom
 from planner.plan.records.commit_records import Advanced
 from planner.plan.records.reservation_records import DEGRADED, Degraded
@@ -33,7 +33,7 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
     if not found:
         return Advanced(now_step, horizon), ()
     grid, first = plan.grid.with_horizon(horizon), max(now_step, plan.ledger.first)
-    overlay = Overlay(plan.ledger.roll(grid, first))
+    ledger = plan.ledger.roll(grid, first)
     room: MachineRoom | None = None
     extended: list[Extension] = []
     laid: list[tuple[str, tuple[Slots, ...]]] = []
@@ -43,14 +43,14 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
         assert number is not None
         holding = plan.table.holding(number)
         added = extend_shifts(holding, shifts, only_new=True)
-        takings = takings_of(added, overlay.ledger, *plan.table.scope(number))
-        short = overlay.shortage(takings)
+        takings = takings_of(added, ledger, *plan.table.scope(number))
+        short = find_shortage(ledger, takings)
         if short is not None:
             kept = without_after(holding, last_step(holding) + 1)
             reason = f"its next occurrence has no room: {short.detail}"
             degraded.append(Degraded(id_, kept, reason, (), DEGRADED))
             continue
-        overlay.add(takings)
+        ledger.take((one.demand, one.rows, one.sign) for one in takings)
         extended.append((id_, shifts))
         if plan.table.promise(number) is PromiseLevel.PLACED:
             if room is None:
@@ -92,7 +92,7 @@ def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:
     found: list[Extension] = []
     for number in np.flatnonzero(live & (meta["endless"] > 0)).tolist():
         holding = plan.table.holding(number)
-        if last_step(holding) + holding.endless > horizon + _slack(holding):
+        if last_step(holding) > horizon:
             continue
         shifts = _later_shifts(plan, number, holding, horizon)
         if any(
@@ -100,11 +100,6 @@ def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:
         ):
             found.append((plan.table.id_of(number), shifts))
     return tuple(found)
-
-
-def _slack(holding: Holding) -> int:
-    """Return a period: the last occurrence may end that much before its period does."""
-    return holding.endless
 
 
 def _later_shifts(

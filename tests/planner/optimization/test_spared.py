@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.optimization.change_value import is_useless
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.optimizer import optimize
