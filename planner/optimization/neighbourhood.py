@@ -144,7 +144,7 @@ class NeighbourhoodSearch:
                     or self.value(draft, commitment) > commitment.value
                 ):
                     continue
-                trial = draft if draft.machines is None else draft.copy()
+                trial = draft.copy() if draft.has_machines else draft
                 trial.lift(commitment)
                 if trial.put_back(commitment):
                     draft, restless = trial, True

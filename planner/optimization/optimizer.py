@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.adaptation.draft_slots import relocations, show_machines, slots_in, without_slots
+from planner.adaptation.draft_slots import relocations, show_machines, without_slots
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, present_holders
 from planner.agent import BoundError
@@ -350,11 +350,11 @@ class _Optimization:
                 id_, revision, slots = (
                     commitment.id,
                     commitment.revision,
-                    slots_in(draft, commitment.number),
+                    draft.slots(commitment.number),
                 )
                 yield Update(id_, revision, request, result, OPTIMIZED, OPTIMIZED, slots)
             else:
-                slots = slots_in(draft, commitment.number)
+                slots = draft.slots(commitment.number)
                 yield Admit(request, result, OPTIMIZED, anew=True, slots=slots)
 
     def _losses(self, draft: DraftPlan) -> Iterator[Change]:

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.adaptation.draft_slots import show_machines, slots_in
+from planner.adaptation.draft_slots import show_machines
 from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.optimization.candidates import refused_commitment
 from planner.optimization.change_value import is_useless
@@ -288,7 +288,7 @@ class _PlaceSearch:
                 assert one.commitment.request is not None
                 request, slots = (
                     one.commitment.request,
-                    slots_in(self._draft, one.commitment.number),
+                    self._draft.slots(one.commitment.number),
                 )
                 kept.append(replace(one.change, request=request, result=moved[1], slots=slots))
                 continue

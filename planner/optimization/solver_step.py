@@ -230,7 +230,7 @@ class SolverStep:
                 continue
             if not self._return_somebody(draft, one):
                 return None
-        if draft.machines is not None:
+        if draft.has_machines:
             for one in by_importance(search.commitments):
                 if one.number in draft.lifted:
                     search.place(draft, one, search.placers[0])
@@ -247,7 +247,7 @@ class SolverStep:
         search = self._search
         if draft.put_back(commitment) or search.place(draft, commitment, search.placers[0]):
             return True
-        if draft.machines is None:
+        if not draft.has_machines:
             return False
         before = commitment.before
         newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
