@@ -26,8 +26,7 @@ from planner.request import Request
 from planner.reservations.reservation import Holding
 from planner.value import value_asked, value_of
 from planner.workload.compile import CompiledWorkload
-from planner.workload.placed_requests import PlacedRequests
-from planner.workload.placed_search import PlacedSearch
+from planner.workload.placed_search import PlacedRequests, PlacedSearch
 
 #: Part of the time that the agent has before its plan is laid on machines.
 AGENT_SHARE: Final = 0.6

@@ -23,8 +23,7 @@ from planner.value import size_of
 from planner.workload import placed_improvement
 from planner.workload.commit import commit_workload
 from planner.workload.compile import CompiledWorkload
-from planner.workload.placed_requests import HeldPlace, PlacedRequests
-from planner.workload.placed_search import PlacedSearch
+from planner.workload.placed_search import HeldPlace, PlacedRequests, PlacedSearch
 from planner.workload.plan import plan_from_nothing
 from rdl.work_graph import LEASE, START
 from tests.builders import RequestBuilder, a_cluster, a_request, a_workload
