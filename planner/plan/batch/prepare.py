@@ -26,7 +26,7 @@ from planner.plan.batch.joint_commit import (
 from planner.plan.batch.machines import Fault, MachineSwaps, is_planner_asked
 from planner.plan.batch.making_way import MakingWay
 from planner.plan.batch.release import keep_released, release_conflict
-from planner.plan.batch.rolling_horizon import advance
+from planner.plan.batch.rolling_horizon import advance, advance_conflict, archive_conflict
 from planner.plan.draft import Draft, MachineShortage
 from planner.plan.placing import Found, is_lone, machines_refusal, place_elsewhere
 from planner.plan.records.changes import (
@@ -543,32 +543,15 @@ class _Batch:
         return Ended(change.id, state, self.plan.now, reason)
 
     def _advance(self, index: int, change: Advance) -> _Answer:
-        plan = self.plan
-        horizon = max(plan.grid.horizon, change.horizon or 0)
-        if change.now_step < plan.now:
-            detail = f"the plan is at step {plan.now}; time does not go back to {change.now_step}"
-            return Conflict(index, None, Code.CONFLICT, detail)
-        if change.now_step >= horizon:
-            detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
-            return Conflict(index, None, Code.BEYOND_HORIZON, detail)
-        record, self.degraded = advance(plan, change.now_step, horizon)
+        blocked = advance_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        horizon = max(self.plan.grid.horizon, change.horizon or 0)
+        record, self.degraded = advance(self.plan, change.now_step, horizon)
         return record
 
     def _archive(self, index: int, change: Archive) -> _Answer:
-        plan = self.plan
-        if not change.ids:
-            return Conflict(index, None, Code.CONFLICT, "nothing is to leave")
-        for id_ in change.ids:
-            number = plan.table.number_of(id_)
-            if number is None and plan.refusal(id_) is None:
-                detail = f"there is no reservation {id_!r}"
-                return Conflict(index, id_, Code.CONFLICT, detail)
-            if number is None:
-                continue
-            state = plan.table.state(number)
-            if state in LIVE or plan.table.meta[number]["finish"] > plan.past_until:
-                return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}, not past")
-        return Archived(change.ids)
+        return archive_conflict(self.plan, index, change) or Archived(change.ids)
 
     def _reconfigure(self, index: int, change: Reconfigure) -> _Answer:
         cluster, plan = change.cluster, self.plan

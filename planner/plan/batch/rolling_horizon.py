@@ -1,9 +1,10 @@
-"""Endless recurrences on a rolling horizon: the occurrences that a later horizon brings in.
+"""Time that moves on: what is past may leave, and a later horizon brings new occurrences in.
 
-They are held against what is free, as an admission is: others may hold what a period that was not
-whole before needs. A recurrence that lacks room for a new occurrence is degraded, and keeps those
-that it has; the adapter looks for another place. New occurrences with room in the pool are laid on
-machines at once; what finds none waits for the adapter.
+Occurrences of endless recurrences are held against what is free, as an admission is: others may
+hold what a period that was not whole before needs. A recurrence that lacks room for a new
+occurrence is degraded, and keeps those that it has; the adapter looks for another place. New
+occurrences with room in the pool are laid on machines at once; what finds none waits for the
+adapter.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import numpy as np
 
 from planner.capacity.shortage import find_shortage, takings_of
 from planner.machines.room import MachineRoom
+from planner.placement import Code
+from planner.plan.records.changes import Advance, Archive, Conflict
 from planner.plan.records.commit_records import Advanced
 from planner.plan.records.reservation_records import DEGRADED, Degraded
 from planner.plan.slots.slots_in_force import occurrence_pieces
@@ -25,6 +28,35 @@ from planner.value import held_value, importance
 from rdl.errors import RdlError
 
 Extension = tuple[str, tuple[tuple[int, ...], ...]]
+
+
+def advance_conflict(plan: PlanState, index: int, change: Advance) -> Conflict | None:
+    """Return why the present cannot move to a step, or None."""
+    horizon = max(plan.grid.horizon, change.horizon or 0)
+    if change.now_step < plan.now:
+        detail = f"the plan is at step {plan.now}; time does not go back to {change.now_step}"
+        return Conflict(index, None, Code.CONFLICT, detail)
+    if change.now_step >= horizon:
+        detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
+        return Conflict(index, None, Code.BEYOND_HORIZON, detail)
+    return None
+
+
+def archive_conflict(plan: PlanState, index: int, change: Archive) -> Conflict | None:
+    """Return why reservations and refusals cannot leave the Plan, or None."""
+    if not change.ids:
+        return Conflict(index, None, Code.CONFLICT, "nothing is to leave")
+    for id_ in change.ids:
+        number = plan.table.number_of(id_)
+        if number is None and plan.refusal(id_) is None:
+            detail = f"there is no reservation {id_!r}"
+            return Conflict(index, id_, Code.CONFLICT, detail)
+        if number is None:
+            continue
+        state = plan.table.state(number)
+        if state in LIVE or plan.table.meta[number]["finish"] > plan.past_until:
+            return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}, not past")
+    return None
 
 
 def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tuple[Degraded, ...]]:
