@@ -122,8 +122,8 @@ def warm_relocation() -> None:
     from planner.agent import Limits
     from planner.agents import agent_named
     from planner.cluster.cluster import Outage
+    from planner.machines.board import MachineBoard
     from planner.plan.records.changes import Admit, Change, Reconfigure
-    from planner.repacking.board import MachineBoard
     from planner.reservations.slots import slots_of
     from rdl.resources import CPU, Resources
 

@@ -35,12 +35,11 @@ from planner.adaptation.repair import ROUNDS, Cost, Repair, present_holders
 from planner.adaptation.result import Adaptation, Affected, Effect
 from planner.agent import Limits
 from planner.agents import DEFAULT_AGENT, agent_named
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.cluster.cluster import Cluster
 from planner.deadline import Deadline
 from planner.explain import time_text
 from planner.offers.search import OfferSearch
-from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import (
@@ -56,12 +55,10 @@ from planner.promise import PromiseLevel
 from planner.replanning.candidates import candidates_of, displaced_reason
 from planner.replanning.commitment import Commitment, by_importance, commitment_of
 from planner.replanning.displacement_search import DisplacementSearch
-from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
 from planner.replanning.move import Move, broken_atoms, move_of
 from planner.request import Request
 from planner.reservations.reservation import Holding
-from planner.reservations.slots import Slots
 from planner.reservations.state import STATE_NUMBERS, State
 from rdl.resources import format_amount
 from rdl.work_graph import END, LEASE
@@ -168,9 +165,7 @@ def _find_machines(plan: Plan, draft: DraftPlan) -> None:
     def base(number: int) -> Holding:
         return found.held.get(number) or plan.table.holding(number)
 
-    draft.machines = DraftMachines.of(plan, room, base, found.homeless)
-    draft.machines.held.update(found.held)
-    draft.machines.shared.shown.update(found.held)
+    draft.find_machines(room, base, homeless=found.homeless, slotted=found.held)
 
 
 def _degraded(plan: Plan) -> list[Commitment]:
@@ -290,7 +285,9 @@ class _Answer:
 
     def _cut(self, losers: Iterable[Commitment]) -> list[tuple[Commitment, Holding]]:
         """Return what commitments that found no place still hold, with its slots."""
-        return [(one, self._with_slots(one, salvage(self.draft, one))) for one in losers]
+        return [
+            (one, self.draft.with_slots(one.number, salvage(self.draft, one))) for one in losers
+        ]
 
     def _note_moves(self) -> None:
         """Note what found a place, those that were degraded before included."""
@@ -304,7 +301,7 @@ class _Answer:
                 result,
                 self.repair.early_agent(commitment) or self.repair.agent.name,
                 RESTORED if back else MOVED,
-                self._slots(commitment),
+                self.draft.slots(commitment.number),
                 reason=self._displaced_reason(commitment),
             )
             moved = work_moved(commitment.before, holding, self.plan.now, self.repair.nominal)
@@ -316,29 +313,15 @@ class _Answer:
         by = self.displaced_by.get(commitment.number)
         return "" if by is None else displaced_reason([(by.id, by.tenant)], commitment.tenant)
 
-    def _slots(self, commitment: Commitment) -> tuple[Slots | None, ...] | None:
-        """Return the slots of a commitment where it stands now; None if it has none."""
-        machines = self.draft.machines
-        if machines is None or not machines.places(commitment.number):
-            return None
-        return tuple(atom.slots for atom in machines.holding(commitment.number).atoms)
-
-    def _with_slots(self, commitment: Commitment, kept: Holding) -> Holding:
-        machines = self.draft.machines
-        return kept if machines is None else machines.with_slots(commitment.number, kept)
-
     def _note_relocations(self) -> float:
         """Note what only changes its machines; return how much work that is."""
-        machines = self.draft.machines
-        if machines is None:
-            return 0.0
-        plan, told = self.plan, {one.id for one in self.affected}
+        draft, plan, told = self.draft, self.plan, {one.id for one in self.affected}
         total = 0.0
-        for number in sorted(machines.held):
-            if plan.table.id_of(number) in told or not machines.places(number):
+        for number in sorted(draft.slotted):
+            if plan.table.id_of(number) in told or not draft.places(number):
                 continue
             before = plan.table.holding(number)
-            after = machines.holding(number)
+            after = draft.slotted_holding(number)
             work = work_relocated(before, after, plan.now, self.repair.nominal)
             if work > 0:
                 total += work
@@ -399,7 +382,7 @@ class _Answer:
         if more is not None:
             known = self.plan.table.degradations.get(commitment.number)
             reason = "" if known is None else known.reason
-            kept = self._with_slots(commitment, more)
+            kept = self.draft.with_slots(commitment.number, more)
             again = Degrade(commitment.id, commitment.revision, kept, reason, (), REGAINED)
             moved = work_moved(commitment.before, more, self.plan.now, self.repair.nominal)
             self._note(again, commitment, Effect.REGAINED, moved, reason)
@@ -459,7 +442,7 @@ class _Answer:
                         )
             if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
-        if self.repair.base.is_homeless(commitment):
+        if commitment.number in self.repair.base.homeless:
             return (
                 "machines were lost: no other machines have room for its bundles, neither at its "
                 "times nor at others"
@@ -468,12 +451,9 @@ class _Answer:
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the answer leaves of the pool and of machines."""
-        view, cluster = self.draft.view(self.plan.version + 1), self.draft.ledger.book.cluster
-        machines = None
-        if self.draft.machines is not None:
-            first = max(self.plan.now, self.plan.ledger.first)
-            machines = TrialMachines(self.draft.machines.room(), cluster, first)
-        return OfferSearch(view, cluster, machines=machines)
+        draft, version = self.draft, self.plan.version + 1
+        cluster = draft.ledger.book.cluster
+        return OfferSearch(draft.view(version), cluster, draft=draft.twin(version))
 
     def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
         """Return what its owner could renegotiate to; nothing of what has begun is offered."""

@@ -9,9 +9,7 @@ from planner.adaptation.relocation import has_lost_slots, relocate_change, room_
 from planner.plan.records.changes import Admit, Change, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
-from planner.replanning.draft_machines import DraftMachines
 from planner.replanning.draft_plan import DraftPlan
-from planner.reservations.reservation import Holding
 from planner.reservations.slots import Slots
 
 
@@ -35,22 +33,8 @@ def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:
         and (one.request.promise or plan.cluster.promise) is PromiseLevel.PLACED
     )
     held = slots_on(plan)
-    if not (newcomers or len(held.slots)) or has_lost_slots(plan):
-        return
-    room = room_with(held, plan)
-
-    def base(number: int) -> Holding:
-        return Holding((), plan.now, plan.now) if number < 0 else plan.table.holding(number)
-
-    draft.machines = DraftMachines.of(plan, room, base, frozenset(), newcomers)
-
-
-def slots_in(draft: DraftPlan, number: int) -> tuple[Slots | None, ...] | None:
-    """Return the slots of each atom of what a commitment holds in a draft; None if it has none."""
-    machines = draft.machines
-    if machines is None or not machines.places(number):
-        return None
-    return tuple(atom.slots for atom in machines.holding(number).atoms)
+    if (newcomers or len(held.slots)) and not has_lost_slots(plan):
+        draft.find_machines(room_with(held, plan), newcomers=newcomers)
 
 
 def without_slots(changes: Sequence[Change]) -> list[Change]:
@@ -66,18 +50,16 @@ def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocat
     changes
         All other changes to the draft: what they change has its new machines from them.
     """
-    machines, plan = draft.machines, draft.plan
-    if machines is None:
-        return
+    plan = draft.plan
     changed = {plan.table.number_of(getattr(one, "id", "")) for one in changes}
-    for number in sorted(machines.held):
+    for number in sorted(draft.slotted):
         if number < 0 or number in changed or number in draft.lifted:
             continue
-        before, after = plan.table.holding(number), machines.holding(number)
+        before, after = plan.table.holding(number), draft.slotted_holding(number)
         if [one.path for one in before.atoms] != [one.path for one in after.atoms]:
             continue  # it came back with its occurrences divided otherwise: slots are by atom
         pairs = list(zip(before.atoms, after.atoms, strict=True))
-        if machines.places(number) and not all(_same(old.slots, new.slots) for old, new in pairs):
+        if draft.places(number) and not all(_same(old.slots, new.slots) for old, new in pairs):
             yield relocate_change(plan, number, after, "it makes room for others")
 
 

@@ -10,8 +10,8 @@ from planner.adaptation.lost_slots import outage_intervals
 from planner.adaptation.relocation import promises_machines, slots_on
 from planner.adaptation.repair import present_holders
 from planner.capacity.capacity_rows import CapacityRows
-from planner.capacity.overlay import takings_of
 from planner.capacity.profile import FreeProfile
+from planner.capacity.shortage import takings_of
 from planner.cluster.cluster import Cluster, Outage
 from planner.plan.plan import Plan
 from planner.replanning.commitment import commitment_of

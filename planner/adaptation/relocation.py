@@ -1,9 +1,9 @@
 """Other machines for slots that lost theirs, at the same times: no row changes.
 
 What was lost gets new machines, that of the highest priority first and of that the largest, each
-where it fits best. For what then finds no machine,
-slots that have not begun make way (`planner.repacking`). What has begun stays on its machine until
-that is lost; its rest may go on elsewhere, since its work is lost anyway.
+where it fits best. For what then finds no machine, slots that have not begun make way
+(`planner.machines.board`). What has begun stays on its machine until that is lost; its rest may go
+on elsewhere, since its work is lost anyway.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from planner.adaptation.lost_slots import lost_slots
 from planner.cluster.cluster import Cluster, renumbered_machines
+from planner.machines.board import MachineBoard
 from planner.machines.room import MachineRoom
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Relocate
@@ -25,7 +26,6 @@ from planner.plan.slots.slots_in_force import stays_until
 from planner.plan.table.columns import LEVEL_NUMBERS
 from planner.plan.table.table import StandingSlots
 from planner.promise import PromiseLevel
-from planner.repacking.board import MachineBoard
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import Holding
 from planner.reservations.slots import NOWHERE, MachineRule, Slots, slots_of, sort_slots

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits, plans_early
 from planner.agents import QUICK_AGENTS, agent_named
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
 from planner.replanning.candidates import MOST_LOOKED_AT
@@ -112,7 +112,7 @@ class Repair:
     def _hit(self) -> list[Commitment]:
         """Return the commitments that take where it is short, or more than machines can hold."""
         found = []
-        homeless = frozenset() if self.base.machines is None else self.base.machines.homeless
+        homeless = self.base.homeless
         table, ledger = self.plan.table, self.base.ledger
         for number in self._standing.tolist():
             takings = takings_of(table.holding(number), ledger, *table.scope(number))
@@ -174,7 +174,11 @@ class Repair:
         for commitment in order:
             takings = draft.takings(commitment, commitment.before)
             short = shortage_of(draft.ledger).hits(takings)
-            if short or exceeds_machines(draft.ledger, takings) or draft.is_homeless(commitment):
+            if (
+                short
+                or exceeds_machines(draft.ledger, takings)
+                or commitment.number in draft.homeless
+            ):
                 draft.lift(commitment)
                 lifted.append(commitment)
         self._strip(draft)

@@ -225,7 +225,7 @@ class FreeProfile:
     def plainly_free(self, pieces: Sequence[tuple[Demand, NDArray[np.int64]]]) -> bool:
         """Return whether rows that stand one after the other are all free, averages included.
 
-        Sufficient, not necessary: `planner.capacity.overlay` looks closer at what is not.
+        Sufficient, not necessary: `planner.capacity.shortage` looks closer at what is not.
         """
         if not pieces:
             return True

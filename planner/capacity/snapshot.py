@@ -17,7 +17,6 @@ from rdl.resources import Resources
 from rdl.time_grid import TimeGrid
 
 if TYPE_CHECKING:
-    from planner.capacity.overlay import Overlay
     from planner.reservations.reservation import Holding
 
 
@@ -50,17 +49,20 @@ class PlanSnapshot:
         """Return a view of its own in which no machine is free at some steps."""
         ledger = self._ledger.copy()
         ledger.close(steps)
-        return PlanSnapshot(ledger, self.version)
+        return self._on(ledger, self.version)
 
     def holding(self, held: Iterable[tuple[str, str, Holding]], version: int) -> PlanSnapshot:
         """Return the view of `version`, in which (tenant, queue) hold more besides."""
         return self._with(held, version, 1)
 
-    def overlay(self) -> Overlay:
-        """Return what changes on this state are judged by."""
-        from planner.capacity.overlay import Overlay
+    @property
+    def ledger(self) -> FreeProfile:
+        """What is read; it is not to be written."""
+        return self._ledger
 
-        return Overlay(self._ledger)
+    def _on(self, ledger: FreeProfile, version: int) -> PlanSnapshot:
+        """Return a view of the same kind of another ledger."""
+        return PlanSnapshot(ledger, version)
 
     def _with_results(
         self, placed: Iterable[tuple[Request, PlacementResult]], version: int, sign: int
@@ -73,13 +75,13 @@ class PlanSnapshot:
     def _with(
         self, held: Iterable[tuple[str, str, Holding]], version: int, sign: int
     ) -> PlanSnapshot:
-        from planner.capacity.overlay import takings_of
+        from planner.capacity.shortage import takings_of
 
         ledger = self._ledger.copy()
         for tenant, queue, holding in held:
             takings = takings_of(holding, ledger, tenant, queue)
             ledger.take((taking.demand, taking.rows, sign) for taking in takings)
-        return PlanSnapshot(ledger, version)
+        return self._on(ledger, version)
 
     @property
     def grid(self) -> TimeGrid:

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.adaptation.adapter import MOVED
-from planner.adaptation.draft_slots import relocations, show_machines, slots_in
+from planner.adaptation.draft_slots import relocations, show_machines
 from planner.adaptation.recurring import salvage
 from planner.adaptation.relocation import has_lost_slots
 from planner.adaptation.result import Affected, Effect
 from planner.agents import DEFAULT_AGENT, agent_named
 from planner.displacement.wanted_place import DisplacementAsk, WantedPlace, wanted_place_of
 from planner.offers.search import OfferSearch
-from planner.offers.trial_machines import TrialMachines
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Degrade, Update
 from planner.replanning.candidates import candidates_of, displaced_reason
@@ -135,7 +134,7 @@ class _DisplacementChanges:
                 affected.append(self._moved(one))
         told = self._told(len(affected))
         wanted = [
-            new.change(self._draft, slots_in(self._draft, new.number), told) for new in self._wanted
+            new.change(self._draft, self._draft.slots(new.number), told) for new in self._wanted
         ]
         # Those that were put back may stand on other machines than before.
         changes += [*relocations(self._draft, [*changes, *wanted]), *wanted]
@@ -152,13 +151,12 @@ class _DisplacementChanges:
 
     def _kept(self, one: Commitment) -> Holding:
         """Return what a reservation that found no place still holds, with its slots."""
-        kept, machines = salvage(self._draft, one), self._draft.machines
-        return kept if machines is None else machines.with_slots(one.number, kept)
+        return self._draft.with_slots(one.number, salvage(self._draft, one))
 
     def _update(self, one: Commitment) -> Update:
         _, result, _ = self._draft.moved[one.number]
         assert one.request is not None
-        slots = slots_in(self._draft, one.number)
+        slots = self._draft.slots(one.number)
         agent = self._plan.table.read(one.number).agent
         reason = self._reason_for(one)
         return Update(one.id, one.revision, one.request, result, agent, MOVED, slots, None, reason)
@@ -178,11 +176,8 @@ class _DisplacementChanges:
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the displacement leaves."""
         plan, draft = self._plan, self._draft
-        machines = None
-        if draft.machines is not None:
-            first = max(plan.now, plan.ledger.first)
-            machines = TrialMachines(draft.machines.room(), plan.cluster, first)
-        return OfferSearch(draft.view(plan.version + 1), plan.cluster, machines=machines)
+        version = plan.version + 1
+        return OfferSearch(draft.view(version), plan.cluster, draft=draft.twin(version))
 
     @staticmethod
     def _offers(search: OfferSearch, one: Commitment) -> tuple[dict[str, Any], ...]:

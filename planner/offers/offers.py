@@ -16,7 +16,6 @@ from typing import Final
 from planner.agent import Agent, Limits
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.policy import RequestLimits
-from planner.offers.trial_machines import TrialMachines
 from planner.offers.variants import (
     dated,
     deadline_ms,
@@ -30,6 +29,8 @@ from planner.offers.variants import (
 )
 from planner.placement import PlacementResult, shifts_of
 from planner.plan.batch.admission import window_refusal
+from planner.plan.draft import Draft
+from planner.plan.placing import try_on_machines
 from planner.plan.records.changes import UncompiledRequest
 from planner.request import Request, header_of
 from rdl.compile.compiler import compile_expression
@@ -152,8 +153,8 @@ class Seeker:
         Policies on windows and lead times, which agents do not see.
     stop
         Asked before each trial; once it is True nothing more is tried.
-    machines
-        Of the same state as the view; None where totals are all that is promised.
+    draft
+        Of the same state as the view, machines included; None where only totals are promised.
     """
 
     request: Request | UncompiledRequest
@@ -163,7 +164,7 @@ class Seeker:
     agent: Agent
     limits: tuple[RequestLimits, ...] = ()
     stop: Callable[[], bool] = lambda: False
-    machines: TrialMachines | None = None
+    draft: Draft | None = None
 
     def trial(self, expression: Expression, agent: Agent | None = None) -> int | None:
         """Return the step at which a variant would end, or None where it is refused."""
@@ -199,8 +200,8 @@ class Seeker:
         if window_refusal(self.limits, request) is not None:
             return None
         result = agent.plan([request], self.view, Limits())[0]
-        if result.placed and self.machines is not None:
-            result = self.machines.stand(request, result, self.view, agent)
+        if result.placed and self.draft is not None:
+            result = try_on_machines(self.draft, request, result, agent)
         return (request, result) if result.placed else None
 
     def offer(

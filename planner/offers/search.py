@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planner.agent import Agent, Limits, SolverAgent
 from planner.agents import QUICK_SUBSTITUTE, agent_named
+from planner.capacity.shortage import takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster
 from planner.offers.offers import Seeker, find_offers, request_of
-from planner.offers.trial_machines import TrialMachines
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import limits_of
+from planner.plan.draft import Draft
+from planner.plan.placing import try_on_machines
 from planner.plan.records.changes import UncompiledRequest
 from planner.plan.records.reservation_records import Admitted
 from planner.promise import PromiseLevel
@@ -54,14 +56,15 @@ class OfferSearch:
         Its policies and machines.
     stop
         Asked before each trial; once it is True nothing more is tried.
-    machines
-        What each has left; None where offers are sought for promises of totals only.
+    draft
+        Of the same state, with a room of machines of its own; None where offers are sought for
+        promises of totals only.
     """
 
     view: PlanSnapshot
     cluster: Cluster
     stop: Callable[[], bool] = lambda: False
-    machines: TrialMachines | None = None
+    draft: Draft | None = None
 
     @classmethod
     def of(
@@ -80,18 +83,27 @@ class OfferSearch:
         """
         default = plan.cluster.promise
         pooled = all((level or default) is PromiseLevel.POOLED for level in levels)
-        machines = None if pooled else TrialMachines.of(plan)
-        return cls(plan.snapshot(), plan.cluster, stop, machines)
+        view = plan.snapshot()
+        draft = None
+        if not pooled:
+            room = plan.room.copy()
+            draft = Draft(view.ledger, lambda: room, plan.now, view.version)
+        return cls(view, plan.cluster, stop, draft)
 
     def after(self, admitted: Sequence[Admitted], version: int) -> OfferSearch:
         """Return the search on the state of `version`, in which more is admitted besides.
 
-        It takes over the machines of this one, which is of no use any more.
+        It takes over the draft of this one, which is of no use any more.
         """
-        if self.machines is not None:
-            self.machines.take(admitted)
-        held = ((one.tenant, one.queue, one.holding) for one in admitted)
-        return replace(self, view=self.view.holding(held, version))
+        if self.draft is None:
+            held = ((one.tenant, one.queue, one.holding) for one in admitted)
+            return replace(self, view=self.view.holding(held, version))
+        for one in admitted:
+            self.draft.take(takings_of(one.holding, self.view.ledger, one.tenant, one.queue))
+            self.draft.take_slots(one.holding)
+        self.draft.keep()
+        self.draft.version = version
+        return replace(self, view=self.draft.view())
 
     def context(self, submitted_ms: int) -> CompileContext:
         """Return what a request submitted then is compiled against."""
@@ -109,7 +121,7 @@ class OfferSearch:
             quick(agent),
             limits_of(self.cluster.policies, asked.tenant, asked.queue),
             self.stop,
-            self.machines,
+            self.draft,
         )
 
     def offers(
@@ -171,8 +183,10 @@ class OfferSearch:
         refused = screening(request)
         if refused is None:
             refused = agent.plan([request], self.view, limits)[0]
-            if refused.placed and self.machines is not None:
-                refused = self.machines.stand(request, refused, self.view, quick(agent), agent.name)
+            if refused.placed and self.draft is not None:
+                planner = quick(agent)
+                same = agent.name == planner.name
+                refused = try_on_machines(self.draft, request, refused, planner, asked=same)
         return None if refused.placed else refused
 
 

@@ -15,19 +15,28 @@ from rdl.compile.compiler import compile_source
 from rdl.errors import RdlError
 
 
-def waiting_commitments(plan: Plan, *, admit_refused: bool) -> list[Commitment]:
+def waiting_commitments(
+    plan: Plan, *, admit_refused: bool, only: frozenset[str] | None = None
+) -> list[Commitment]:
     """Return what is degraded and, if it may come in, what was refused and some plan could hold.
 
     Refused requests have no number in the Plan: they get -1, -2, ... in the order they are kept.
+
+    Parameters
+    ----------
+    only
+        Ids to choose from; None: all.
     """
     table = plan.table
     found = [
         commitment_of(plan, number)
         for number in range(len(table))
-        if table.state(number) is State.DEGRADED
+        if table.state(number) is State.DEGRADED and (only is None or table.id_of(number) in only)
     ]
     if admit_refused:
         for index, refusal in enumerate(plan.refusals):
+            if only is not None and refusal.id not in only:
+                continue
             commitment = refused_commitment(plan, -1 - index, refusal)
             if commitment is not None:
                 found.append(commitment)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.metrics import count_falls
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Degrade, Update

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.adaptation.draft_slots import without_slots
-from planner.capacity.overlay import Overlay, RowChange, Taking
+from planner.capacity import shortage
+from planner.capacity.profile import FreeProfile
+from planner.capacity.shortage import RowChange, Taking
 from planner.optimization.change_value import (
     SAME,
     is_short,
@@ -115,13 +117,13 @@ def _pooled_part(plan: Plan, changes: Sequence[Change]) -> FeasiblePart:
         return FeasiblePart(tuple(changes))
     pool = _Pool.of(plan, changes)
     best = _best_of(_Selection(pool, admissions_first) for admissions_first in (False, True))
-    overlay = Overlay(plan.ledger)
+    left_over = plan.ledger.copy()
     for index in best.chosen:
-        overlay.add(pool.takings[index])
+        left_over.take((one.demand, one.rows, one.sign) for one in pool.takings[index])
     left = [
         pool.invalid.get(index)
         or (best.limit_conflict(index) if index in pool.limited else None)
-        or _conflict(overlay, index, change, pool.takings[index])
+        or _conflict(left_over, index, change, pool.takings[index])
         for index, change in enumerate(changes)
         if index not in best.chosen
     ]
@@ -166,9 +168,11 @@ def id_of_change(change: Change) -> str | None:
     return change.request.id if isinstance(change, Admit) else getattr(change, "id", None)
 
 
-def _conflict(overlay: Overlay, index: int, change: Change, takings: Sequence[Taking]) -> Conflict:
+def _conflict(
+    left_over: FreeProfile, index: int, change: Change, takings: Sequence[Taking]
+) -> Conflict:
     """Return why a change is not made beside those that are."""
-    short = overlay.shortage(takings)
+    short = shortage.find_shortage(left_over, takings)
     if short is None:
         detail = _UNNEEDED if isinstance(change, Degrade) else _USELESS
         return Conflict(index, id_of_change(change), Code.CONFLICT, detail)
@@ -215,14 +219,13 @@ class _Pool:
             for index, change in enumerate(changes)
             if index not in invalid
         }
-        overlay = Overlay(plan.ledger)
         losses = any(isinstance(one, Degrade) for one in changes)
         no_loss_needed = losses and not is_short(plan, changes)
         added = {
-            index: _additions(overlay, one)
+            index: _additions(plan.ledger, one)
             for index, one in takings.items()
             if not (no_loss_needed and isinstance(changes[index], Degrade))
-            and not overlay.fit_shortage(one)
+            and not shortage.fit_shortage(plan.ledger, one)
         }
         values = [value_of_change(plan, change) for change in changes]
         useless = cache(lambda index: is_useless(plan, changes[index]))
@@ -241,9 +244,9 @@ class _Pool:
         return (1, priority, value, -index) if value > 0 else (-1, -priority, value, -index)
 
 
-def _additions(overlay: Overlay, takings: Sequence[Taking]) -> dict[_Row, RowChange]:
+def _additions(ledger: FreeProfile, takings: Sequence[Taking]) -> dict[_Row, RowChange]:
     """Return what takings add to each row of the profile and of the window averages."""
-    rows, averages = overlay.additions(takings)
+    rows, averages = shortage.additions(ledger, takings)
     found = {("free", number): one for number, one in rows.items()}
     return found | {("slack", number): one for number, one in averages.items()}
 

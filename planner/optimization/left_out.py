@@ -10,7 +10,7 @@ from planner.agents import agent_named
 from planner.optimization.candidates import cannot_wait
 from planner.optimization.result import LeftOut
 from planner.placement import Code, PlacementResult
-from planner.plan.slots.machine_search import machines_refusal
+from planner.plan.placing import machines_refusal
 from planner.replanning.commitment import Commitment
 from planner.replanning.draft_plan import DraftPlan
 from planner.reservations.holding import holding_of
@@ -66,8 +66,8 @@ def _why_no_machines(
     draft: DraftPlan, commitment: Commitment, result: PlacementResult
 ) -> PlacementResult | None:
     """Return why machines do not hold a request where totals have room for it, or None."""
-    machines = draft.copy().machines
-    if machines is None or commitment.request is None:
+    if commitment.request is None:
         return None
-    missed = machines.swap(commitment.number, holding_of(commitment.request, result))
+    holding = holding_of(commitment.request, result)
+    missed = draft.machine_shortage(commitment.number, holding)
     return None if missed is None else machines_refusal(missed, draft.plan.grid, commitment.request)

@@ -121,6 +121,18 @@ class NeighbourhoodSearch:
             draft.place(move, agent) and self._keeps_value(draft, commitment) for move in moves
         )
 
+    def make_way(self, draft: DraftPlan, commitment: Commitment) -> bool:
+        """Put a lifted reservation back; newcomers in its way are lifted, the least first."""
+        before = commitment.before
+        newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
+        for other in sorted(newcomers, key=lambda one: one.importance):
+            held = draft.holding_of(other)
+            if held.begin < before.finish and held.finish > before.begin:
+                draft.lift(other)
+                if draft.put_back(commitment):
+                    return True
+        return False
+
     def undo_needless_moves(self, draft: DraftPlan) -> DraftPlan:
         """Return a draft in which what moved without need has its rows back.
 
@@ -144,7 +156,7 @@ class NeighbourhoodSearch:
                     or self.value(draft, commitment) > commitment.value
                 ):
                     continue
-                trial = draft if draft.machines is None else draft.copy()
+                trial = draft.copy() if draft.has_machines else draft
                 trial.lift(commitment)
                 if trial.put_back(commitment):
                     draft, restless = trial, True

@@ -10,13 +10,13 @@ conflict.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from planner.adaptation.draft_slots import relocations, show_machines, slots_in, without_slots
+from planner.adaptation.draft_slots import relocations, show_machines, without_slots
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, present_holders
 from planner.agent import BoundError
@@ -29,13 +29,19 @@ from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
-from planner.optimization.result import Optimized, OptimizeOptions, OptimizeProgress, OptimizeScope
+from planner.optimization.result import (
+    LeftOut,
+    Optimized,
+    OptimizeOptions,
+    OptimizeProgress,
+    OptimizeScope,
+)
 from planner.optimization.solver_step import SolverStep
 from planner.placement import PlacementResult
 from planner.plan.batch.admission import limit_refusal
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Degrade, Update
-from planner.replanning.commitment import commitment_of
+from planner.replanning.commitment import by_importance, commitment_of
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.reservation import Holding
@@ -73,13 +79,19 @@ def optimize(
     KeyError
         For a pin that is no reservation which holds anything.
     """
-    return _Optimization(
+    return Optimization(
         plan, objective or Objective(), scope or OptimizeScope(), effort or OptimizeOptions()
     ).run()
 
 
-class _Optimization:
-    """One optimisation."""
+class Optimization:
+    """One optimisation.
+
+    Attributes
+    ----------
+    too_many
+        What has a place in the best draft and cannot be committed, and why, by id.
+    """
 
     def __init__(
         self, plan: Plan, objective: Objective, scope: OptimizeScope, effort: OptimizeOptions
@@ -88,19 +100,25 @@ class _Optimization:
         self.origin, self.objective, self.scope, self.effort = plan, objective, scope, effort
         self.plan = plan.copy()
         self.plan.advance_to(scope.frozen_until)
+        table, only = self.plan.table, scope.only
+        holders = present_holders(self.plan).tolist()
+        if only is not None:
+            holders = [number for number in holders if table.id_of(number) in only]
         self.standing = {
-            one.id: one
-            for one in (commitment_of(self.plan, n) for n in present_holders(self.plan).tolist())
+            one.id: one for one in (commitment_of(self.plan, number) for number in holders)
         }
         for id_ in scope.pins:
             if id_ not in self.standing:
                 raise KeyError(id_)
-        self.waiting = waiting_commitments(self.plan, admit_refused=scope.admit_refused)
+        self.waiting = waiting_commitments(
+            self.plan, admit_refused=scope.admit_refused, only=scope.only
+        )
         pinned = set(scope.pins)
         kept = [one for one in self.standing.values() if one.state is not State.DEGRADED]
         self.movable = [one for one in kept if one.id not in pinned and one.request is not None]
         self.everything = [*kept, *self.waiting]
         self.trials = 0
+        self._stalled, self._most = 0, 0.0
         self.requested = self.bound = self.pooled = 0.0
         self.too_many: dict[str, PlacementResult] = {}
 
@@ -114,7 +132,9 @@ class _Optimization:
         self.requested = sum(search.cost_model.requested_value(one) for one in self.everything)
         self.bound = self.requested - search.fixed.rejected
         start = search.evaluate(draft, "plan")
-        best = self._solve(search, self._resumed(search, start))
+        resumed = (self._resumed(search, start, found) for found in self.effort.starts)
+        best = min((start, *resumed), key=lambda one: one.score)
+        best = self._solve(search, best)
         if not self._is_proven(best):
             best, self.trials = search.improve(best, self._is_over, self._tell)
         return self._answer(search, start, self._within_counts(search, best))
@@ -133,30 +153,48 @@ class _Optimization:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
         draft = DraftPlan.of(self.plan)
         show_machines(draft, self.waiting)
-        pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
-        repair = Repair(self.plan, draft, pinned=pinned)
-        if repair.hit:
-            draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
+        if self.scope.only is None:
+            pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
+            repair = Repair(self.plan, draft, pinned=pinned)
+            if repair.hit:
+                draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
         for one in self.waiting:
             if one.number not in draft.moved:
                 draft.lift(one)
         return draft
 
-    def _resumed(self, search: NeighbourhoodSearch, start: Candidate) -> Candidate:
-        """Return what an earlier run had found, where all that holds something keeps it."""
+    def _resumed(
+        self, search: NeighbourhoodSearch, start: Candidate, changes: Sequence[Change]
+    ) -> Candidate:
+        """Return what an earlier run had found, where all that holds something keeps it.
+
+        A reservation whose new place is taken goes elsewhere, or stays where it is; what then has
+        no place of those that wait looks for another one last, the most important first.
+        """
         found = {
             one.request.id if isinstance(one, Admit) else one.id: one.result
-            for one in self.effort.start
+            for one in changes
             if isinstance(one, Admit | Update)
         }
         chosen = [one for one in search.commitments if one.id in found]
         draft = start.draft.copy()
         for one in chosen:
             draft.lift(one)
-        for one in sorted(chosen, key=lambda other: other.state is State.REFUSED):
-            owed = one.number not in start.draft.lifted
-            if not search.take(draft, one, found[one.id]) and owed and not draft.put_back(one):
+        owed = [one for one in chosen if one.number not in start.draft.lifted]
+        others = [one for one in by_importance(chosen) if one.number in start.draft.lifted]
+        for one in (*owed, *others):
+            search.take(draft, one, found[one.id])
+        agent = search.placers[0]
+        for one in owed:
+            if one.number in draft.lifted and not (
+                search.place(draft, one, agent)
+                or draft.put_back(one)
+                or search.make_way(draft, one)
+            ):
                 return start
+        for one in others:
+            if one.number in draft.lifted and not search.take(draft, one, found[one.id]):
+                search.place(draft, one, agent)
         resumed = search.evaluate(draft, "search")
         return resumed if resumed.score < start.score else start
 
@@ -190,11 +228,19 @@ class _Optimization:
 
     def _is_over(self) -> bool:
         """Return whether to stop with the best so far; else count a trial."""
-        over = self.deadline.is_over()
+        over = self.deadline.is_over() or self._is_stalled()
         self.deadline.rounds += not over
+        self._stalled += 1
         return over
 
+    def _is_stalled(self) -> bool:
+        """Return whether a search that is to end early finds nothing better, or has no need to."""
+        if self.effort.stall is None:
+            return False
+        return self._stalled >= self.effort.stall or self._most >= self.bound * (1 - _SAME)
+
     def _tell(self, best: Candidate) -> None:
+        self._stalled, self._most = 0, self._value(best)
         if self.effort.tell is not None:
             elapsed_s = self.deadline.elapsed_s
             self.effort.tell(
@@ -294,12 +340,14 @@ class _Optimization:
             status,
             best.source,
             self.trials,
-            left_out=tuple(
-                explain_left_out(best.draft, self.too_many, admit_refused=self.scope.admit_refused)
-            ),
+            left_out=() if self.scope.only is not None else self._left_out(best.draft),
             machine_loss=1 - value / pooled if value < pooled * (1 - _SAME) else None,
             held_work=search.scale.work,
         )
+
+    def _left_out(self, draft: DraftPlan) -> tuple[LeftOut, ...]:
+        admit = self.scope.admit_refused
+        return tuple(explain_left_out(draft, self.too_many, admit_refused=admit))
 
     def _on_machines(
         self, search: NeighbourhoodSearch, best: Candidate, start: Candidate
@@ -350,11 +398,11 @@ class _Optimization:
                 id_, revision, slots = (
                     commitment.id,
                     commitment.revision,
-                    slots_in(draft, commitment.number),
+                    draft.slots(commitment.number),
                 )
                 yield Update(id_, revision, request, result, OPTIMIZED, OPTIMIZED, slots)
             else:
-                slots = slots_in(draft, commitment.number)
+                slots = draft.slots(commitment.number)
                 yield Admit(request, result, OPTIMIZED, anew=True, slots=slots)
 
     def _losses(self, draft: DraftPlan) -> Iterator[Change]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.capacity.overlay import Taking, takings_of
 from planner.capacity.profile import FreeProfile, window_use
+from planner.capacity.shortage import Taking, takings_of
 from planner.explain import area_text, time_text
 from planner.plan.plan import Plan
 from planner.replanning.commitment import Commitment

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from planner.adaptation.repair import present_holders
 from planner.agent import BoundError, is_proven
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.optimization.candidates import refused_request
 from planner.plan.batch.admission import rule_refusal

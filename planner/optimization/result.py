@@ -26,11 +26,14 @@ class OptimizeScope:
         Ids of reservations that stay wholly as they are.
     admit_refused
         Whether refused requests may come in.
+    only
+        Ids of the reservations that may move and the requests that may come in; None: all.
     """
 
     frozen_until: int = 0
     pins: tuple[str, ...] = ()
     admit_refused: bool = False
+    only: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +164,11 @@ class OptimizeOptions:
         Name of an agent that solves; None chooses, ``""`` is none.
     tell
         Told of every better plan.
-    start
-        Changes that an earlier run had found on the same Plan, to go on from; what does not fit is
-        left out.
+    starts
+        Lists of changes that earlier runs had found, to continue from the best; what does not fit
+        is left out.
+    stall
+        Trials in a row that find nothing better, after which the search ends; None: no limit.
     keep
         Called where a better plan was found, with a function that returns its changes.
     """
@@ -171,5 +176,6 @@ class OptimizeOptions:
     limits: Limits = field(default_factory=Limits)
     solver: str | None = None
     tell: Callable[[OptimizeProgress], None] | None = None
-    start: tuple[Change, ...] = ()
+    starts: tuple[tuple[Change, ...], ...] = ()
+    stall: int | None = None
     keep: Callable[[Callable[[], list[Change]]], None] | None = None

@@ -230,7 +230,7 @@ class SolverStep:
                 continue
             if not self._return_somebody(draft, one):
                 return None
-        if draft.machines is not None:
+        if draft.has_machines:
             for one in by_importance(search.commitments):
                 if one.number in draft.lifted:
                     search.place(draft, one, search.placers[0])
@@ -247,17 +247,7 @@ class SolverStep:
         search = self._search
         if draft.put_back(commitment) or search.place(draft, commitment, search.placers[0]):
             return True
-        if draft.machines is None:
-            return False
-        before = commitment.before
-        newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
-        for other in sorted(newcomers, key=lambda one: one.importance):
-            held = draft.holding_of(other)
-            if held.begin < before.finish and held.finish > before.begin:
-                draft.lift(other)
-                if draft.put_back(commitment):
-                    return True
-        return False
+        return draft.has_machines and search.make_way(draft, commitment)
 
 
 def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:

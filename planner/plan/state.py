@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 from planner.capacity.capacity_rows import CapacityRows
-from planner.capacity.overlay import Taking, merge_takings, takings_of
 from planner.capacity.profile import FreeProfile
+from planner.capacity.shortage import Taking, merge_takings, takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.machines.room import MachineRoom

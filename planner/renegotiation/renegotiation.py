@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.agent import Agent, Limits
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.cluster import DAY_MS
 from planner.placement import Code, PlacementResult

@@ -1,8 +1,8 @@
 """Commit the answers to a workload at once; machines are found for what was placed.
 
-Agents see totals. What they placed is laid on machines together (`lay_by_begin`); then whoever has
-no place is asked about again beside all that stands, until nobody comes in any more. So the reason
-of a refusal is what was in the way in the very plan.
+Agents see totals. What they placed is laid on machines together (`place_together`); then whoever
+has no place is asked about again beside all that stands, until nobody comes in any more. So the
+reason of a refusal is what was in the way in the very plan.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from planner.agents import QUICK_SUBSTITUTE, agent_named
 from planner.agents.greedy.batch import taking_order
 from planner.placement import MACHINES, Code, PlacementResult
 from planner.plan.batch.admission import rule_refusal
+from planner.plan.draft import Draft
+from planner.plan.placing import WantedSlots, place_together
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Committed, Prepared, Refuse
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Refused, Relocated
-from planner.plan.slots.joint_laying import WantedSlots, lay_by_begin
-from planner.plan.slots.slot_batch import SlotBatch
 from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, leases_of, with_slots
@@ -155,12 +155,11 @@ class _Committing:
                 number: WantedSlots(holding_of(*one).atoms, leases_of(one[0].graph))
                 for number, one in enumerate(placed)
             }
-            nominal = self.plan.cluster.nominal
-            batch = SlotBatch(self.plan.room, nominal, self.plan.now)
+            draft = Draft.of(self.plan)
             try:
-                laid = lay_by_begin(batch, wanted, nominal)
+                laid = place_together(draft, wanted)
             finally:
-                batch.close()
+                draft.close()
             self.slots.update((placed[number][0].id, slots) for number, slots in laid.items())
 
     def prepare(self) -> Prepared:

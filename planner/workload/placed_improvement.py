@@ -26,8 +26,7 @@ from planner.request import Request
 from planner.reservations.reservation import Holding
 from planner.value import value_asked, value_of
 from planner.workload.compile import CompiledWorkload
-from planner.workload.placed_draft import PlacedDraft
-from planner.workload.placed_search import PlacedSearch
+from planner.workload.placed_search import PlacedRequests, PlacedSearch
 
 #: Part of the time that the agent has before its plan is laid on machines.
 AGENT_SHARE: Final = 0.6
@@ -123,7 +122,7 @@ class PlacedImprovement:
         }
         if len(held) == len(requests):
             return None
-        draft = PlacedDraft(plan, trial, requests, held)
+        draft = PlacedRequests(plan, trial, requests, held)
         start = draft.value
         requested = sum(value_asked(one, draft.reference) for one in requests)
         search = PlacedSearch(draft, self._turns(requests), self.limits.seed)
@@ -182,7 +181,7 @@ class PlacedImprovement:
     def _record_of(
         self,
         plan: Plan,
-        draft: PlacedDraft,
+        draft: PlacedRequests,
         standing: Mapping[str, Holding],
         final: MutableMapping[str, PlacementResult],
     ) -> CommitRecord | None:

@@ -17,7 +17,7 @@ import numpy as np
 from planner.adaptation.draft_slots import without_slots
 from planner.optimization.codec import changes_from_json
 from planner.optimization.feasible_part import feasible_part
-from planner.optimization.rebase import rebase
+from planner.optimization.replay import replay
 from planner.optimization.undo import Staying, inverse_of, requests_of, undo_changes
 from planner.placement import Code
 from planner.plan.plan import Plan
@@ -80,7 +80,7 @@ def applying_of(
     with reading() as plan:
         twin, same = plan.copy(), plan.grid == grid
     if same:
-        fitting = rebase(twin, changes, frozen_until)
+        fitting = replay(twin, changes, frozen_until)
         changes = list(fitting.kept)
         strange += fitting.left_out
     return OptimizationCommand(id_, written, (changes, strange), grid, based_on, partial=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from planner.capacity.overlay import Taking
+from planner.capacity.shortage import Taking
 from planner.cluster.cluster import Cluster
 from planner.cluster.cost import cost_of
 from planner.plan.plan import Plan

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from planner.capacity.overlay import Taking
+from planner.capacity.shortage import Taking
 from planner.cluster.cluster import Cluster
 from planner.files import cluster_from_json, cluster_to_json, read_cluster_document
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint

@@ -177,12 +177,12 @@ def _improve(task: PlanTask, link: TaskLink) -> Optimized:
     limits = replace(task.options.limits, stop=keeper.stop)
     if limits.time_s is not None:
         limits = replace(limits, time_s=max(0.0, limits.time_s - before_s))
-    start = () if kept is None else changes_from_json(kept.changes, plan)[0]
+    starts = () if kept is None else (tuple(changes_from_json(kept.changes, plan)[0]),)
 
     def tell(now: OptimizeProgress) -> None:
         link.tell(replace(now, elapsed_s=before_s + now.elapsed_s))
 
-    options = OptimizeOptions(limits, task.options.solver, tell, tuple(start), keeper.consider)
+    options = OptimizeOptions(limits, task.options.solver, tell, starts, keep=keeper.consider)
     return optimize(plan, task.objective, task.scope, options)
 
 

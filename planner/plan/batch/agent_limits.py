@@ -1,17 +1,29 @@
-"""What agents may commit: policies of type `agent`, held against what their reservations hold."""
+"""What agents may commit: policies of type `agent`, held against what their reservations hold.
+
+Where the limits leave no room at the time that an agent found, it is asked once more, on a view in
+which machines hold no more of each bundle than the limits leave. For a request of one atom that is
+exact; of several each is held to it by itself, and where they exceed it together the request stays
+refused.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.agent import Agent, Limits
+from planner.capacity.snapshot import PlanSnapshot
 from planner.cluster.policy import EACH, AgentLimit
 from planner.placement import Binding, Code, PlacementResult
+from planner.plan.draft import MachineShortage
+from planner.plan.placing import MachineCaps
 from planner.plan.state import PlanState
 from planner.plan.table.column_reading import row_columns
-from planner.reservations.reservation import Holding
+from planner.request import Request
+from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.state import LIVE, STATE_NUMBERS
 from rdl.resources import Resources, format_amount
+from rdl.work_graph import BUNDLE, LABEL, MAX_HEIGHT
 
 #: int64[steps from the first of the profile]: how much of a resource is held.
 _Use = NDArray[np.int64]
@@ -164,3 +176,39 @@ class AgentUse:
         np.add.at(change, np.clip(rows[:, 0] - first, 0, steps), rows[:, 2])
         np.subtract.at(change, np.clip(rows[:, 1] - first, 0, steps), rows[:, 2])
         return np.cumsum(change[:-1])
+
+
+def place_beside_limits(
+    request: Request, agent: str, planner: Agent, use: AgentUse, view: PlanSnapshot
+) -> PlacementResult:
+    """Return where a planner places a request within what an agent may still hold.
+
+    Parameters
+    ----------
+    agent
+        Name of the agent whose limits count.
+    view
+        What others leave.
+    """
+    caps = MachineCaps()
+    caps.note(*_caps(request, agent, use, view.first))
+    return planner.plan([request], caps.over(view), Limits())[0]
+
+
+def _caps(request: Request, agent: str, use: AgentUse, first: int) -> list[MachineShortage]:
+    """Return when an agent may hold fewer bundles of an atom than it may be high, and how many."""
+    graph, found = request.graph, []
+    for vertex in graph.atoms.tolist():
+        row = graph.vertices[vertex]
+        bundle, most = graph.bundles[int(row[BUNDLE])], int(row[MAX_HEIGHT])
+        label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
+        count = np.minimum(use.bundles_left(agent, bundle), most)
+        ends = np.append(np.flatnonzero(np.diff(count)) + 1, len(count))
+        atom = AtomAllocation(graph.paths[vertex], bundle, label, np.empty((0, 3), dtype=np.int64))
+        start = 0
+        for end in ends.tolist():
+            left = int(count[start])
+            if left < most:
+                found.append(MachineShortage(atom, first + start, first + end, most, left))
+            start = end
+    return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.capacity.overlay import Overlay, Shortage, Taking, takings_of
+from planner.capacity import shortage
+from planner.capacity.shortage import Shortage, Taking, takings_of
 from planner.placement import Code
 from planner.plan.records.changes import (
     Admit,
@@ -51,7 +52,7 @@ def joint_shortage(plan: PlanState, changes: Sequence[Change]) -> Conflict | Non
     Ids and revisions are judged with each change, not here: an unknown one takes nothing.
     """
     parts = [takings_of_change(plan, change) for change in changes]
-    short = Overlay(plan.ledger).joint_shortage(parts)
+    short = shortage.joint_shortage(plan.ledger, parts)
     if short is None:
         return None
     index = _culprit(parts, short)

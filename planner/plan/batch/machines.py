@@ -1,20 +1,18 @@
-"""Machines for the changes of one batch: what each gives back, keeps, and finds or is given."""
+"""Machines of the reservations that a batch changes: released, kept, found or named."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.placement import PlacementResult
-from planner.plan.batch.making_way import MakingWay, lease_of_number
-from planner.plan.batch.pool import BatchPool
+from planner.plan.batch.making_way import lease_of_number
+from planner.plan.batch.plain_moves import PlainMoves
 from planner.plan.batch.release import keep_released
+from planner.plan.draft import Draft, MachineShortage
+from planner.plan.placing import Found, place_elsewhere
 from planner.plan.records.changes import Admit, Change, Degrade, Release, Relocate, Update
-from planner.plan.records.reservation_records import Relocated
-from planner.plan.slots.machine_search import Found, MachineSearch, is_lone
-from planner.plan.slots.plain_moves import PlainMoves
-from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
 from planner.plan.slots.slot_faults import (
     LeaseOf,
     SlotCounts,
@@ -27,73 +25,44 @@ from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, leases_of, past_of, release_rows, with_slots
 from planner.reservations.reservation import Holding
-from planner.reservations.slots import Slots, no_slots
+from planner.reservations.slots import Slots
 
 #: Why slots that somebody found are not given.
 Fault = str
 
 _NO_ROOM = "its new machines have no room any more"
 
-#: Why bundles that have not begun change machine.
-_MADE_WAY = "made way for a new request"
 
-
-class BatchMachines:
-    """Machines beside the changes of a batch so far.
+class MachineSwaps:
+    """Machines of the reservations that a batch changes: what each leaves and what it comes to.
 
     Parameters
     ----------
-    pool
-        What the same changes take of the pool.
+    draft
+        What the batch leaves so far; it keeps what is found.
+    joint
+        Whether all changes are judged together: then they may take each other's machines, but no
+        other times are searched, since totals were judged for all of them.
     """
 
-    def __init__(self, plan: PlanState, pool: BatchPool) -> None:
-        self._plan = plan
-        self._pool = pool
-        self._may_search = True
-        self._may_move = False
-        self._moved: dict[int, Holding] = {}
-        self._assured = False
-        self._given = False
+    def __init__(self, plan: PlanState, draft: Draft, *, joint: bool) -> None:
+        self._plan, self._draft, self._joint = plan, draft, joint
         self._plain: PlainMoves | None = None
         self._lost: dict[str, SlotCounts] = {}
-        self._slots: SlotBatch | None = None
-
-    @property
-    def slots(self) -> SlotBatch:
-        """What the batch takes of machines; made when a change first asks for some."""
-        if self._slots is None:
-            plan = self._plan
-            self._slots = SlotBatch(plan.room, plan.cluster.nominal, plan.now)
-        return self._slots
-
-    def close(self) -> None:
-        """Give back everything that was taken of machines."""
-        if self._slots is not None:
-            self._slots.close()
-
-    def assume_machines(self) -> None:
-        """Find machines for nothing."""
-        self._assured = True
-
-    def keep_times(self) -> None:
-        """Search no other times: the pool was judged for all changes together."""
-        self._may_search = False
 
     def give_all(self, changes: Sequence[Change]) -> None:
         """Give back the machines of all that a joint batch changes, before any change is judged."""
-        self._given = True
         plain, others = self._split(changes)
         for change in others:
             self._note_lost(change)
-        plain.leave(self.slots)
+        plain.leave(self._draft)
         for change in others:
             number = self._number(change)
             if number is not None and not isinstance(change, Release):
                 self._give(number)
         for change in others:
             self._hold(change, 1)
-        plain.come(self.slots)
+        plain.come(self._draft)
 
     def _split(self, changes: Sequence[Change]) -> tuple[PlainMoves, list[Change]]:
         """Return the relocations that are plain, and all other changes."""
@@ -113,21 +82,21 @@ class BatchMachines:
 
     def end(self, number: int) -> None:
         """Give back the machines of a reservation that ends."""
-        if not self._given:
+        if not self._joint:
             self._give(number)
 
     def release(self, number: int, change: Release) -> None:
         """Give back the machines of rows that are released."""
         if self._plan.table.promise(number) is not PromiseLevel.POOLED:
             held = self._plan.table.holding(number)
-            self.slots.give(release_rows(held, change.released, self._plan.now)[1])
+            self._draft.release_slots(release_rows(held, change.released, self._plan.now)[1])
 
     def _number(self, change: Change) -> int | None:
         return self._plan.table.number_of(getattr(change, "id", "") or "")
 
     def _leave(self, change: Change, number: int) -> None:
         """Give back what a reservation has, for a change of it."""
-        if self._given:
+        if self._joint:
             self._hold(change, -1)
         else:
             self._note_lost(change)
@@ -135,7 +104,7 @@ class BatchMachines:
 
     def _give(self, number: int) -> None:
         if self._plan.table.promise(number) is PromiseLevel.PLACED:
-            self.slots.give(self._plan.table.holding(number))
+            self._draft.release_slots(self._plan.table.holding(number))
 
     def _note_lost(self, change: Change) -> None:
         """Note which slots that a change leaves have no machine any more, while all stand."""
@@ -154,7 +123,7 @@ class BatchMachines:
         before = self._plan.table.holding(number)
         held = held or before
         if len(slots) == len(held.atoms):
-            after, room = with_slots(held, slots), self.slots.room
+            after, room = with_slots(held, slots), self._draft.room
             self._lost[change.id] = lost_slots_of(before, after, room, self._plan.now)
 
     def _hold(self, change: Change, sign: int) -> None:
@@ -164,85 +133,24 @@ class BatchMachines:
             return
         before = self._plan.table.holding(number)
         if isinstance(change, Degrade):
-            self.slots.change(self.slots.slots_in_place(before, change.kept), sign)
+            self._draft.change_slots(self._draft.slots_in_place(before, change.kept), sign)
         elif isinstance(change, Relocate) and len(change.slots) == len(before.atoms):
             after = with_slots(before, change.slots)
-            self.slots.change(self.slots.slots_in_place(before, after), sign)
+            self._draft.change_slots(self._draft.slots_in_place(before, after), sign)
         elif isinstance(change, Update) and before.begin < self._plan.now:
             after = holding_of(change.request, change.result)
             if change.slots is None or len(change.slots) != len(after.atoms):
-                held = self.slots.in_force(before, after)
+                held = self._draft.in_force(before, after)
             else:  # it names how long what has begun stays on its machine
-                held = self.slots.begun(with_slots(after, change.slots))
-            self.slots.change(held, sign)
+                held = self._draft.begun(with_slots(after, change.slots))
+            self._draft.change_slots(held, sign)
 
-    def place(
-        self, change: Admit, holding: Holding, level: PromiseLevel
-    ) -> Found | MachineShortage:
-        """Return the answer to a request and what it holds, with machines; or what found none.
-
-        First where its agent put it, then where machines have room.
-        """
-        if level is PromiseLevel.POOLED or self._assured:
-            return change.result, holding
-        known = self._with_known_slots(change, holding, level)
-        if known is not None:
-            return change.result, known
-        # What is alone is searched for elsewhere, lease by lease too: that is quicker.
-        graph = None if is_lone(change.request) and self._may_search else change.request.graph
-        placed = self.slots.place(holding, graph)
-        if not isinstance(placed, MachineShortage):
-            return change.result, placed
-        if self._may_move:
-            beside = MakingWay(self._plan, self.slots, self._moved).place(holding)
-            if beside is not None:
-                return change.result, beside
-        if not self._may_search:
-            return placed
-        self._pool.doubt()
-
-        def stand(request: Request, result: PlacementResult) -> Holding | MachineShortage:
-            return self.slots.place(holding_of(request, result), request.graph)
-
-        search = MachineSearch(self.slots, self._pool.overlay, self._pool.view, self._first, stand)
-        return search.elsewhere(
-            change.request, placed, change.planner, asked=_is_planner_machine_blind(change)
-        )
-
-    def move_others(self) -> None:
-        """Let slots that have not begun make way: nothing else of the batch touches them."""
-        self._may_move = True
-
-    def relocated(self) -> list[Relocated]:
-        """Return what became of those that made way."""
-        found = []
-        for number, holding in self._moved.items():
-            slots = tuple(no_slots() if one.slots is None else one.slots for one in holding.atoms)
-            found.append(Relocated(self._plan.table.id_of(number), slots, _MADE_WAY))
-        return found
-
-    def take_back(self, holding: Holding, level: PromiseLevel) -> None:
-        """Give back the machines of what was just placed."""
-        if level is PromiseLevel.PLACED:
-            self.slots.give(holding)
-
-    def _with_known_slots(
-        self, change: Admit, holding: Holding, level: PromiseLevel
-    ) -> Holding | None:
-        """Return a holding with the slots that came with its admission; None if it has none."""
-        if change.slots is None or level is not PromiseLevel.PLACED:
-            return None
-        mark, nothing = self.slots.mark(), Holding((), 0, 0)
-        swap = (nothing, holding)
+    def take_known(self, change: Admit, holding: Holding) -> Holding | None:
+        """Return a new holding with the slots that came with its admission, taken; or None."""
+        assert change.slots is not None
+        swap = (Holding((), 0, 0), holding)
         found = self._with_slots(change.request.id, swap, change.slots, _leases(change))
-        if isinstance(found, Holding):
-            return found
-        self.slots.undo(mark)
-        return None
-
-    @property
-    def _first(self) -> int:
-        return max(self._plan.now, self._plan.ledger.first)
+        return found if isinstance(found, Holding) else None
 
     def replace(
         self, change: Update, number: int, holding: Holding, level: PromiseLevel
@@ -254,35 +162,33 @@ class BatchMachines:
         table, pooled = self._plan.table, level is PromiseLevel.POOLED
         if pooled and table.promise(number) is PromiseLevel.POOLED:
             return change.result, holding
-        mark, before = self.slots.mark(), table.holding(number)
+        mark, before = self._draft.savepoint(), table.holding(number)
         self._leave(change, number)
-        if pooled or self._assured:
+        if pooled:
             return change.result, holding
         found: Holding | Found | MachineShortage | Fault
         if change.slots is not None:
             found = self._with_slots(change.id, (before, holding), change.slots, _leases(change))
         else:
             found = self._swap((before, holding), change.request)
-            if isinstance(found, MachineShortage) and self._may_search:
+            if isinstance(found, MachineShortage) and not self._joint:
                 found = self._elsewhere(change, before, found)
         if isinstance(found, Holding):
             return change.result, found
         if isinstance(found, MachineShortage | Fault):
-            self.slots.undo(mark)
+            self._draft.roll_back(mark)
         return found
 
     def _swap(self, swap: tuple[Holding, Holding], request: Request) -> Holding | MachineShortage:
         """Return the second of two holdings with machines, taken; the first is given."""
         before, holding = swap
-        return self.slots.replace(before, holding, leases_of(request.graph), may_wait=True)
+        return self._draft.swap(before, holding, leases_of(request.graph), may_wait=True)
 
     def _elsewhere(
         self, change: Update, before: Holding, missed: MachineShortage
     ) -> Found | MachineShortage:
         """Return another place for a changed request; what has begun of it stays."""
-        plan, request = self._plan, change.request
-        self._pool.doubt()
-        view = self._pool.view(takings_of(before, plan.ledger, request.tenant, request.queue, -1))
+        plan, request, draft = self._plan, change.request, self._draft
 
         def stand(asked: Request, result: PlacementResult) -> Holding | MachineShortage:
             holding = keep_released(holding_of(asked, result), before, asked, result)
@@ -290,26 +196,34 @@ class BatchMachines:
                 return missed
             return self._swap((before, holding), asked)
 
-        begun = before.begin < plan.now
-        search = MachineSearch(self.slots, view.overlay(), lambda: view, self._first, stand, begun)
-        return search.elsewhere(
-            request, missed, change.planner, asked=_is_planner_machine_blind(change)
+        held = takings_of(before, plan.ledger, request.tenant, request.queue)
+        draft.take([one._replace(sign=-1) for one in held])
+        found = place_elsewhere(
+            draft,
+            request,
+            missed,
+            change.planner,
+            asked=is_planner_asked(change),
+            stand=stand,
+            begun=before.begin < plan.now,
         )
+        draft.take(held)  # the change as a whole is taken when it is recorded
+        return found
 
     def degrade(self, change: Degrade, number: int) -> Holding | Fault:
         """Return what is kept of a reservation with its machines; or why it cannot have them."""
         table, kept = self._plan.table, change.kept
         level = table.promise(number)
-        if level is PromiseLevel.POOLED or self._assured:
+        if level is PromiseLevel.POOLED:
             return kept
-        mark, before = self.slots.mark(), table.holding(number)
+        mark, before = self._draft.savepoint(), table.holding(number)
         self._leave(change, number)
         if not kept.atoms or any(atom.slots is None for atom in kept.atoms):
-            return self.slots.cut(before, kept)
+            return self._draft.cut(before, kept)
         slots = [atom.slots for atom in kept.atoms]
         placed = self._with_slots(change.id, (before, kept), slots)
         if isinstance(placed, Fault):
-            self.slots.undo(mark)
+            self._draft.roll_back(mark)
         return placed
 
     def relocate(self, change: Relocate, number: int) -> MachineShortage | Fault | None:
@@ -320,7 +234,7 @@ class BatchMachines:
         before = table.holding(number)
         if table.promise(number) is not PromiseLevel.PLACED:
             return "it is promised totals and has no machines to change"
-        mark = self.slots.mark()
+        mark = self._draft.savepoint()
         self._leave(change, number)
         found = self._with_slots(
             change.id, (before, before), change.slots, lease_of_number(self._plan, number)
@@ -331,7 +245,7 @@ class BatchMachines:
         elif gives_up(before, found, self._lost.get(change.id, Counter()), self._plan.now):
             fault = "it would have no machine where it has one"
         if fault is not None:
-            self.slots.undo(mark)
+            self._draft.roll_back(mark)
         return fault
 
     def _with_slots(
@@ -354,7 +268,7 @@ class BatchMachines:
         fault = judge.fault(before, after, self._lost.get(id_, Counter()), lease_of)
         if fault:
             return fault
-        moved = self.slots.move(before, after)
+        moved = self._draft.take_known(before, after)
         return after if moved else _NO_ROOM
 
 
@@ -363,6 +277,6 @@ def _leases(change: Admit | Update) -> LeaseOf:
     return lambda atom: leases.get(atom.path, 0)
 
 
-def _is_planner_machine_blind(change: Admit | Update) -> bool:
-    """Return whether who would be asked again is whose answer found no machines."""
+def is_planner_asked(change: Admit | Update) -> bool:
+    """Return whether asking again would ask the agent whose answer found no machines."""
     return change.planner is not None and change.planner.name == change.agent

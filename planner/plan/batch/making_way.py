@@ -8,20 +8,21 @@ first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.plan.slots.slot_batch import SlotBatch
+from planner.plan.draft import Draft
+from planner.plan.records.reservation_records import Relocated
 from planner.plan.slots.slot_faults import LeaseOf
 from planner.plan.slots.slots_in_force import occurrence_pieces
 from planner.plan.state import PlanState
 from planner.plan.table.table import StandingSlots
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import AtomAllocation, Holding
-from planner.reservations.slots import NOWHERE, Slots, slots_of, sort_slots
+from planner.reservations.slots import NOWHERE, Slots, no_slots, slots_of, sort_slots
 from planner.reservations.state import State
 from rdl.expressions import atom_at
 from rdl.text.parser import parse
@@ -33,6 +34,9 @@ _MACHINES: Final = 4096
 _RESERVATIONS: Final = 5000
 _SLOTS: Final = 4096
 
+#: Why bundles that have not begun change machine.
+_MADE_WAY: Final = "made way for a new request"
+
 _STANDING: Final = (State.ACCEPTED, State.ACTIVE)
 
 
@@ -42,19 +46,19 @@ class MakingWay:
 
     Attributes
     ----------
-    batch
+    draft
         What machines have left; it keeps what is found.
     moved
         Number -> what a reservation then holds; it moves once in a batch.
     """
 
     plan: PlanState
-    batch: SlotBatch
-    moved: dict[int, Holding]
+    draft: Draft
+    moved: dict[int, Holding] = field(default_factory=dict)
 
     def place(self, holding: Holding) -> Holding | None:
         """Return a new holding with slots for all of its rows, taken; or None, nothing changed."""
-        if len(self.plan.table) > _RESERVATIONS or self.batch.room.machines > _MACHINES:
+        if len(self.plan.table) > _RESERVATIONS or self.draft.room.machines > _MACHINES:
             return None
         if any(one.rule.spread for one in holding.atoms):
             return None
@@ -73,11 +77,11 @@ class MakingWay:
         fresh = np.concatenate(new)
         both = np.concatenate([fresh, old])
         both = both[np.lexsort((-both[:, 1], both[:, 0]))]
-        mark = self.batch.mark()
+        mark = self.draft.savepoint()
         for kind in range(first):
-            self.batch.change([(standing.slots[kind_of == kind], kinds[kind][0])], -1)
+            self.draft.change_slots([(standing.slots[kind_of == kind], kinds[kind][0])], -1)
         for keeps in (True, False):
-            laid = self.batch.lay_kinds(both[:, :5], kinds, keeps=keeps)
+            laid = self.draft.lay_kinds(both[:, :5], kinds, keeps=keeps)
             if laid is not None:
                 slots, source = laid
                 is_new = both[source, 4] >= first
@@ -85,8 +89,16 @@ class MakingWay:
                 own, place = slots[is_new], both[source[is_new], 5]
                 every = range(len(holding.atoms))
                 return with_slots(holding, [sort_slots(own[place == index]) for index in every])
-        self.batch.undo(mark)
+        self.draft.roll_back(mark)
         return None
+
+    def records(self) -> list[Relocated]:
+        """Return what became of those that made way."""
+        found = []
+        for number, holding in self.moved.items():
+            slots = tuple(no_slots() if one.slots is None else one.slots for one in holding.atoms)
+            found.append(Relocated(self.plan.table.id_of(number), slots, _MADE_WAY))
+        return found
 
     def _movable(self, holding: Holding) -> StandingSlots | None:
         """Return the slots at the times of a holding that may move; None if they are too many."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.capacity.overlay import Taking, takings_of
+from planner.capacity.shortage import Shortage, Taking, takings_of
 from planner.explain_cause import cause_text
 from planner.placement import Code, PlacementResult
 from planner.plan.batch.admission import (
@@ -16,18 +16,19 @@ from planner.plan.batch.admission import (
     limit_refusal,
     raised_priority_refusal,
 )
-from planner.plan.batch.agent_limits import AgentUse
-from planner.plan.batch.agent_search import place_beside_limits
+from planner.plan.batch.agent_limits import AgentUse, place_beside_limits
 from planner.plan.batch.joint_commit import (
     conflict_for,
     degrade_conflict,
     joint_shortage,
     takings_of_change,
 )
-from planner.plan.batch.machines import BatchMachines, Fault
-from planner.plan.batch.pool import BatchPool
+from planner.plan.batch.machines import Fault, MachineSwaps, is_planner_asked
+from planner.plan.batch.making_way import MakingWay
 from planner.plan.batch.release import keep_released, release_conflict
-from planner.plan.batch.rolling_horizon import advance
+from planner.plan.batch.rolling_horizon import advance, advance_conflict, archive_conflict
+from planner.plan.draft import Draft, MachineShortage
+from planner.plan.placing import Found, is_lone, machines_refusal, place_elsewhere
 from planner.plan.records.changes import (
     Admit,
     Advance,
@@ -62,9 +63,8 @@ from planner.plan.records.reservation_records import (
     Relocated,
     Updated,
 )
-from planner.plan.slots.machine_search import machines_refusal
-from planner.plan.slots.slot_batch import MachineShortage
 from planner.plan.state import PlanState
+from planner.promise import PromiseLevel
 from planner.request import Request, header_of
 from planner.reservations.holding import (
     details_of,
@@ -95,12 +95,10 @@ def prepare(
         short = joint_shortage(plan, changes)
         if short is not None:
             return Prepared(None, (short,))
-        batch.pool.assume_room()
-        batch.machines.keep_times()
     elif len(changes) > _MANY:
-        batch.pool.foresee(changes)
+        batch.foresee(changes)
     if not joint and all(isinstance(change, Admit | Refuse) for change in changes):
-        batch.machines.move_others()
+        batch.makes_way = MakingWay(plan, batch.draft)
     records: list[RecordedChange] = []
     outcomes: list[Outcome] = []
     try:
@@ -115,11 +113,11 @@ def prepare(
                 result = batch.results.get(index)
                 outcomes.append(Committed(index, getattr(answer, "id", None), result))
     finally:
-        batch.machines.close()
+        batch.draft.close()
     records += batch.degraded
     failed = (atomic or joint) and len(records) < len(changes)
-    if not failed:
-        records += batch.machines.relocated()
+    if not failed and batch.makes_way is not None:
+        records += batch.makes_way.records()
     if failed or not records:
         return Prepared(None, tuple(outcomes))
     record = CommitRecord(plan.version + 1, at_ms, tuple(records))
@@ -131,13 +129,11 @@ def prepare(
 
 def conflicts_but_for_room(plan: PlanState, changes: Sequence[Change]) -> list[Conflict]:
     """Return the conflicts that changes have on a Plan however much room there is."""
-    batch = _Batch(plan, joint=True)
-    batch.pool.assume_room()
-    batch.machines.assume_machines()
+    batch = _Batch(plan, joint=True, judges_room=False)
     try:
         answers = [batch.answer(index, change) for index, change in enumerate(changes)]
     finally:
-        batch.machines.close()
+        batch.draft.close()
     return [one for one in answers if isinstance(one, Conflict)]
 
 
@@ -151,12 +147,21 @@ def _require_own_commit(changes: Sequence[Change]) -> None:
 class _Batch:
     """The changes of one batch so far."""
 
-    def __init__(self, plan: PlanState, at_ms: int = 0, *, joint: bool = False) -> None:
+    def __init__(
+        self, plan: PlanState, at_ms: int = 0, *, joint: bool = False, judges_room: bool = True
+    ) -> None:
         self.plan = plan
         self.joint = joint
+        #: Whether machines are found; else each change has those that it needs.
+        self._judges_room = judges_room
         self._at_ms = at_ms
-        self.pool = BatchPool(plan)
-        self.machines = BatchMachines(plan, self.pool)
+        self.draft = Draft.of(plan)
+        #: Whether the changes that follow are known to fit totals.
+        self.fits_totals = joint
+        self._foreseen: dict[int, tuple[Holding, list[Taking]]] = {}
+        self.machines = MachineSwaps(plan, self.draft, joint=joint and judges_room)
+        #: Lets slots that have not begun make way, where nothing else of the batch touches them.
+        self.makes_way: MakingWay | None = None
         self.agents = AgentUse(plan)
         self.new_ids: set[str] = set()
         self.touched: set[str] = set()
@@ -169,6 +174,26 @@ class _Batch:
         self.admitted: list[list[Taking]] = []
         #: Where admissions stand that were placed elsewhere than by their agent, by place.
         self.results: dict[int, PlacementResult] = {}
+
+    def foresee(self, changes: Sequence[Change]) -> None:
+        """Judge all admissions as one: if their sum fits totals, each does in its turn."""
+        everything: list[Taking] = []
+        for index, change in enumerate(changes):
+            if isinstance(change, Admit) and change.result.placed:
+                found = self._foreseen[index] = self._holding_of(change)
+                everything.extend(found[1])
+        calm = all(isinstance(change, Admit | Refuse) for change in changes)
+        self.fits_totals = calm and self.draft.shortage(everything) is None
+
+    def _holding_of(self, change: Admit) -> tuple[Holding, list[Taking]]:
+        """Return what an admission would hold, and what that takes of totals."""
+        request = change.request
+        holding = holding_of(request, change.result)
+        return holding, takings_of(holding, self.plan.ledger, request.tenant, request.queue)
+
+    def _shortage(self, takings: Sequence[Taking]) -> Shortage | None:
+        """Return what totals lack for the next change, or None."""
+        return None if self.fits_totals else self.draft.shortage(takings)
 
     def answer(self, index: int, change: Change) -> _Answer:
         """Return the record of a change, or why there is none."""
@@ -210,37 +235,45 @@ class _Batch:
             raise ValueError(f"request {request.id!r} is refused; commit it with Refuse")
         if self._knows(request.id, refused_before=change.anew):
             return _duplicate(index, request.id)
-        scope = (request.tenant, request.queue)
+        # 1. The rules of its queue and tenant.
         refused = limit_refusal(self.plan, request, self.added)
         if refused is not None:
             return _refusal_conflict(index, request.id, refused)
-        holding, takings = self.pool.holding(index, change)
+        # 2. Totals and policies over time, where its agent placed it.
+        holding, takings = self._foreseen.get(index) or self._holding_of(change)
         if holding.atoms and holding.begin < self.plan.now:
             detail = "the plan has moved past its first step; plan it again"
             return Conflict(index, request.id, Code.CONFLICT, detail)
-        short = self.pool.shortage(takings)
+        short = self._shortage(takings)
         if short is not None:
             return conflict_for(index, request.id, short, request)
+        # 3. What its agent may still commit; at another time, if not here.
         bounded = self.agents.refusal(change.agent, holding)
         if bounded is not None:
             return self._admit_elsewhere(index, change, bounded)
+        # 4. Machines: there, or where others make way, or at times that have some.
         level = request.promise or self.plan.cluster.promise
-        found = self.machines.place(change, holding, level)
-        if isinstance(found, MachineShortage):
-            return self._no_machines(index, request.id, found, request)
-        result, holding = found
+        result = change.result
+        if level is PromiseLevel.PLACED and self._judges_room:
+            found = self._find_machines(change, holding)
+            if isinstance(found, MachineShortage):
+                return self._no_machines(index, request.id, found, request)
+            result, holding = found
         if result is not change.result:
             bounded = self.agents.refusal(change.agent, holding)
         if bounded is not None:
-            self.machines.take_back(holding, level)
+            self.draft.release_slots(holding)
             return _refusal_conflict(index, request.id, bounded)
+        # 5. It is admitted: the changes after it see what it takes.
         self.agents.add(change.agent, holding)
         if result is not change.result:
             self.results[index] = result
+            self.fits_totals = False
             takings = takings_of(holding, self.plan.ledger, request.tenant, request.queue)
-        self.pool.add(takings)
+        self.draft.take(takings)
         self.admitted.append(takings)
         self.new_ids.add(request.id)
+        scope = (request.tenant, request.queue)
         self.added[scope] = self.added.get(scope, 0) + 1
         return Admitted(
             request.id,
@@ -257,6 +290,24 @@ class _Batch:
             change.hold,
         )
 
+    def _find_machines(self, change: Admit, holding: Holding) -> Found | MachineShortage:
+        """Return the answer to a request and what it holds, with machines, taken."""
+        known = None if change.slots is None else self.machines.take_known(change, holding)
+        if known is not None:
+            return change.result, known
+        # One atom that occurs once is searched for elsewhere, lease by lease too: that is quicker.
+        graph = None if is_lone(change.request) and not self.joint else change.request.graph
+        placed = self.draft.place_exactly(holding, graph)
+        if not isinstance(placed, MachineShortage):
+            return change.result, placed
+        beside = None if self.makes_way is None else self.makes_way.place(holding)
+        if beside is not None:
+            return change.result, beside
+        if self.joint:
+            return placed
+        asked = is_planner_asked(change)
+        return place_elsewhere(self.draft, change.request, placed, change.planner, asked=asked)
+
     def _admit_elsewhere(self, index: int, change: Admit, bounded: PlacementResult) -> _Answer:
         """Admit a request where the limits of its agent leave room; or say why it is refused."""
         request, planner = change.request, change.planner
@@ -267,8 +318,10 @@ class _Batch:
         if len(self._placed_again) >= _MOST_PLACED_AGAIN:
             return refused
         self._placed_again.add(index)
-        self.pool.forget(index)
-        result = place_beside_limits(request, change.agent, planner, self.agents, self.pool.view())
+        self._foreseen.pop(index, None)
+        self.fits_totals = False  # it is placed elsewhere than was foreseen
+        view = self.draft.view()
+        result = place_beside_limits(request, change.agent, planner, self.agents, view)
         if not result.placed:
             return refused
         found = self._admit(index, replace(change, result=result, slots=None))
@@ -353,14 +406,18 @@ class _Batch:
         holding = keep_released(holding, before, change.request, change.result)
         level = change.request.promise or plan.table.promise(number)
         takings = takings_of_change(plan, change)
-        short = self.pool.shortage(takings)
+        short = self._shortage(takings)
         if short is not None:
             return conflict_for(index, change.id, short, change.request)
         if change.cause == RENEGOTIATED:
             bounded = self.agents.refusal(change.agent, holding, number)
             if bounded is not None:
                 return _refusal_conflict(index, change.id, bounded)
-        placed = self.machines.replace(change, number, holding, level)
+        placed: Found | MachineShortage | Fault = change.result, holding
+        if self._judges_room:
+            placed = self.machines.replace(change, number, holding, level)
+        else:
+            self.machines.end(number)
         if isinstance(placed, MachineShortage):
             return self._no_machines(index, change.id, placed, change.request)
         if isinstance(placed, Fault):
@@ -372,7 +429,7 @@ class _Batch:
             self.results[index] = result
             takings = takings_of(before, plan.ledger, *plan.table.scope(number), -1)
             takings += takings_of(holding, plan.ledger, *plan.table.scope(number))
-        self.pool.add(takings)
+        self.draft.take(takings)
         self.touched.add(change.id)
         return Updated(
             change.id,
@@ -397,17 +454,19 @@ class _Batch:
         if blocked is not None:
             return blocked
         takings = takings_of_change(self.plan, change)
-        short = self.pool.shortage(takings)
+        short = self._shortage(takings)
         if short is not None:
             return conflict_for(index, change.id, short)
         number = self.plan.table.number_of(change.id)
         assert number is not None
-        kept = self.machines.degrade(change, number)
+        kept: Holding | Fault = change.kept
+        if self._judges_room:
+            kept = self.machines.degrade(change, number)
         if isinstance(kept, Holding):
             kept = with_rules(kept, self.plan.table.holding(number))
         if isinstance(kept, Fault):
             return Conflict(index, change.id, Code.CONFLICT, kept)
-        self.pool.add(takings)
+        self.draft.take(takings)
         self.touched.add(change.id)
         return Degraded(change.id, kept, change.reason, change.offers, change.cause)
 
@@ -450,7 +509,7 @@ class _Batch:
             blocked = release_conflict(self.plan, index, change)
         if blocked is not None:
             return blocked
-        self.pool.add(takings_of_change(self.plan, change))
+        self.draft.take(takings_of_change(self.plan, change))
         self.touched.add(change.id)
         number = self.plan.table.number_of(change.id)
         if number is not None:
@@ -475,7 +534,7 @@ class _Batch:
         if blocked is not None:
             return blocked
         # What is given back in this batch serves the changes after it, from the present step on.
-        self.pool.add(takings_of_change(self.plan, change))
+        self.draft.take(takings_of_change(self.plan, change))
         self.touched.add(change.id)
         number = self.plan.table.number_of(change.id)
         if number is not None:
@@ -484,32 +543,15 @@ class _Batch:
         return Ended(change.id, state, self.plan.now, reason)
 
     def _advance(self, index: int, change: Advance) -> _Answer:
-        plan = self.plan
-        horizon = max(plan.grid.horizon, change.horizon or 0)
-        if change.now_step < plan.now:
-            detail = f"the plan is at step {plan.now}; time does not go back to {change.now_step}"
-            return Conflict(index, None, Code.CONFLICT, detail)
-        if change.now_step >= horizon:
-            detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
-            return Conflict(index, None, Code.BEYOND_HORIZON, detail)
-        record, self.degraded = advance(plan, change.now_step, horizon)
+        blocked = advance_conflict(self.plan, index, change)
+        if blocked is not None:
+            return blocked
+        horizon = max(self.plan.grid.horizon, change.horizon or 0)
+        record, self.degraded = advance(self.plan, change.now_step, horizon)
         return record
 
     def _archive(self, index: int, change: Archive) -> _Answer:
-        plan = self.plan
-        if not change.ids:
-            return Conflict(index, None, Code.CONFLICT, "nothing is to leave")
-        for id_ in change.ids:
-            number = plan.table.number_of(id_)
-            if number is None and plan.refusal(id_) is None:
-                detail = f"there is no reservation {id_!r}"
-                return Conflict(index, id_, Code.CONFLICT, detail)
-            if number is None:
-                continue
-            state = plan.table.state(number)
-            if state in LIVE or plan.table.meta[number]["finish"] > plan.past_until:
-                return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}, not past")
-        return Archived(change.ids)
+        return archive_conflict(self.plan, index, change) or Archived(change.ids)
 
     def _reconfigure(self, index: int, change: Reconfigure) -> _Answer:
         cluster, plan = change.cluster, self.plan

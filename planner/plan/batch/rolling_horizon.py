@@ -1,17 +1,20 @@
-"""Endless recurrences on a rolling horizon: the occurrences that a later horizon brings in.
+"""Time that moves on: what is past may leave, and a later horizon brings new occurrences in.
 
-They are held against what is free, as an admission is: others may hold what a period that was not
-whole before needs. A recurrence that lacks room for a new occurrence is degraded, and keeps those
-that it has; the adapter looks for another place. New occurrences with room in the pool are laid on
-machines at once; what finds none waits for the adapter.
+Occurrences of endless recurrences are held against what is free, as an admission is: others may
+hold what a period that was not whole before needs. A recurrence that lacks room for a new
+occurrence is degraded, and keeps those that it has; the adapter looks for another place. New
+occurrences with room in the pool are laid on machines at once; what finds none waits for the
+adapter.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from planner.capacity.overlay import Overlay, takings_of
+from planner.capacity.shortage import find_shortage, takings_of
 from planner.machines.room import MachineRoom
+from planner.placement import Code
+from planner.plan.records.changes import Advance, Archive, Conflict
 from planner.plan.records.commit_records import Advanced
 from planner.plan.records.reservation_records import DEGRADED, Degraded
 from planner.plan.slots.slots_in_force import occurrence_pieces
@@ -27,13 +30,42 @@ from rdl.errors import RdlError
 Extension = tuple[str, tuple[tuple[int, ...], ...]]
 
 
+def advance_conflict(plan: PlanState, index: int, change: Advance) -> Conflict | None:
+    """Return why the present cannot move to a step, or None."""
+    horizon = max(plan.grid.horizon, change.horizon or 0)
+    if change.now_step < plan.now:
+        detail = f"the plan is at step {plan.now}; time does not go back to {change.now_step}"
+        return Conflict(index, None, Code.CONFLICT, detail)
+    if change.now_step >= horizon:
+        detail = f"step {change.now_step} is past the horizon, step {horizon}; roll it on too"
+        return Conflict(index, None, Code.BEYOND_HORIZON, detail)
+    return None
+
+
+def archive_conflict(plan: PlanState, index: int, change: Archive) -> Conflict | None:
+    """Return why reservations and refusals cannot leave the Plan, or None."""
+    if not change.ids:
+        return Conflict(index, None, Code.CONFLICT, "nothing is to leave")
+    for id_ in change.ids:
+        number = plan.table.number_of(id_)
+        if number is None and plan.refusal(id_) is None:
+            detail = f"there is no reservation {id_!r}"
+            return Conflict(index, id_, Code.CONFLICT, detail)
+        if number is None:
+            continue
+        state = plan.table.state(number)
+        if state in LIVE or plan.table.meta[number]["finish"] > plan.past_until:
+            return Conflict(index, id_, Code.CONFLICT, f"it is {state.value}, not past")
+    return None
+
+
 def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tuple[Degraded, ...]]:
     """Return the record that moves the present, and what lacks room for its new occurrences."""
     found = extensions(plan, horizon)
     if not found:
         return Advanced(now_step, horizon), ()
     grid, first = plan.grid.with_horizon(horizon), max(now_step, plan.ledger.first)
-    overlay = Overlay(plan.ledger.roll(grid, first))
+    ledger = plan.ledger.roll(grid, first)
     room: MachineRoom | None = None
     extended: list[Extension] = []
     laid: list[tuple[str, tuple[Slots, ...]]] = []
@@ -43,14 +75,14 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
         assert number is not None
         holding = plan.table.holding(number)
         added = extend_shifts(holding, shifts, only_new=True)
-        takings = takings_of(added, overlay.ledger, *plan.table.scope(number))
-        short = overlay.shortage(takings)
+        takings = takings_of(added, ledger, *plan.table.scope(number))
+        short = find_shortage(ledger, takings)
         if short is not None:
             kept = without_after(holding, last_step(holding) + 1)
             reason = f"its next occurrence has no room: {short.detail}"
             degraded.append(Degraded(id_, kept, reason, (), DEGRADED))
             continue
-        overlay.add(takings)
+        ledger.take((one.demand, one.rows, one.sign) for one in takings)
         extended.append((id_, shifts))
         if plan.table.promise(number) is PromiseLevel.PLACED:
             if room is None:
@@ -92,7 +124,7 @@ def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:
     found: list[Extension] = []
     for number in np.flatnonzero(live & (meta["endless"] > 0)).tolist():
         holding = plan.table.holding(number)
-        if last_step(holding) + holding.endless > horizon + _slack(holding):
+        if last_step(holding) > horizon:
             continue
         shifts = _later_shifts(plan, number, holding, horizon)
         if any(
@@ -100,11 +132,6 @@ def extensions(plan: PlanState, horizon: int) -> tuple[Extension, ...]:
         ):
             found.append((plan.table.id_of(number), shifts))
     return tuple(found)
-
-
-def _slack(holding: Holding) -> int:
-    """Return a period: the last occurrence may end that much before its period does."""
-    return holding.endless
 
 
 def _later_shifts(

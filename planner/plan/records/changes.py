@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from planner.agent import Agent
-from planner.capacity.overlay import Taking
+from planner.capacity.shortage import Taking
 from planner.cluster.cluster import Cluster
 from planner.placement import MACHINES, Binding, Code, PlacementResult
 from planner.plan.records.commit_records import CommitRecord

@@ -1,8 +1,8 @@
 """Whether slots that somebody found may be given to a reservation.
 
 Who gives bundles other machines says which. Here that is held against the cluster, the atoms' rules
-and what the bundles had before; whether there is room is for `SlotBatch.move`. Bundles that stay as
-they are are not judged: their machine may have lost a label since.
+and what the bundles had before; whether there is room is for `Draft.take_known`. Bundles that stay
+as they are are not judged: their machine may have lost a label since.
 """
 
 from __future__ import annotations

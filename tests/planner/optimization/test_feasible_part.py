@@ -16,7 +16,7 @@ from planner.cluster.policy import CapacityOverTime
 from planner.cluster.policy import Scope as PolicyScope
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import rebase
+from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.placement import PlacementResult
 from planner.plan.plan import Plan
@@ -70,7 +70,7 @@ def test_a_partial_apply_is_valid_and_nobody_loses(
             commit(plan, Cancel(one.id))
     elsewhere = data.draw(st.booleans())
     frozen = data.draw(st.integers(0, 6)) if elsewhere else 0
-    found = rebase(plan.copy(), changes, frozen) if elsewhere else feasible_part(plan, changes)
+    found = replay(plan.copy(), changes, frozen) if elsewhere else feasible_part(plan, changes)
     whole = bool(changes) and plan.prepare(changes, plan.version, joint=True).record is not None
     # Elsewhere all may find a place though not all fit where they were to be.
     assert (not found.left_out) == (whole or not changes) or (elsewhere and not found.left_out)
@@ -157,11 +157,11 @@ def test_who_finds_another_place_makes_room_all_the_same() -> None:
     assert _post(plan, "new", new)
     assert plan.prepare(changes, plan.version, joint=True).record is None
     assert feasible_part(plan, changes).kept == ()
-    found = rebase(plan.copy(), changes, 0)
+    found = replay(plan.copy(), changes, 0)
     assert (_names(found), found.left_out) == ({"a", "b"}, ())
     _took(plan, found)
     assert violations(plan) == []
-    assert rebase(plan.copy(), (), 0) == FeasiblePart()
+    assert replay(plan.copy(), (), 0) == FeasiblePart()
 
 
 def test_a_move_that_helps_nobody_any_more_is_not_made() -> None:

@@ -13,7 +13,7 @@ from planner.agents import agent_named
 from planner.cluster.policy import RequestLimits, Scope
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import rebase
+from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions
 from planner.optimization.result import OptimizeScope as Movable
 from planner.placement import Code
@@ -56,7 +56,7 @@ def _post(plan: Plan, name: str, slot: tuple[int, int]) -> None:
 
 def _fitting(plan: Plan, changes: list[Admit], *, elsewhere: bool) -> FeasiblePart:
     if elsewhere:
-        return rebase(plan.copy(), changes, 0)
+        return replay(plan.copy(), changes, 0)
     return feasible_part(plan, changes)
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.capacity.overlay import takings_of
+from planner.capacity.shortage import takings_of
 from planner.optimization.change_value import is_useless
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import rebase
+from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Change, Degrade, Reconfigure, Update
@@ -62,7 +62,7 @@ def test_nobody_is_degraded_once_all_machines_are_back(
     changes = _changes(plan)
     _lose(plan, 0)
     twin = plan.copy()
-    found = rebase(twin, changes, 0) if elsewhere else feasible_part(plan, changes)
+    found = replay(twin, changes, 0) if elsewhere else feasible_part(plan, changes)
     assert not any(isinstance(one, Degrade) for one in found.kept)
     losses = {index for index, one in enumerate(changes) if isinstance(one, Degrade)}
     told = {one.index: one.detail for one in found.left_out}
@@ -133,7 +133,7 @@ def test_one_of_two_losses_is_spared_where_half_the_machines_are_back() -> None:
     found = feasible_part(plan, changes)
     assert [one.id for one in found.kept if isinstance(one, Degrade)] == ["a"]
     assert [(one.id, one.code.value) for one in found.left_out] == [("b", "conflict")]
-    assert rebase(plan.copy(), changes, 0) == found
+    assert replay(plan.copy(), changes, 0) == found
 
 
 #: One request takes five of six machines, the others two or three at a time; weights beside them.

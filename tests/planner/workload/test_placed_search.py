@@ -23,8 +23,7 @@ from planner.value import size_of
 from planner.workload import placed_improvement
 from planner.workload.commit import commit_workload
 from planner.workload.compile import CompiledWorkload
-from planner.workload.placed_draft import HeldPlace, PlacedDraft
-from planner.workload.placed_search import PlacedSearch
+from planner.workload.placed_search import HeldPlace, PlacedRequests, PlacedSearch
 from planner.workload.plan import plan_from_nothing
 from rdl.work_graph import LEASE, START
 from tests.builders import RequestBuilder, a_cluster, a_request, a_workload
@@ -53,7 +52,9 @@ def drawn(seed: int, count: int) -> Iterator[RequestBuilder]:
         yield a_request(f"r{number}", text).weight(float(rng.integers(1, 4)))
 
 
-def laid(workload: CompiledWorkload, cluster: Cluster) -> tuple[PlacedDraft, list[PlacementResult]]:
+def laid(
+    workload: CompiledWorkload, cluster: Cluster
+) -> tuple[PlacedRequests, list[PlacementResult]]:
     """Return what the portfolio places, laid on machines, and its answers."""
     plan = Plan(cluster, workload.grid)
     agent = agent_named("portfolio-free")
@@ -65,11 +66,11 @@ def laid(workload: CompiledWorkload, cluster: Cluster) -> tuple[PlacedDraft, lis
         number = twin.table.number_of(request.id)
         if result.placed and number is not None:
             held[index] = (result, twin.table.holding(number))
-    return PlacedDraft(plan, twin, workload.requests, held), pooled
+    return PlacedRequests(plan, twin, workload.requests, held), pooled
 
 
 def searched(
-    draft: PlacedDraft, trials: int, pooled: list[PlacementResult] | None = None
+    draft: PlacedRequests, trials: int, pooled: list[PlacementResult] | None = None
 ) -> PlacedSearch:
     """Search a draft for some trials."""
     search = PlacedSearch(draft)
@@ -80,7 +81,7 @@ def searched(
     return search
 
 
-def committed(draft: PlacedDraft) -> bool:
+def committed(draft: PlacedRequests) -> bool:
     """Return whether a fresh Plan takes what a draft holds, at its times and on its machines."""
     changes = []
     for index, place in draft.held.items():
@@ -192,7 +193,7 @@ def test_nobody_of_an_earlier_turn_makes_way() -> None:
         for i in places
     }
     for turns, kept in (((0, 0, 1), [0, 1]), ((), [2])):
-        again = PlacedDraft(Plan(cluster, both.grid), trial.copy(), both.requests, places)
+        again = PlacedRequests(Plan(cluster, both.grid), trial.copy(), both.requests, places)
         search = PlacedSearch(again, turns)
         search.run(lambda search=search: search.trials >= 30, lambda _: None)  # type: ignore[misc]
         assert set(kept) <= set(again.held)

@@ -11,7 +11,7 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import AGENT_NAMES, QUICK_AGENTS, agent_named
-from planner.capacity.overlay import Taking
+from planner.capacity.shortage import Taking
 from planner.placement import PlacementResult
 from planner.plan.records.commit_records import CommitRecord
 from planner.request import Request

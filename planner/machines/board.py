@@ -89,7 +89,7 @@ class MachineBoard:
         waiting
             How many are to come by :meth:`insert`.
         """
-        from planner.repacking import ejection_kernels as kernels
+        from planner.machines.kernels import ejection as kernels
 
         count = len(slots)
         table = np.zeros((count + waiting, kernels.COLUMNS), dtype=np.int64)
@@ -129,7 +129,7 @@ class MachineBoard:
         find out; empty, and nothing changed, where there is no place. The new slot has the number
         after the last.
         """
-        from planner.repacking import ejection_kernels as kernels
+        from planner.machines.kernels import ejection as kernels
 
         table, new = self._board.slots, self._count
         low, high = self._columns_of(piece[0], piece[1])

@@ -1,17 +1,23 @@
-"""Machines for the changes of one batch: slots are found on the Plan's room, and given back.
+"""A draft of a Plan: what totals and machines leave while changes are tried, with savepoints.
 
-A batch takes and gives in the room itself, so that each change sees those before it; at the end
-everything is undone, because only `Plan.apply` changes a Plan.
+The one state that is tried and thrown away: batches of changes, offers, workloads and moves of what
+is placed all take and release in a draft. Nothing of the Plan changes: totals are copied when
+something that was taken is first looked at; machines are written in the room itself and released
+again at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.capacity.profile import FreeProfile
+from planner.capacity.shortage import Shortage, Taking, find_shortage
+from planner.capacity.snapshot import PlanSnapshot
 from planner.machines.room import MachineRoom, Unlaid
 from planner.machines.slot_atom import SlotAtom
 from planner.plan.slots.slots_in_force import (
@@ -25,6 +31,7 @@ from planner.plan.slots.slots_in_force import (
     stay_or_move,
     stays_until,
 )
+from planner.plan.state import PlanState
 from planner.reservations.holding import leases_of, with_rules, with_slots
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import subtract
@@ -44,7 +51,7 @@ from rdl.work_graph import WorkGraph
 
 @dataclass(frozen=True, slots=True)
 class MachineShortage:
-    """Bundles of an atom that machines do not hold, though the pool does.
+    """Bundles of an atom that machines do not hold, though totals do.
 
     Attributes
     ----------
@@ -61,71 +68,145 @@ class MachineShortage:
     found: int
 
 
-class SlotBatch:
-    """What the changes of one batch take of machines so far.
+#: Slots taken of machines (sign 1) or released (-1).
+_SlotChange: TypeAlias = tuple[Slots, Resources, int]
+
+
+class Draft:
+    """What totals and machines leave while changes are tried.
 
     Parameters
     ----------
+    ledger
+        Totals; never written.
     room
-        It is as before once :meth:`close` has been called.
-    nominal
-        All machines of the cluster together.
+        Returns what machines have left; it is as before once :meth:`close` has been called.
     now
         The present step: what began before it stays where it is.
+    version
+        That of the views.
     """
 
     def __init__(
-        self,
-        room: MachineRoom,
-        nominal: Resources,
-        now: int,
+        self, ledger: FreeProfile, room: Callable[[], MachineRoom], now: int, version: int = 0
     ) -> None:
-        self.room = room
-        self._nominal = nominal
-        self._now = now
-        self._taken: list[tuple[Slots, Resources, int]] = []
+        self.now, self.version = now, version
+        #: All machines of the cluster together.
+        self.nominal = ledger.book.cluster.nominal
+        self._ledger, self._room_of = ledger, room
+        self._room: MachineRoom | None = None
+        self._is_copy = False
+        #: Taken, but not yet of the ledger: only if somebody looks at it is the sum needed.
+        self._waiting: list[list[Taking]] = []
+        self._journal: list[_SlotChange | list[Taking]] = []
 
-    def close(self) -> None:
-        """Undo everything."""
-        self._undo(0)
+    @classmethod
+    def of(cls, plan: PlanState) -> Draft:
+        """Return a draft of a Plan, for its one writer; it is to be closed."""
+        return cls(plan.ledger, lambda: plan.room, plan.now, plan.version)
 
-    def mark(self) -> int:
-        """Return where the batch is, for :meth:`undo`."""
-        return len(self._taken)
+    @property
+    def ledger(self) -> FreeProfile:
+        """What totals leave, until the next change."""
+        if self._waiting:
+            if not self._is_copy:
+                self._ledger, self._is_copy = self._ledger.copy(), True
+            waiting, self._waiting = self._waiting, []
+            self._ledger.take((one.demand, one.rows, one.sign) for part in waiting for one in part)
+        return self._ledger
 
-    def undo(self, mark: int) -> None:
-        """Undo what was taken and given since a mark."""
-        self._undo(mark)
+    @property
+    def room(self) -> MachineRoom:
+        """What machines leave, until the next change."""
+        if self._room is None:
+            self._room = self._room_of()
+        return self._room
+
+    @property
+    def first(self) -> int:
+        """The earliest step at which something can be placed."""
+        return max(self.now, self._ledger.first)
+
+    def view(self) -> PlanSnapshot:
+        """Return what an agent reads of the totals, until the next change."""
+        return PlanSnapshot(self.ledger, self.version)
+
+    def savepoint(self) -> int:
+        """Return where the draft is, for :meth:`roll_back`."""
+        return len(self._journal)
+
+    def roll_back(self, savepoint: int) -> None:
+        """Undo what was taken and released since a savepoint."""
+        while len(self._journal) > savepoint:
+            entry = self._journal.pop()
+            if isinstance(entry, tuple):
+                slots, bundle, sign = entry
+                self.room.take(slots, bundle, -sign)
+            elif self._waiting:
+                self._waiting.pop()
+            else:
+                self._ledger.take((one.demand, one.rows, -one.sign) for one in entry)
 
     def keep(self) -> None:
-        """Undo nothing of what was done so far."""
-        self._taken.clear()
+        """Make what was done so far final: no savepoint before it can be rolled back to."""
+        self._journal.clear()
 
-    def _undo(self, mark: int) -> None:
-        while len(self._taken) > mark:
-            slots, bundle, sign = self._taken.pop()
-            self.room.take(slots, bundle, -sign)
+    def close(self) -> None:
+        """Leave machines as they were at first; the draft is of no use any more."""
+        for entry in reversed(self._journal):
+            if isinstance(entry, tuple):
+                slots, bundle, sign = entry
+                self.room.take(slots, bundle, -sign)
+        self._journal = []
 
-    def _note(self, slots: Slots, bundle: Resources, sign: int = 1) -> None:
+    def shortage(self, takings: Sequence[Taking]) -> Shortage | None:
+        """Return what totals lack for takings, or None."""
+        return find_shortage(self.ledger, takings)
+
+    def take(self, takings: list[Taking]) -> None:
+        """Take from totals, or release to them, whether there is room or not."""
+        self._waiting.append(takings)
+        self._journal.append(takings)
+
+    def remove(self, holding: Holding, takings: Sequence[Taking]) -> None:
+        """Release all that something placed holds; `takings` are those of its rows."""
+        self.release_slots(holding)
+        self.take([one._replace(sign=-one.sign) for one in takings])
+
+    def restore(self, holding: Holding, takings: list[Taking]) -> bool:
+        """Take what was removed, on the same machines; False, and nothing taken, if it is gone."""
+        savepoint = self.savepoint()
+        for atom in holding.atoms:
+            if atom.slots is not None and not self.room.fits(atom.slots, atom.bundle):
+                self.roll_back(savepoint)
+                return False
+            self._change(atom.slots, atom.bundle, 1)
+        if self.shortage(takings) is not None:
+            self.roll_back(savepoint)
+            return False
+        self.take(takings)
+        return True
+
+    def _record(self, slots: Slots, bundle: Resources, sign: int = 1) -> None:
         if len(slots):
-            self._taken.append((slots, bundle, sign))
+            self._journal.append((slots, bundle, sign))
 
-    def give(self, holding: Holding) -> None:
-        """Give back what a holding has of machines, for the changes after it."""
+    def release_slots(self, holding: Holding) -> None:
+        """Release the machines of a holding, for the changes after it."""
         for atom in holding.atoms:
             self._change(atom.slots, atom.bundle, -1)
 
-    def take(self, holding: Holding) -> None:
-        """Take what the slots of a holding say, whether there is room or not."""
+    def take_slots(self, holding: Holding) -> None:
+        """Take the machines that a holding names, whether there is room or not."""
         for atom in holding.atoms:
             self._change(atom.slots, atom.bundle, 1)
 
     def _change(self, slots: Slots | None, bundle: Resources, sign: int) -> None:
         if slots is not None and len(slots):
             self.room.take(slots, bundle, sign)
-            self._note(slots, bundle, sign)
+            self._record(slots, bundle, sign)
 
-    def place(self, holding: Holding, graph: WorkGraph | None) -> Holding | MachineShortage:
+    def place_exactly(self, holding: Holding, graph: WorkGraph | None) -> Holding | MachineShortage:
         """Return a holding with slots for all of its rows, taken; or where none were found.
 
         Parameters
@@ -134,12 +215,12 @@ class SlotBatch:
             Whose allocation it is: it says after which time bundles may change machine. None lets
             every bundle stay where it is.
         """
-        mark = self.mark()
+        mark = self.savepoint()
         slots: dict[int, Slots] = {}
         for index in self._largest_first(holding):
             found = self._lay(holding.atoms[index], graph)
             if isinstance(found, MachineShortage):
-                self.undo(mark)
+                self.roll_back(mark)
                 return found
             slots[index] = found
         return with_slots(holding, [slots[index] for index in range(len(slots))])
@@ -148,21 +229,21 @@ class SlotBatch:
         """Return the atoms by the part of the cluster that one bundle takes, largest first."""
         if len(holding.atoms) == 1:
             return [0]
-        size = [atom.bundle.dominant_share(self._nominal) for atom in holding.atoms]
+        size = [atom.bundle.dominant_share(self.nominal) for atom in holding.atoms]
         return sorted(range(len(size)), key=lambda index: -size[index])
 
     def _lay(self, atom: AtomAllocation, graph: WorkGraph | None) -> Slots | MachineShortage:
         if len(atom.shifts) == 1:
             stands = self.room.stand(atom.all_rows(), atom.bundle, atom.label, atom.rule)
             if not isinstance(stands, Unlaid):
-                self._note(stands, atom.bundle)
+                self._record(stands, atom.bundle)
                 return stands
             missed = MachineShortage(atom, *stands)
         else:
             pieces = occurrence_pieces(atom)
             found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule)
             if found is not None:
-                self._note(found, atom.bundle)
+                self._record(found, atom.bundle)
                 return found
             missed = self._open_question(atom, pieces)
         if graph is None or not atom.rule.handover:
@@ -183,7 +264,7 @@ class SlotBatch:
         """
         found = self.room.lay(pieces, atom.bundle, atom.label, atom.rule, beside)
         if found is not None:
-            self._note(found, atom.bundle)
+            self._record(found, atom.bundle)
             return found
         moving = self._lay_in_parts(atom, pieces, lease, beside) if lease else None
         return None if isinstance(moving, MachineShortage) else moving
@@ -202,7 +283,7 @@ class SlotBatch:
         laid = self.room.lay_kinds(pieces, kinds, keeps=keeps)
         if laid is not None:
             for kind in np.unique(pieces[:, 4]).tolist():
-                self._note(laid[0][pieces[laid[1], 4] == kind], kinds[kind][0])
+                self._record(laid[0][pieces[laid[1], 4] == kind], kinds[kind][0])
         return laid
 
     def _lay_in_parts(
@@ -214,7 +295,7 @@ class SlotBatch:
         )
         if isinstance(found, Unlaid):
             return MachineShortage(atom, *found)
-        self._note(found, atom.bundle)
+        self._record(found, atom.bundle)
         return found
 
     def _open_question(self, atom: AtomAllocation, pieces: NDArray[np.int64]) -> MachineShortage:
@@ -233,10 +314,10 @@ class SlotBatch:
         """
         found = self.room.search(atom, room, tries, 1 if atom.early else tries)
         if found is not None:
-            self._note(found, atom.bundle)
+            self._record(found, atom.bundle)
         return found
 
-    def replace(
+    def swap(
         self,
         before: Holding,
         after: Holding,
@@ -246,7 +327,7 @@ class SlotBatch:
     ) -> Holding | MachineShortage:
         """Return a new holding with slots, taken: what has begun stays where it is.
 
-        What `before` has must have been given back. Atoms that hold what they held keep their
+        What `before` has must have been released. Atoms that hold what they held keep their
         machines; of the others, what began before now goes on where it runs. Where others take that
         machine later it goes on elsewhere after a lease, if its atom allows a handover.
 
@@ -258,7 +339,7 @@ class SlotBatch:
         may_wait
             Whether what is changed to itself may go on waiting for machines that it lost.
         """
-        mark = self.mark()
+        mark = self.savepoint()
         known = known_slots(before, after)
         atoms: dict[int, AtomAllocation] = {}
         # What stays as it is chooses first.
@@ -268,7 +349,7 @@ class SlotBatch:
             lease = (leases or {}).get(atom.path, 0)
             found = self._again(atom, known, lease, may_wait=may_wait)
             if isinstance(found, MachineShortage):
-                self.undo(mark)
+                self.roll_back(mark)
                 return found
             atoms[index] = replace(atom, slots=found)
         return replace(after, atoms=tuple(atoms[i] for i in range(len(after.atoms))))
@@ -287,7 +368,7 @@ class SlotBatch:
             old_rows, old = known.get(path, (rows[:0], no_slots()))
             in_force, rest = SlotsInForce(old, old[:, 1]), rows[:0]
             if not equal_rows(rows, old_rows):
-                in_force, rest = slots_in_force(rows, old, self._now)
+                in_force, rest = slots_in_force(rows, old, self.now)
             stand = self._split_standing(in_force, atom, lease)
             if isinstance(stand, MachineShortage):
                 return stand
@@ -309,7 +390,7 @@ class SlotBatch:
                         return moving
                     parts.append(moving)
                     continue
-                self._note(found, atom.bundle)
+                self._record(found, atom.bundle)
                 parts.append(found)
         return sort_slots(np.concatenate(parts))
 
@@ -321,13 +402,13 @@ class SlotBatch:
         What has begun stays until its machine is lost; its past stays in any case. Where others
         take that machine it stays for as long as there is room, and is then handed over.
         """
-        now, slots, bundle = self._now, in_force.slots, atom.bundle
+        now, slots, bundle = self.now, in_force.slots, atom.bundle
         later = slots[:, 1] > now
         homeless = later & (slots[:, 3] == NOWHERE)
         if not homeless.any() and self.room.fits(split_slots(slots, now)[1], bundle):
             return sort_slots(slots), slots[:0, :3]
         stay, lost = [slots[~later]], [slots[:0, :3]]
-        mark = self.mark()
+        mark = self.savepoint()
         missed = None
         for index in np.flatnonzero(later)[np.argsort(slots[later, 0] >= now, kind="stable")]:
             slot, owned = slots[index], int(in_force.owned[index])
@@ -345,7 +426,7 @@ class SlotBatch:
                 kept = np.array([[slot[0], until, slot[2], slot[3]]])
                 stay.append(kept)
                 self._change(kept, bundle, 1)
-        self.undo(mark)
+        self.roll_back(mark)
         return missed or (sort_slots(np.concatenate(stay)), np.concatenate(lost))
 
     def slots_in_place(self, before: Holding, after: Holding) -> list[tuple[Slots, Resources]]:
@@ -381,26 +462,26 @@ class SlotBatch:
         ]
 
     def _begun_of(self, slots: Slots) -> Slots:
-        return slots[(slots[:, 0] < self._now) & (slots[:, 1] > self._now)]
+        return slots[(slots[:, 0] < self.now) & (slots[:, 1] > self.now)]
 
-    def change(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:
+    def change_slots(self, slots: Sequence[tuple[Slots, Resources]], sign: int) -> None:
         """Take slots (sign 1) or give them back (-1), whether there is room or not."""
         for one, bundle in slots:
             self._change(one, bundle, sign)
 
-    def move(self, before: Holding, after: Holding) -> bool:
-        """Take the slots of `after` once `before` is given back; False if some do not fit.
+    def take_known(self, before: Holding, after: Holding) -> bool:
+        """Take the slots of `after` once `before` is released; False if some do not fit.
 
         What is past, and what stays on its machine, needs no room: it may stand on one that was
         lost.
         """
-        mark = self.mark()
+        mark = self.savepoint()
         parts = stay_or_move(before, after)
         for stays, _, bundle in parts:
             self._change(stays, bundle, 1)
         for _, other, bundle in parts:
-            if len(other) and not self.room.fits(split_slots(other, self._now)[1], bundle):
-                self.undo(mark)
+            if len(other) and not self.room.fits(split_slots(other, self.now)[1], bundle):
+                self.roll_back(mark)
                 return False
             self._change(other, bundle, 1)
         return True
@@ -408,7 +489,7 @@ class SlotBatch:
     def cut(self, before: Holding, kept: Holding) -> Holding:
         """Return what is kept of a holding with the machines it has; what is more has none yet.
 
-        What `before` has must have been given back; what is returned is taken.
+        What `before` has must have been released; what is returned is taken.
         """
         known = {
             path: (rows, slots)
@@ -440,6 +521,6 @@ class SlotBatch:
     def _lay_some(self, atom: AtomAllocation, pieces: NDArray[np.int64], beside: Slots) -> Slots:
         """Return slots for pieces, taken; those that find no machine are `NOWHERE`."""
         found, rest = self.room.lay_some(pieces, atom.bundle, atom.label, atom.rule, beside)
-        self._note(found, atom.bundle)
+        self._record(found, atom.bundle)
         nowhere = np.full((len(rest), 1), NOWHERE, dtype=np.int64)
         return np.concatenate([found, np.concatenate([rest, nowhere], axis=1)])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.cluster.cluster import Cluster
-from planner.repacking.board import MachineBoard
+from planner.machines.board import MachineBoard
 from planner.reservations.slots import slots_of
 from rdl.resources import Resources
 from tests.builders import a_cluster

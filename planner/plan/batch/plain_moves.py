@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.cluster.cluster import Cluster
+from planner.plan.draft import Draft
 from planner.plan.records.changes import Relocate
-from planner.plan.slots.slot_batch import SlotBatch
 from planner.plan.slots.slot_faults import stays_of
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.slots import NOWHERE, Slots, slots_of
@@ -89,28 +89,28 @@ class PlainMoves:
         there = NOWHERE < machine < len(self._labels)
         return there and (atom.label is None or atom.label in self._labels[machine])
 
-    def leave(self, batch: SlotBatch) -> None:
+    def leave(self, draft: Draft) -> None:
         """Give back what all of them leave."""
-        batch.change([(slots_of(slots), bundle) for bundle, slots in self._left.items()], -1)
+        draft.change_slots([(slots_of(slots), bundle) for bundle, slots in self._left.items()], -1)
 
-    def come(self, batch: SlotBatch) -> None:
+    def come(self, draft: Draft) -> None:
         """Take what they come to, wherever there is room; who finds none is `short`."""
-        mark, together = batch.mark(), self._together()
+        mark, together = draft.savepoint(), self._together()
         for slots, bundle in together:
-            if not batch.room.fits(slots, bundle):
+            if not draft.room.fits(slots, bundle):
                 break
-            batch.change([(slots, bundle)], 1)
+            draft.change_slots([(slots, bundle)], 1)
         else:
             return
-        batch.undo(mark)
+        draft.roll_back(mark)
         for id_, kinds in self._came.items():
-            own = batch.mark()
+            own = draft.savepoint()
             for bundle, rows in kinds.items():
-                if not batch.room.fits(slots_of(rows), bundle):
-                    batch.undo(own)
+                if not draft.room.fits(slots_of(rows), bundle):
+                    draft.roll_back(own)
                     self._short.add(id_)
                     break
-                batch.change([(slots_of(rows), bundle)], 1)
+                draft.change_slots([(slots_of(rows), bundle)], 1)
 
     def _together(self) -> Sequence[tuple[Slots, Resources]]:
         """Return what all come to, by bundle."""

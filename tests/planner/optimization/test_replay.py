@@ -11,7 +11,7 @@ from planner.agents import agent_named
 from planner.optimization.change_value import value_of_change
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
-from planner.optimization.rebase import rebase
+from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change
@@ -51,7 +51,7 @@ def test_other_places_hold_more_than_dropping_alone(seed: int, admitted: int) ->
     plan, changes = crowd(seed)
     assert sum(isinstance(one, Admit) for one in changes) == admitted
     dropped = feasible_part(plan, changes)
-    elsewhere = rebase(plan.copy(), changes, 0)
+    elsewhere = replay(plan.copy(), changes, 0)
     assert worth(plan, elsewhere) > worth(plan, dropped)
     prepared = plan.prepare(elsewhere.kept, plan.version, joint=True)
     assert prepared.record is not None, prepared.conflicts

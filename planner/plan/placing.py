@@ -1,34 +1,37 @@
-"""Another place for a request whose bundles machines cannot hold where an agent put them.
+"""Places for requests on a draft, machines included: alone, by an agent, or many together.
 
-One atom is searched against what machines have left, from the front of its window where its agent
-plans early, else from the end. A request of several atoms goes back to the agent, on a view in
-which machines hold no more of a bundle than was found where it did not fit, until everything finds
-machines or a number of tries is over.
+One atom that finds no machines where its agent put it is searched against what machines have left,
+from the front of its window where its agent plans early, else from the end. A request of several
+atoms goes back to the agent, on a view in which machines hold no more of a bundle than was found
+where it did not fit, until everything finds machines or a number of tries is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Agent, Limits, plans_early
-from planner.capacity.overlay import Overlay, takings_of
+from planner.capacity.profile import FreeProfile
+from planner.capacity.shortage import takings_of
+from planner.capacity.snapshot import PlanSnapshot
 from planner.explain import machines_sentence
 from planner.machines.room import MachineRoom
 from planner.machines.slot_atom import SlotAtom
 from planner.placement import MACHINES, Binding, Code, PlacementResult
-from planner.plan.slots.slot_batch import MachineShortage, SlotBatch
+from planner.plan.draft import Draft, MachineShortage
+from planner.plan.slots.slots_in_force import occurrence_pieces
+from planner.promise import PromiseLevel
 from planner.request import Request
 from planner.reservations.holding import holding_of, rule_of, with_slots
-from planner.reservations.reservation import Holding
+from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import add_up
-from planner.reservations.slots import Slots
-from planner.value import PriceList
-from planner.view import AverageSlack, Demand, PlanView, ProfileArrays
+from planner.reservations.slots import Slots, no_slots, sort_slots
+from planner.view import Demand
 from rdl.local_time import zone_named
 from rdl.names import part_name
 from rdl.resources import Resources
@@ -64,6 +67,9 @@ _Kind: TypeAlias = tuple[Resources, str | None]
 #: A placed request, and what it then holds, with slots.
 Found = tuple[PlacementResult, Holding]
 
+#: Takes a request where an agent placed it, with machines; or returns what finds none.
+Stand: TypeAlias = Callable[[Request, PlacementResult], Holding | MachineShortage]
+
 
 def machines_refusal(
     missed: MachineShortage, grid: TimeGrid, request: Request | None = None
@@ -83,102 +89,131 @@ def tries_for(machines: int) -> int:
     return next(tries for least, tries in _TRIES if machines >= least)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineSearch:
-    """Where requests that find no machines at first are tried elsewhere.
+def place_elsewhere(
+    draft: Draft,
+    request: Request,
+    missed: MachineShortage,
+    planner: Agent | None,
+    *,
+    asked: bool,
+    stand: Stand | None = None,
+    begun: bool = False,
+) -> Found | MachineShortage:
+    """Return another place for a request that found no machines, with what it takes of them taken.
 
-    Attributes
+    Parameters
     ----------
-    batch
-        What machines have left; it keeps what is found.
-    overlay
-        What the pool has left besides the changes of the batch.
-    view
-        Returns the same as agents read it.
-    first
-        The earliest step.
+    missed
+        What found no machine at first.
+    planner
+        Asked once more; None asks nobody.
+    asked
+        Whether it is the planner whose answer found no machines at first.
     stand
         Returns what a request holds where an agent placed it, with machines, taken; or what found
-        none.
+        none. By default it is placed as a new one.
     begun
         Whether some of the request has begun: then only its planner knows what may move.
+
+    Returns
+    -------
+    Found | MachineShortage
+        Its place, or what found no machine.
     """
 
-    batch: SlotBatch
-    overlay: Overlay
-    view: Callable[[], PlanView]
-    first: int
-    stand: Callable[[Request, PlacementResult], Holding | MachineShortage]
-    begun: bool = False
-
-    def elsewhere(
-        self,
-        request: Request,
-        missed: MachineShortage,
-        planner: Agent | None,
-        *,
-        asked: bool,
-    ) -> Found | MachineShortage:
-        """Return another place for a request, what it takes of machines taken.
-
-        Parameters
-        ----------
-        missed
-            What found no machine at first.
-        planner
-            Asked once more; None asks nobody.
-        asked
-            Whether it is the planner whose answer found no machines at first.
-
-        Returns
-        -------
-        Found | MachineShortage
-            Its place, or what found no machine.
-        """
-        if planner is not None and not asked:
-            fresh = self._answer(request, planner, self.view())
-            if not isinstance(fresh, MachineShortage):
-                return missed if fresh is None else fresh
-            missed = fresh
-        if is_lone(request) and not self.begun:
-            return self._search_alone(request, early=plans_early(planner)) or missed
-        return missed if planner is None else self._again(request, planner, missed)
-
-    def _search_alone(self, request: Request, *, early: bool) -> Found | None:
-        mark = self.batch.mark()
-        found = search_alone(self.batch, self.overlay, request, self.first, early=early)
-        if found is None:
-            return None
-        takings = takings_of(found[1], self.overlay.ledger, request.tenant, request.queue)
-        if self.overlay.shortage(takings) is None:
+    if planner is not None and not asked:
+        fresh = planner.plan([request], draft.view(), Limits())[0]
+        if not fresh.placed:
+            return missed
+        found = _place(draft, request, fresh, stand)
+        if not isinstance(found, MachineShortage):
             return found
-        self.batch.undo(mark)
-        return None
+        missed = found
+    if is_lone(request) and not begun:
+        return place_alone(draft, request, early=plans_early(planner)) or missed
+    if planner is None:
+        return missed
+    return place_by_agent(draft, request, planner, _ROUNDS, stand=stand, missed=missed) or missed
 
-    def _again(
-        self, request: Request, planner: Agent, missed: MachineShortage
-    ) -> Found | MachineShortage:
-        """Ask the planner until what it answers finds machines."""
-        caps, view = MachineCaps(self.batch.room, request.graph, self.first), self.view()
 
-        def ask(over: Callable[[PlanView], PlanView]) -> PlacementResult:
-            return planner.plan([request], over(view), Limits())[0]
+def try_on_machines(
+    draft: Draft,
+    request: Request,
+    result: PlacementResult,
+    planner: Agent,
+    *,
+    asked: bool = True,
+) -> PlacementResult:
+    """Return where a commit would place a request that an agent placed, or the refusal.
 
-        def stand(result: PlacementResult) -> Found | MachineShortage:
-            found = self.stand(request, result)
-            return found if isinstance(found, MachineShortage) else (result, found)
+    Nothing of it stays taken.
 
-        return until_it_stands(caps, ask, stand, _ROUNDS, missed) or missed
+    Parameters
+    ----------
+    planner
+        Asked once more where there are no machines for what was placed.
+    asked
+        Whether it is the planner that placed it.
+    """
+    level = request.promise or draft.ledger.book.cluster.promise
+    if level is PromiseLevel.POOLED:
+        return result
+    savepoint = draft.savepoint()
+    try:
+        placed = draft.place_exactly(holding_of(request, result), request.graph)
+        if not isinstance(placed, MachineShortage):
+            return result
+        other = place_elsewhere(draft, request, placed, planner, asked=asked)
+    finally:
+        draft.roll_back(savepoint)
+    if isinstance(other, MachineShortage):
+        return machines_refusal(other, draft.ledger.grid, request)
+    return other[0]
 
-    def _answer(
-        self, request: Request, planner: Agent, view: PlanView
-    ) -> Found | MachineShortage | None:
-        """Return where a planner places a request, on machines; None if it refuses."""
-        result = planner.plan([request], view, Limits())[0]
-        if not result.placed:
-            return None
-        found = self.stand(request, result)
-        return found if isinstance(found, MachineShortage) else (result, found)
+
+def place_by_agent(
+    draft: Draft,
+    request: Request,
+    agent: Agent,
+    rounds: int,
+    *,
+    stand: Stand | None = None,
+    missed: MachineShortage | None = None,
+) -> Found | MachineShortage | None:
+    """Ask an agent for places until machines hold what it answers, and take it.
+
+    Parameters
+    ----------
+    rounds, missed
+        As for `until_it_stands`.
+    stand
+        As for `place_elsewhere`.
+
+    Returns
+    -------
+    Found | MachineShortage | None
+        The place, the last that found no machine, or None where the agent finds no place at all.
+    """
+    caps, view = MachineCaps(draft.room, request.graph, draft.first), draft.view()
+
+    def ask(over: Callable[[PlanSnapshot], PlanSnapshot]) -> PlacementResult:
+        return agent.plan([request], over(view), Limits())[0]
+
+    def place(result: PlacementResult) -> Found | MachineShortage:
+        return _place(draft, request, result, stand)
+
+    return until_it_stands(caps, ask, place, rounds, missed)
+
+
+def _place(
+    draft: Draft, request: Request, result: PlacementResult, stand: Stand | None
+) -> Found | MachineShortage:
+    """Take a request where an agent placed it; return what finds no machine."""
+    if stand is None:
+        found = draft.place_exactly(holding_of(request, result), request.graph)
+    else:
+        found = stand(request, result)
+    return found if isinstance(found, MachineShortage) else (result, found)
 
 
 def is_lone(request: Request) -> bool:
@@ -186,25 +221,33 @@ def is_lone(request: Request) -> bool:
     return len(request.graph.vertices) == 1 and len(request.graph.shifts) == 1
 
 
-def search_alone(
-    batch: SlotBatch, overlay: Overlay, request: Request, first: int, *, early: bool = False
-) -> Found | None:
-    """Return another place for a request of one atom that occurs once, its slots taken; or None.
+def place_alone(draft: Draft, request: Request, *, early: bool = False) -> Found | None:
+    """Return a place for a request of one atom that occurs once, its slots taken; or None.
+
+    It is searched for on machines, at every time of its window.
 
     Parameters
     ----------
-    overlay
-        What the pool has left besides the changes of the batch.
-    first
-        The earliest step.
     early
         Search from the front of the window, else from its end.
     """
+    savepoint = draft.savepoint()
+    found = _search_alone(draft, request, early=early)
+    if found is None:
+        return None
+    if draft.shortage(takings_of(found[1], draft.ledger, request.tenant, request.queue)) is None:
+        return found
+    draft.roll_back(savepoint)
+    return None
+
+
+def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | None:
+    """Return where machines have room for one atom; averages over windows are not looked at."""
     if not is_lone(request):
         return None
     graph = request.graph
-    row, ledger = graph.vertices[0], overlay.ledger
-    low, high = max(first, int(row[START])), min(int(row[END]), ledger.grid.horizon)
+    row, ledger = graph.vertices[0], draft.ledger
+    low, high = max(draft.first, int(row[START])), min(int(row[END]), ledger.grid.horizon)
     if low >= high:
         return None
     label = graph.labels[row[LABEL]] if graph.labels and row[LABEL] >= 0 else None
@@ -215,8 +258,8 @@ def search_alone(
     )
     rule = rule_of(graph, 0)
     atom = SlotAtom(low, high, least, most, multiple, lease, work, bundle, label, rule, early)
-    room, tries = overlay.room_for(demand, low, high), tries_for(batch.room.machines)
-    slots = _search_early(batch, atom, room, tries) if early else batch.search(atom, room, tries)
+    room, tries = ledger.room_over(demand, low, high), tries_for(draft.room.machines)
+    slots = _search_early(draft, atom, room, tries) if early else draft.search(atom, room, tries)
     if slots is None:
         return None
     rows = add_up(slots[:, :3])
@@ -227,28 +270,28 @@ def search_alone(
 
 
 def _search_early(
-    batch: SlotBatch, atom: SlotAtom, room: NDArray[np.int64], tries: int
+    draft: Draft, atom: SlotAtom, room: NDArray[np.int64], tries: int
 ) -> Slots | None:
     """Return slots that end early, taken; or None.
 
     A search tries the lowest rectangles first, which are the longest: what it finds is sought in
     shorter windows too, whose end is halved in.
     """
-    mark = batch.mark()
-    found = batch.search(atom, room, tries)
+    savepoint = draft.savepoint()
+    found = draft.search(atom, room, tries)
     if found is None:
         return None
     end, none = int(found[:, 1].max()), atom.lo + max(atom.lease, -(-atom.work // atom.most)) - 1
     while end - none > 1:
         middle = (none + end) // 2
-        batch.undo(mark)
-        other = batch.search(replace(atom, hi=middle), room[: middle - atom.lo], tries)
+        draft.roll_back(savepoint)
+        other = draft.search(replace(atom, hi=middle), room[: middle - atom.lo], tries)
         if other is None:
             none = middle
         else:
             found, end = other, int(other[:, 1].max())
-    batch.undo(mark)
-    return batch.search(replace(atom, hi=end), room[: end - atom.lo], tries)
+    draft.roll_back(savepoint)
+    return draft.search(replace(atom, hi=end), room[: end - atom.lo], tries)
 
 
 class MachineCaps:
@@ -275,9 +318,9 @@ class MachineCaps:
         """Let machines hold no more of a bundle than were found, where some were missed."""
         self._missed.extend(missed)
 
-    def over(self, view: PlanView) -> PlanView:
+    def over(self, view: PlanSnapshot) -> PlanSnapshot:
         """Return a view in which machines hold no more; the same where nothing was missed."""
-        return CappedView(view, self) if self._missed else view
+        return CappedSnapshot(view.ledger, view.version, self) if self._missed else view
 
     def breaks(self) -> list[NDArray[np.int64]]:
         """Return the steps at which what machines hold may change."""
@@ -334,7 +377,7 @@ def _spans_of(graph: WorkGraph, first: int) -> dict[_Kind, tuple[int, int, int]]
 
 def until_it_stands(
     caps: MachineCaps,
-    ask: Callable[[Callable[[PlanView], PlanView]], PlacementResult],
+    ask: Callable[[Callable[[PlanSnapshot], PlanSnapshot]], PlacementResult],
     stand: Callable[[PlacementResult], T | MachineShortage | None],
     rounds: int,
     missed: MachineShortage | None = None,
@@ -370,17 +413,19 @@ def until_it_stands(
     return missed
 
 
-class CappedView:
+class CappedSnapshot(PlanSnapshot):
     """A view in which machines hold fewer of some bundles during some steps than they have.
 
-    It is a `planner.view.PlanView`; what is free stays as it is, `segments` and the `fit` of
-    demands are finer.
+    What is free stays as it is, `segments` and the `fit` of demands are finer.
     """
 
-    def __init__(self, view: PlanView, caps: MachineCaps) -> None:
-        self._view, self._caps = view, caps
+    __slots__ = ("_caps", "_demands", "_segments")
+
+    def __init__(self, ledger: FreeProfile, version: int, caps: MachineCaps) -> None:
+        super().__init__(ledger, version)
+        self._caps = caps
         self._demands: dict[tuple[Resources, str | None, str, str], Demand] = {}
-        base = view.segments
+        base = super().segments
         inner = np.concatenate(caps.breaks())
         inner = inner[(inner > base[0]) & (inner < base[-1])]
         self._segments = np.unique(np.concatenate([base, inner])).astype(np.int64)
@@ -394,77 +439,89 @@ class CappedView:
         return known
 
     def _cap(self, bundle: Resources, label: str | None, tenant: str, queue: str) -> Demand:
-        base = self._view.demand(bundle, label, tenant, queue)
+        base = super().demand(bundle, label, tenant, queue)
         starts = self._segments[:-1]
-        index = np.searchsorted(self._view.segments, starts, side="right") - 1
+        index = np.searchsorted(super().segments, starts, side="right") - 1
         fit = np.array(base.fit, dtype=np.int64)[index]
         fit = np.minimum(fit, self._caps.lower(bundle, label, starts))
         return replace(base, fit=tuple(fit.tolist()))
-
-    @property
-    def version(self) -> int:
-        """Version of the Plan this view shows."""
-        return self._view.version
-
-    @property
-    def grid(self) -> TimeGrid:
-        """The Plan's grid."""
-        return self._view.grid
-
-    @property
-    def reference(self) -> Resources:
-        """The most of each resource that one machine has."""
-        return self._view.reference
-
-    @property
-    def nominal(self) -> Resources:
-        """All machines together, no outages."""
-        return self._view.nominal
-
-    @property
-    def first(self) -> int:
-        """Step of column 0 of `free`."""
-        return self._view.first
-
-    @property
-    def free(self) -> NDArray[np.int64]:
-        """int64[row, step - first], read-only."""
-        return self._view.free
-
-    @property
-    def row_names(self) -> tuple[tuple[str, str], ...]:
-        """(what, resource) of each row."""
-        return self._view.row_names
 
     @property
     def segments(self) -> NDArray[np.int64]:
         """int64[s + 1]: steps at which what machines hold changes."""
         return self._segments
 
-    @property
-    def averages(self) -> AverageSlack:
-        """What window averages leave."""
-        return self._view.averages
+    def _on(self, ledger: FreeProfile, version: int) -> CappedSnapshot:
+        return CappedSnapshot(ledger, version, self._caps)
 
-    @property
-    def prices(self) -> PriceList | None:
-        """What a step costs."""
-        return self._view.prices
 
-    def arrays(self) -> ProfileArrays | None:
-        """Return the arrays behind the view; ask for demands first."""
-        return self._view.arrays()
+class WantedSlots(NamedTuple):
+    """Atoms of one holding that want slots.
 
-    def after(self, placed: Iterable[tuple[Request, PlacementResult]], version: int) -> CappedView:
-        """Return a view in which `placed` holds its allocations besides, with the same caps."""
-        return CappedView(self._view.after(placed, version), self._caps)
+    Attributes
+    ----------
+    atoms
+        With their rows; what slots they have does not count.
+    leases
+        Steps of a lease by atom path (`planner.reservations.holding.leases_of`).
+    """
 
-    def without(
-        self, placed: Iterable[tuple[Request, PlacementResult]], version: int
-    ) -> CappedView:
-        """Return a view in which `placed` does not stand, with the same caps."""
-        return CappedView(self._view.without(placed, version), self._caps)
+    atoms: Sequence[AtomAllocation]
+    leases: Mapping[str, int]
 
-    def without_steps(self, steps: NDArray[np.bool_]) -> CappedView:
-        """Return a view in which no machine is free at some steps, with the same caps."""
-        return CappedView(self._view.without_steps(steps), self._caps)
+
+class _Piece(NamedTuple):
+    """Bundles of an atom that begin and end together."""
+
+    number: int
+    atom: AtomAllocation
+    share: float
+    row: NDArray[np.int64]
+
+
+def place_together(draft: Draft, wanted: Mapping[int, WantedSlots]) -> dict[int, tuple[Slots, ...]]:
+    """Return the slots of each atom of the holdings that find machines, taken.
+
+    They are placed by begin, before any of them is given up. Where bundles are of one shape, or
+    fill a machine, whatever totals hold is placed so: a machine that is free where a bundle begins
+    is free from then on (interval colouring).
+
+    Parameters
+    ----------
+    wanted
+        Number -> what wants slots, none of which has begun.
+    """
+    found = {
+        number: {one.path: [no_slots()] for one in own.atoms} for number, own in wanted.items()
+    }
+    for piece in sorted(_pieces(wanted, draft.nominal), key=_turn):
+        number, atom = piece.number, piece.atom
+        if number not in found:
+            continue
+        beside = np.concatenate(found[number][atom.path])
+        lease = wanted[number].leases[atom.path] if atom.rule.handover else 0
+        slots = draft.lay(atom, piece.row, lease, beside)
+        if slots is not None:
+            found[number][atom.path].append(slots)
+            continue
+        given = found.pop(number)
+        for one in wanted[number].atoms:
+            draft.change_slots([(np.concatenate(given[one.path]), one.bundle)], -1)
+    return {
+        number: tuple(sort_slots(np.concatenate(parts)) for parts in own.values())
+        for number, own in found.items()
+    }
+
+
+def _pieces(wanted: Mapping[int, WantedSlots], nominal: Resources) -> Iterator[_Piece]:
+    for number, own in wanted.items():
+        for atom in own.atoms:
+            share = atom.bundle.dominant_share(nominal)
+            for row in occurrence_pieces(atom):
+                yield _Piece(number, atom, share, row[None])
+
+
+def _turn(piece: _Piece) -> tuple[float, ...]:
+    """Return the key of an order: by begin, then the largest bundles, then the longest."""
+    start, end, _ = piece.row[0].tolist()
+    return start, -piece.share, start - end
