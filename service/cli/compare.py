@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -35,42 +34,20 @@ from service.cli.kit.output import (
 )
 from service.cli.kit.progress import make_ready, running
 from service.cli.plan import limits_of, read_day
-from service.cli.plan_tables import METRIC_COLUMNS, print_metrics, print_work, run_rows, short_why
+from service.cli.plan_tables import (
+    METRIC_COLUMNS,
+    left_out_counts,
+    left_out_reasons,
+    print_metrics,
+    print_work,
+    run_rows,
+)
 
 if TYPE_CHECKING:
     from planner.agent import Limits
     from planner.cluster.cluster import Cluster
     from planner.workload.compare import AgentRun, Comparison
     from planner.workload.compile import CompiledWorkload
-
-#: Id and tenant of a request; and each reason with the agents that say it.
-ReasonsOfRequest = tuple[tuple[str, str], dict[str, list[str]]]
-
-
-def left_out_counts(comparison: Comparison) -> list[str]:
-    """Return a sentence for each agent that leaves requests out: how many, by code."""
-    said = []
-    for run in comparison.runs:
-        left = run.left_out()
-        if left:
-            by_code = Counter(one.code for one in left).most_common()
-            told = ", ".join(f"{count:,} {code}" for code, count in by_code)
-            said.append(f"{run.agent} leaves out {len(left):,}: {told}")
-    return said
-
-
-def left_out_reasons(comparison: Comparison) -> list[ReasonsOfRequest]:
-    """Return the reasons of every request left out; those that few agents leave out come first.
-
-    They say most about the agents.
-    """
-    reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for run in comparison.runs:
-        for one in run.left_out():
-            said = reasons.setdefault((one.id, one.tenant), {})
-            said.setdefault(f"{one.code}: {short_why(one.detail)}", []).append(run.agent)
-    return sorted(reasons.items(), key=lambda one: sum(len(agents) for agents in one[1].values()))
-
 
 _RELATIVE: Final = ("acceptance", "accepted", "value", "falls", "uniformity")
 #: Most reasons that are told one by one.

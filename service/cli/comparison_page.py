@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from service.cli.compare import left_out_counts, left_out_reasons
 from service.cli.plan_files import difference_rows
-from service.cli.plan_tables import METRIC_COLUMNS, run_rows
+from service.cli.plan_tables import METRIC_COLUMNS, left_out_counts, left_out_reasons, run_rows
 from service.pictures.report import beside_html, folded_html, list_html, page_html, table_html
 from service.sentences import better_clause
 

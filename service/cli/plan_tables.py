@@ -249,3 +249,32 @@ def _lines(parts: Sequence[str], width: int = 80) -> str:
             lines[-1] += ";"
             lines.append(part)
     return "\n".join(lines)
+
+
+#: Id and tenant of a request; and each reason with the agents that say it.
+ReasonsOfRequest = tuple[tuple[str, str], dict[str, list[str]]]
+
+
+def left_out_counts(comparison: Comparison) -> list[str]:
+    """Return a sentence for each agent that leaves requests out: how many, by code."""
+    said = []
+    for run in comparison.runs:
+        left = run.left_out()
+        if left:
+            by_code = Counter(one.code for one in left).most_common()
+            told = ", ".join(f"{count:,} {code}" for code, count in by_code)
+            said.append(f"{run.agent} leaves out {len(left):,}: {told}")
+    return said
+
+
+def left_out_reasons(comparison: Comparison) -> list[ReasonsOfRequest]:
+    """Return the reasons of every request left out; those that few agents leave out come first.
+
+    They say most about the agents.
+    """
+    reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for run in comparison.runs:
+        for one in run.left_out():
+            said = reasons.setdefault((one.id, one.tenant), {})
+            said.setdefault(f"{one.code}: {short_why(one.detail)}", []).append(run.agent)
+    return sorted(reasons.items(), key=lambda one: sum(len(agents) for agents in one[1].values()))

@@ -8,63 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import platform
 import queue
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
-from service.jobs.pool import PoolTask, PoolWatch, TaskPoolError
+from service.jobs.pool import InlinePool, PoolTask, PoolWatch, ProcessPool, TaskPool, TaskPoolError
+from service.jobs.software import require_same_software, software_here
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-#: Packages that a result depends on; Agenda first.
-_PACKAGES: Final = ("cluster-agenda", "numpy", "numba", "scipy", "ortools", "highspy")
-
-
-def software_here() -> dict[str, str]:
-    """Return the versions of what this process computes with."""
-    return {"python": platform.python_version(), **{one: _version(one) for one in _PACKAGES}}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
-
-
-def require_same_software(ours: Mapping[str, str], theirs: Any, where: str) -> None:
-    """Refuse a worker that computes with other versions.
-
-    Parameters
-    ----------
-    theirs
-        What `software_here` returned there, or the exception it met.
-
-    Raises
-    ------
-    TaskPoolError
-        Naming the worker, and both versions of what differs.
-    """
-    if isinstance(theirs, ModuleNotFoundError):
-        raise TaskPoolError(
-            f"the Dask worker {where} has no Agenda: install cluster-agenda[dask] "
-            f"{ours['cluster-agenda']} there"
-        )
-    if isinstance(theirs, BaseException):
-        raise TaskPoolError(f"the Dask worker {where}: {type(theirs).__name__}: {theirs}")
-    for name, here in ours.items():
-        there = theirs.get(name, "none")
-        if there != here:
-            raise TaskPoolError(
-                f"the Dask worker {where} has {name} {there}, here it is {here}; results are the "
-                "same only with the same versions: install those there"
-            )
 
 
 def require_one_thread(workers: Mapping[str, Mapping[str, Any]]) -> None:
@@ -292,3 +248,32 @@ def require_dask(address: str) -> None:
             f"{address!r} is no address of a Dask scheduler; write tcp://HOST:PORT or "
             "tls://HOST:PORT"
         )
+
+
+@contextmanager
+def open_pool(workers: int = 1, dask: str | None = None) -> Iterator[TaskPool]:
+    """Inside, a pool: that of the Dask scheduler at an address, or so many local processes.
+
+    Parameters
+    ----------
+    workers
+        1: this process.
+
+    Raises
+    ------
+    service.jobs.pool.TaskPoolError
+        As `DaskPool`.
+    """
+    pool = _pool(workers, dask)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+def _pool(workers: int, dask: str | None) -> TaskPool:
+    if dask is not None:
+        return DaskPool(dask)
+    if workers > 1:
+        return ProcessPool(workers)
+    return InlinePool()

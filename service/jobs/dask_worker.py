@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from distributed import Event, Variable, get_client, get_worker
 
-from service.jobs.dask_pool import require_same_software, software_here
+from service.jobs.software import require_same_software, software_here
 
 #: Seconds between two looks at whether to stop.
 _LOOK_S: Final = 0.5

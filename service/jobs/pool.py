@@ -14,7 +14,6 @@ import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -353,38 +352,3 @@ def pickled_error(error: Exception) -> bytes:
     except Exception:  # noqa: BLE001 - exceptions of libraries may refuse in any way
         return pickle.dumps(TaskPoolError(f"{type(error).__name__}: {error}"))
     return raw
-
-
-@contextmanager
-def open_pool(workers: int = 1, dask: str | None = None) -> Iterator[TaskPool]:
-    """Inside, a pool: that of the Dask scheduler at an address, or so many local processes.
-
-    Parameters
-    ----------
-    workers
-        1: this process.
-
-    Raises
-    ------
-    service.jobs.pool.TaskPoolError
-        As `service.jobs.dask_pool.DaskPool`.
-    """
-    pool = _pool(workers, dask)
-    try:
-        yield pool
-    finally:
-        pool.close()
-
-
-def _pool(workers: int, dask: str | None) -> TaskPool:
-    if dask is not None:
-        from service.jobs.dask_pool import DaskPool
-
-        return DaskPool(dask)
-    if workers > 1:
-        from service.jobs.pool import ProcessPool
-
-        return ProcessPool(workers)
-    from service.jobs.pool import InlinePool
-
-    return InlinePool()

@@ -25,7 +25,8 @@ from planner.optimization.result import OptimizeProgress
 from service.clock import Clock, FileClock, SystemClock
 from service.commits.replica import Replica, open_replica
 from service.config import ServiceConfig
-from service.jobs.pool import TaskPool, TaskPoolError, open_pool
+from service.jobs.dask_pool import open_pool
+from service.jobs.pool import TaskPool, TaskPoolError
 from service.store import OptimizationRow, Store
 from service.store.engine import UNAVAILABLE
 from service.store.host_clock import HostClock

@@ -291,7 +291,7 @@ def task_pool(workers: int | None, dask: str | None) -> Iterator[TaskPool]:
     service.jobs.pool.TaskPoolError
         If the cluster cannot be used.
     """
-    from service.jobs.pool import open_pool
+    from service.jobs.dask_pool import open_pool
 
     if workers is not None and dask is not None:
         raise click.UsageError("give either --workers or --dask")

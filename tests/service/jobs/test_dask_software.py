@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from service.jobs.dask_pool import require_one_thread, require_same_software, software_here
+from service.jobs.dask_pool import require_one_thread
 from service.jobs.pool import TaskPoolError
+from service.jobs.software import require_same_software, software_here
 
 _WHERE = "tcp://10.0.0.5:4000"
 
