@@ -124,7 +124,7 @@ def read_ask(runtime: Runtime, body: ReservationRequest, pointer: str = "", offe
     source = text_of(rdl)
     try:
         asked = read_source(rdl)
-        completed = _complete_request(runtime, asked)
+        completed = complete_request(runtime, asked)
         graph = runtime.compile(completed.expression, submitted_ms, source)
     except RdlError as error:
         raise problem_of_rdl(error, f"{pointer}/rdl") from error
@@ -229,7 +229,7 @@ def text_of(rdl: object) -> str | None:
     return rdl if isinstance(rdl, str) else None
 
 
-class _CompletedRequest(NamedTuple):
+class CompletedRequest(NamedTuple):
     """What is planned for a request.
 
     Attributes
@@ -247,20 +247,20 @@ class _CompletedRequest(NamedTuple):
     allow_start: bool | None = None
 
 
-def _complete_request(runtime: Runtime, asked: Expression) -> _CompletedRequest:
-    """Return what is planned for a new request."""
+def complete_request(runtime: Runtime, asked: Expression) -> CompletedRequest:
+    """Return what is planned for a new request: with memory, and with the delays of starts."""
     found = _complete_change(runtime, asked)
     if not runtime.allows_start():
         return found._replace(allow_start=False)
     table = read_delays(runtime.dispatcher.store)
     longer = enlarge(found.expression, table)
     notes = tuple(dict.fromkeys(_delay_notes(found.expression, table)))
-    return _CompletedRequest(longer, (*found.notes, *notes), allow_start=True)
+    return CompletedRequest(longer, (*found.notes, *notes), allow_start=True)
 
 
 def _complete_change(
     runtime: Runtime, asked: Expression, present: Reservation | None = None
-) -> _CompletedRequest:
+) -> CompletedRequest:
     """Return what is planned for a change of a reservation: start delays are not added again.
 
     Bundles that stay as they were written keep the memory that they have.
@@ -272,8 +272,8 @@ def _complete_change(
             shares = shares.keeping(before, with_memory)
     completed = shares.complete(asked)
     if completed is asked:
-        return _CompletedRequest(asked)
-    return _CompletedRequest(completed, shares.notes(asked))
+        return CompletedRequest(asked)
+    return CompletedRequest(completed, shares.notes(asked))
 
 
 def _delay_notes(expression: Expression, table: StartDelayTable) -> Iterator[str]:

@@ -16,7 +16,7 @@ from rdl.compile.source import read_source
 from rdl.errors import RdlError
 from rdl.text.formatter import format_expression
 from service.access.user import User
-from service.asks import EXAMPLE, ReservationRequest, agent_of, level_of
+from service.asks import EXAMPLE, ReservationRequest, agent_of, complete_request, level_of
 from service.commits.answers import seconds_of_search
 from service.commits.commands import with_requests
 from service.http.kinds import integer
@@ -82,7 +82,7 @@ def find_offers(runtime: Runtime, user: User, body: OfferRequest) -> Annotated[R
             return screen(plan, request)
 
     try:
-        expression = read_source(body.rdl)
+        expression = complete_request(runtime, read_source(body.rdl)).expression
         asked = UncompiledRequest(
             body.id or runtime.new_id(),
             tenant,

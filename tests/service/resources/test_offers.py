@@ -27,6 +27,18 @@ def offers_of(service: Service, rdl: object, **more: Any) -> Any:
     return answer.get_json()
 
 
+def test_offers_count_the_memory_that_a_request_is_given(service: Service) -> None:
+    """All memory is taken: half a core has none left, whether it is asked about or asked for."""
+    service.reserve("full", "window(atom(<0.1 cpu, 4 GiB memory>, 10, 10, 1h, 10h), 0, 1h)")
+    rdl = "window(atom(<0.5 cpu>, 1, 1, 10m, 10m), 0, 1h)"
+    told = offers_of(service, rdl)
+    answer = service.ask("half", rdl)
+    assert (told["accepted"], answer.status_code) == (False, 409)
+    assert told["refusal"]["binding"]["resource"] == "memory"
+    offered = [one["expression"] for one in told["offers"]]
+    assert offered == [one["expression"] for one in answer.get_json()["refusal"]["offers"]]
+
+
 class TestRefusals:
     def test_asked_again_later_offer_the_same(self, service: Service) -> None:
         """Deadlines are dates: an answer half a minute later reads the same."""

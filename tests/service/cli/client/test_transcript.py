@@ -246,5 +246,4 @@ def _run_all(lines: Sequence[str]) -> str:
         text = f"$ agenda {line}\n{done.stdout}"
         text += "".join(f"! {one}\n" for one in done.stderr.splitlines())
         printed.append(f"{_MADE.sub('ID', text)}= {done.exit_code}\n\n")
-    # An offer is written as the request was, or with its memory: whichever search had the time.
-    return _SECRET.sub("SECRET", "".join(printed)).replace("cpu, 4 GiB memory>", "cpu>")
+    return _SECRET.sub("SECRET", "".join(printed))
