@@ -22,6 +22,7 @@ from dispatch.machines.machine_pool import MachinePool
 from planner.cluster.cluster import Cluster
 from planner.cluster.cost import excesses
 from planner.files import FileError, cluster_from_json, cluster_to_json
+from planner.files.difference import difference
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Change, Reconfigure
 from planner.plan.records.commit_records import CommitRecord
@@ -118,8 +119,8 @@ def adopt_offered_cluster(replica: Replica, change: Callable[[Reconfiguration], 
             why = answer.detail
             logger.error("the Plan stays on its cluster, the cluster file is not adopted: %s", why)
             return
-        made = _difference(before, wanted)
-        logger.info("the Plan changed to the cluster file of this start: %s", made)
+        made = difference(cluster_to_json(before), cluster_to_json(wanted))
+        logger.info("the Plan changed to the cluster file of this start: %s", "; ".join(made))
     replica.note_offer()
 
 
@@ -140,15 +141,3 @@ def _with_outages(
         entries += [entry] if not unchanged else [there] if there is not None else []
     entries += [entry for id_, entry in present.items() if id_ not in former]
     return dict(offered) | {"outages": entries}
-
-
-def _difference(before: Cluster, now: Cluster) -> str:
-    """Return what a cluster file changed: counts of machines, and which other tables."""
-    old = {group.name: group.count for group in before.machines}
-    new = {group.name: group.count for group in now.machines}
-    names = [name for name in {**old, **new} if old.get(name, 0) != new.get(name, 0)]
-    counts = [f"{name} from {old.get(name, 0)} to {new.get(name, 0)} machines" for name in names]
-    ours, theirs = cluster_to_json(before), cluster_to_json(now)
-    tables = {**ours, **theirs}.keys() - {"machines"}
-    others = sorted(name for name in tables if ours.get(name) != theirs.get(name))
-    return ", ".join([*counts, *others]) or "machines"

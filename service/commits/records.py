@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from planner.files import cluster_to_json
+from planner.files.difference import difference
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Update
 from planner.plan.records.commit_records import (
@@ -68,7 +70,10 @@ def _row_of(actor: Actor, change: RecordedChange, plan: Plan, version: int, at_m
             about, tenant = change.id, change.tenant
         case Refused(refusal=refusal):
             about, tenant, detail = refusal.id, refusal.tenant, str(refusal.code)
-        case Advanced() | Archived() | Reconfigured():
+        case Reconfigured(cluster=cluster):
+            changed = difference(cluster_to_json(plan.cluster), cluster_to_json(cluster))
+            detail = "; ".join(changed)
+        case Advanced() | Archived():
             pass
         case _:
             about = change.id

@@ -46,7 +46,7 @@ class AuditRow:
     tenant
         Whose that is; empty where it is nobody's.
     detail
-        A word more: the code of a refusal, the state that something ended in.
+        The code of a refusal, the state that something ended in, or what changed of the cluster.
     version
         The version of the Plan that it made; None where it made none.
     """

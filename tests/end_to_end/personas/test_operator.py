@@ -216,5 +216,5 @@ def test_a_changed_cluster_file_says_what_it_changed(server: str, folder: Path) 
     with serving(database, edited) as running:
         found: dict[str, Any] = json.loads(fetched(f"http://127.0.0.1:{running.port}/v1/cluster"))
         assert found["machines"][0]["count"] == 201
-    said = "the Plan changed to the cluster file of this start: plain from 200 to 201 machines"
+    said = "the Plan changed to the cluster file of this start: machines plain.count: 200 -> 201"
     assert said in edited.with_suffix(".log").read_text()

@@ -151,9 +151,6 @@ policies show team -o json
 policies show none
 policies remove team
 policies remove team
-cluster apply other.toml
-cluster apply other.toml --yes
-cluster apply other.toml
 cluster table
 usage
 usage --by queue -o csv
@@ -201,6 +198,10 @@ export plan.json --workload day.jsonl --cluster cluster.json
 validate plan.json --workload day.jsonl
 validate --audit
 validate
+# last: what follows a change of the cluster takes its time
+cluster apply other.toml
+cluster apply other.toml --yes
+cluster apply other.toml
 """
 
 #: What differs from run to run: ids that a server makes, and secrets.
