@@ -148,6 +148,7 @@ def get_hold(runtime: Runtime, id_: str, user: User) -> HoldView:
 def accept_hold(runtime: Runtime, id_: str, user: User) -> Annotated[Response, ReservationView]:
     """Keep what is held: it is a reservation like others from now on."""
     _require(runtime, id_, user)
+    runtime.require_dispatcher()
     return respond(runtime.planner, HoldAcceptance(id_), render_state)
 
 

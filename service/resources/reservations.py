@@ -237,6 +237,7 @@ def replace_reservation(
     command = Renegotiation(read_change(runtime, id_, body), _revision(tag))
     if dry_run:
         return render_state(runtime.planner.rehearse(command))
+    runtime.require_dispatcher()
     return respond(runtime.planner, command, render_state)
 
 

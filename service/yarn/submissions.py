@@ -85,6 +85,7 @@ def update(runtime: Runtime, caller: YarnCaller, body: Mapping[str, Any]) -> Non
     caller.require(reservation.tenant, row.name, "update")
     ask = read_change(runtime, row.id, ReservationChange(rdl=definition.document))
     changed = _row(row.id, row.name, row.queue, row.submitter, row.accepted_ms, definition)
+    runtime.require_dispatcher()
     _carry_out(runtime, Renegotiation(ask, None), changed)
 
 
@@ -223,6 +224,7 @@ def _row(
 
 def _admit(runtime: Runtime, caller: YarnCaller, row: YarnReservationRow) -> ProblemDocument | None:
     """Reserve for a row, which is kept with the commit; return why not."""
+    runtime.require_dispatcher()
     document = decode(row.definition).document
     asked = ReservationRequest(id=row.id, tenant=caller.tenant, queue=row.queue, rdl=document)
     (answer,) = runtime.planner.change(Admission((read_ask(runtime, asked),)), row)

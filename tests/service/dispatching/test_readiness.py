@@ -92,3 +92,16 @@ def test_what_is_waited_for_is_said(on_slurm: Service, monkeypatch: pytest.Monke
 def test_without_a_slurm_nothing_is_waited_for(open_service: Open) -> None:
     """Components of other backends start when there is a leader."""
     assert open_service(tick_s=0).client.get("/readyz").status_code == 200
+
+
+def test_changes_and_holds_are_promises_too(
+    on_slurm: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What holds capacity for a minute is none."""
+    monkeypatch.setattr(on_slurm.runtime.dispatcher, "_waits_for", "")
+    assert on_slurm.client.post("/v1/reservations", json={**_ASK, "id": "a"}).status_code == 201
+    monkeypatch.setattr(on_slurm.runtime.dispatcher, "_waits_for", "Slurm has not answered yet")
+    assert on_slurm.client.post("/v1/holds", json={**_ASK, "id": "h"}).status_code == 201
+    assert on_slurm.client.post("/v1/holds/h/accept").status_code == 503
+    changed = on_slurm.client.put("/v1/reservations/a", json=_ASK, headers={"If-Match": '"1"'})
+    assert changed.status_code == 503
