@@ -59,7 +59,8 @@ def _away(outage: Outage, grid: TimeGrid, zone: str | None) -> str:
     else:
         machines = f"1 machine of {outage.machines} is"
     until = time_words(outage.end_ms, grid, zone)
-    return f"{machines} away ({outage.kind} {outage.id}) until {until}"
+    why = f": {outage.reason}" if outage.reason else ""
+    return f"{machines} away ({outage.kind} {outage.id}{why}) until {until}"
 
 
 def _covers(outage: Outage, at_ms: int, step_ms: int) -> bool:

@@ -73,9 +73,9 @@ class MachineGroup:
 class Outage:
     """Machines of one group that are away in [start_ms, end_ms) from the origin.
 
-    `indices` are machine numbers within the group, chosen once, when the outage is taken. `kind` is
-    for people: what takes the machines away. A cluster gives an `id` to an outage that has none.
-    Outages are equal whatever their ids.
+    `indices` are machine numbers within the group, chosen once, when the outage is taken. `kind`,
+    `reason` (why) and `by` (who took them away) are for people. A cluster gives an `id` to an
+    outage that has none. Outages are equal whatever their ids and reasons.
     """
 
     machines: str
@@ -84,6 +84,8 @@ class Outage:
     end_ms: int
     kind: str = OUTAGE_KINDS[0]
     id: str = field(default="", compare=False)
+    reason: str = field(default="", compare=False)
+    by: str = field(default="", compare=False)
 
     def is_other_part(self, other: Outage) -> bool:
         """Return whether both are parts of one outage: the same but for their machines."""

@@ -423,7 +423,8 @@ class _ClusterReader:
             indices = self._indices_of(at, entry, id_, sizes)
             size = sizes.get(entry["machines"], 0)
             kind = entry.get("kind", OUTAGE_KINDS[0])
-            whole = Outage(entry["machines"], indices, start, end, kind, id_)
+            said = entry.get("reason", ""), entry.get("by", "")
+            whole = Outage(entry["machines"], indices, start, end, kind, id_, *said)
             same = self._ids.get(whole, id_)
             if "id" not in entry and same not in seen and same not in listed:
                 whole = replace(whole, id=same)  # the outage that is there, written without its id

@@ -114,6 +114,7 @@ def _outage_json(outage: Outage, absent: tuple[int, ...]) -> dict[str, Any]:
         entry["absent"] = machine_names(outage, absent)
     if outage.kind != OUTAGE_KINDS[0]:
         entry["kind"] = outage.kind
+    entry |= {key: word for key, word in (("reason", outage.reason), ("by", outage.by)) if word}
     return entry
 
 

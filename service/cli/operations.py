@@ -58,7 +58,7 @@ def _edge(name: str) -> Any:
 
 
 _OUTAGE_LIST: Final = Table(
-    "id kind machines start end names*", "start end",
+    "id kind machines start end reason by* names*", "start end",
     start=_edge("start"), end=_edge("end"), names=_names,
 )  # fmt: skip
 _OUTAGE: Final = Table(
@@ -97,6 +97,7 @@ def outages() -> None:
         show_default=True,
         help="A drain lets leases that have begun run out first.",
     ),
+    click.option("--reason", help="Why, for people: refusals and lists show it."),
     flag("--dry-run", "Show which reservations would be affected and change nothing."),
     forms=ALL_FORMS,
 )
@@ -185,7 +186,9 @@ def _sections(body: Mapping[str, Any], zone: str) -> Iterator[tuple[str, list[st
     lines = [f"{machines['up']:,} of {machines['total']:,} are up"]
     for one in machines["outages"]:
         end = "" if one["end_at"] is None else f" until {_when(one['end_at'], zone)}"
-        lines.append(f"{one['count']:,} of {one['machines']}: {one['kind']} {one['id']}{end}")
+        why = f" ({one['reason']})" if one["reason"] else ""
+        said = f"{one['count']:,} of {one['machines']}: {one['kind']} {one['id']}{end}{why}"
+        lines.append(said)
     yield "machines", lines
     lines = [
         f"{one['resource']} {one['now_share']:.0%} now, "

@@ -21,6 +21,7 @@ from planner.placement import Code
 from planner.plan.plan import Plan
 from rdl.durations import rfc3339_text
 from rdl.time_grid import seconds_of
+from service.access.actor import present_actor
 from service.access.user import Role
 from service.commits.adaptation import EFFORT
 from service.commits.cluster_changes import UNPLANNABLE, too_costly
@@ -42,6 +43,9 @@ from service.runtime import Runtime
 
 #: How long a call takes at most: then it answers what is known of who is affected.
 ANSWER_S: Final = 2.5
+
+#: Characters of a reason, at most.
+_LONGEST_REASON: Final = 200
 
 #: How often the description is read again because somebody else changed it meanwhile.
 _ROUNDS: Final = 5
@@ -80,6 +84,9 @@ class OutageRequest(Input, kw_only=True):
     ] = None
     start: Annotated[BodyTime | None, doc("When they go; now when absent.")] = None
     end: Annotated[BodyTime, doc("When they are expected back.")]
+    reason: Annotated[
+        str | None, text(_LONGEST_REASON), doc("Why, for people: refusals and lists show it.")
+    ] = None
 
 
 class OutageAnswer(Answer):
@@ -220,6 +227,7 @@ def _outage_to_json(
         "start": seconds_of(outage.start_ms),
         "end": seconds_of(outage.end_ms),
     }
+    entry |= {key: word for key, word in (("reason", outage.reason), ("by", outage.by)) if word}
     if absent:
         entry["absent"] = machine_names(outage, absent)
     if origin is not None:
@@ -272,6 +280,9 @@ def _outage_of(runtime: Runtime, cluster: Cluster, asked: OutageRequest) -> Outa
         )
         raise malformed_problem([error])
     entry: dict[str, Any] = {"start": seconds_of(start), "end": seconds_of(end)}
+    entry["by"] = present_actor().user.name
+    if asked.reason:
+        entry["reason"] = asked.reason
     entry |= {"machines": asked.machines, "kind": asked.kind}
     entry |= {} if asked.count is None else {"count": asked.count}
     entry |= {} if asked.names is None else {"names": asked.names}

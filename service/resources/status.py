@@ -43,6 +43,7 @@ class PresentOutage(OpenAnswer):
     machines: Annotated[str, doc("Their group.")]
     count: Count
     end_at: Annotated[str | None, doc("Null for a loss: nobody knows.")]
+    reason: str
 
 
 class MachineSummary(OpenAnswer):
@@ -160,6 +161,7 @@ def _machines(runtime: Runtime, plan: Plan, now_ms: int) -> MachineSummary:
                 count=len(one.indices),
                 # Nobody knows when what was lost comes back.
                 end_at=None if one.kind == _LOSS else runtime.calendar(one.end_ms),
+                reason=one.reason,
             )
         )
     return MachineSummary(total=total, up=total - len(away), outages=outages)

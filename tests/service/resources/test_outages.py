@@ -288,3 +288,20 @@ class TestMachinesOfAnOutage:
         ids = [one["id"] for one in put["outages"]]
         assert ids[0] == taken["id"]
         assert len(set(ids)) == 2
+
+
+def test_an_outage_says_why_and_by_whom(service: Service) -> None:
+    """In lists, in the description, in the status, and to a request that it refuses."""
+    added = _lose(service, kind="maintenance", reason="new switch in rack 2")
+    assert added.status_code == 201
+    (listed,) = service.client.get("/v1/cluster/outages").get_json()["outages"]
+    (described,) = service.client.get("/v1/cluster").get_json()["outages"]
+    for one in (added.get_json()["outage"], listed, described):
+        assert (one["reason"], one["by"]) == ("new switch in rack 2", "local")
+    (present,) = service.client.get("/v1/status").get_json()["machines"]["outages"]
+    assert present["reason"] == "new switch in rack 2"
+    refused = service.ask("a", GANG.format(end=7000))
+    assert refused.status_code == 409
+    said = refused.get_json()["refusal"]["detail"]
+    assert f"(maintenance {listed['id']}: new switch in rack 2)" in said
+    assert _lose(service, reason="x" * 201).status_code == 400

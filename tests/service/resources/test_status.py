@@ -49,7 +49,14 @@ def test_promises_machines_and_refusals_of_a_day(service: Service) -> None:
 
     assert (told["machines"]["total"], told["machines"]["up"]) == (10, 5)
     assert told["machines"]["outages"] == [
-        {"id": outage["id"], "kind": "loss", "machines": "plain", "count": 5, "end_at": None}
+        {
+            "id": outage["id"],
+            "kind": "loss",
+            "machines": "plain",
+            "count": 5,
+            "end_at": None,
+            "reason": "",
+        }
     ]
     (risk,) = told["at_risk"]
     assert (risk["id"], risk["tenant"], risk["state"]) == ("a", "ads", "degraded")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -120,7 +121,7 @@ dispatch policy --order size --no-preempt
 dispatch policy --grow-below 2
 # outages
 outages add plain --count 2 --end 2h --dry-run
-outages add plain --count 2 --end 2h --kind maintenance
+outages add plain --count 2 --end 2h --kind maintenance --reason "new switch"
 outages add plain --name plain-0 --start 1h --end 2h -o csv
 outages add plain --end 2h
 outages add none --count 1 --end 2h
@@ -242,7 +243,7 @@ def _run_all(lines: Sequence[str]) -> str:
         if line.startswith("#"):
             printed.append(f"{line}\n\n")
             continue
-        done = agenda(*line.replace("LAST", last).split())
+        done = agenda(*shlex.split(line.replace("LAST", last)))
         last = (_MADE.findall(done.stdout) or [last])[-1]
         text = f"$ agenda {line}\n{done.stdout}"
         text += "".join(f"! {one}\n" for one in done.stderr.splitlines())
