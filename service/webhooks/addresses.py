@@ -87,7 +87,8 @@ def is_allowed(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:
     inside = _embedded(address)
     if not all(is_allowed(one, networks) for one in inside):
         return False
-    if address.ipv4_mapped is not None or address in _NAT64:
+    # What a gateway leads to was judged; versions of Python differ about 6to4 itself.
+    if address.ipv4_mapped is not None or address.sixtofour is not None or address in _NAT64:
         return True
     return address in _UNICAST and address.is_global
 
