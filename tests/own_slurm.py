@@ -111,7 +111,7 @@ def _has_ended(pid: int) -> bool:
         os.waitpid(pid, os.WNOHANG)
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between opening and reading
         return True
 
 

@@ -22,6 +22,7 @@ from rdl.time_grid import duration_text
 from service.access.user import Role, User
 from service.commits.cluster_changes import UNPLANNABLE
 from service.commits.commands import ClusterAnswer, Reconfiguration
+from service.http.kinds import ID_PATTERN
 from service.http.kit import Answer, Calls, IfMatch, Instant, doc, one_of
 from service.http.route import links_from
 from service.ownership import shown_cluster
@@ -42,6 +43,8 @@ _BODY: Final = {"$ref": "#/components/schemas/Cluster/$defs/policy"}
 
 #: How often the description is read again because somebody else changed it meanwhile.
 _ROUNDS: Final = 5
+
+_NAME_FIX: Final = "write letters, digits and _ . : @ + ~ -"
 
 _TAG: Final = {"ETag": "Entity tag of the policy."}
 
@@ -127,6 +130,8 @@ def set_policy(
 
     def changed(present: Cluster) -> Cluster:
         known = [one.name for one in present.policies]
+        if name not in known and not ID_PATTERN.fullmatch(name):
+            raise malformed_problem([ApiError(f"{name!r} is no name", fix=_NAME_FIX)])
         entries = list(cluster_to_json(present).get("policies", ()))
         place = known.index(name) if name in known else len(entries)
         entries[place : place + 1] = [_entry(body, name)]
@@ -218,9 +223,10 @@ def _change(
     for _ in range(_ROUNDS):
         present, read = present_cluster(runtime)
         known = next((one for one in present.policies if one.name == name), None)
+        wanted = changed(present)
         if tag is not None and (known is None if tag == "*" else tag != _tag_of(known, present)):
             raise problem("stale_revision", f"policy {name!r} has changed since that version of it")
-        answer = runtime.planner.change(Reconfiguration(changed(present), read))[0]
+        answer = runtime.planner.change(Reconfiguration(wanted, read))[0]
         if isinstance(answer, ClusterAnswer):
             return known is None
         assert isinstance(answer, ProblemDocument)

@@ -87,3 +87,8 @@ def test_a_user_sees_policies_and_use_of_its_own_tenants(service: Service) -> No
     assert [(use.tenant, use.peak) for use in seen.use] == [("ads", 3)]
     with pytest.raises(ApiProblemError, match="not_found"):
         policies.get_policy(service.runtime, ann, "web")
+
+
+def test_a_new_policy_has_a_name_that_a_path_can_hold(service: Service) -> None:
+    answer = service.client.put("/v1/policies/two words", json=QUOTA)
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "malformed")
