@@ -19,7 +19,8 @@ def outages_with_reserved(
     Parameters
     ----------
     spans
-        From and to ms from the origin. What began before is away from now on.
+        From and to ms from the origin. What began before is away from now on; a machine is away for
+        all of the step in which it is taken, so that a later look finds the same outage.
     now_ms
         Now, in ms from the origin.
     """
@@ -27,7 +28,8 @@ def outages_with_reserved(
     wanted: dict[str, set[tuple[int, int]]] = {}
     for one in spans:
         if one.end > now_ms:
-            wanted.setdefault(one.machine, set()).add((one.start, one.end))
+            start_ms = one.start // cluster.step_ms * cluster.step_ms
+            wanted.setdefault(one.machine, set()).add((start_ms, one.end))
     kept: list[Outage] = []
     for outage in cluster.outages:
         if outage.kind != RESERVED or outage.end_ms <= now_ms:

@@ -33,6 +33,9 @@ CLUSTER = 'step = "1s"\nhorizon = "1h"\n' + "".join(
 #: For so long, s, a look may take on a busy machine, and the pause before it.
 LOOK_S = 40
 
+#: How long before its slot a reservation is one of Slurm's too.
+AHEAD_S = 60
+
 
 class Row:
     """Promises and jobs of one row, on its own two nodes."""
@@ -253,8 +256,8 @@ def a_job_runs_that_is_not_pushed_aside(row: Row) -> None:
 
 def a_job_comes_that_is_not_pushed_aside(row: Row) -> None:
     """What was promised there moves to after its end, and its owner can read so."""
-    # Its slot may not have begun when the job is seen: what has begun stays.
-    assert row.ask("first", 12, 100, 500) is not None
+    # Later than Slurm is told of it: else no job of four minutes could begin before.
+    assert row.ask("first", 12, AHEAD_S + 60, 500) is not None
     job = row.submit_urgent(4)
     until(lambda: row.job(job).is_up)
 
@@ -292,7 +295,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futur
             for label, nodes in PAIRS.items()
             for index, node in enumerate(nodes)
         }
-        lab.settings = lab.slurm.settings_file(lab.folder / "slurm.toml", machines)
+        lab.settings = lab.slurm.settings_file(lab.folder / "slurm.toml", machines, ahead_s=AHEAD_S)
         lab.prefix = lab.settings.read_text().split('"')[1]
         stack.callback(lab.close)
         lab.serve()

@@ -47,6 +47,15 @@ def test_what_began_before_it_was_seen_is_away_from_now_on() -> None:
     assert outages_with_reserved(_with(late), SPANS, 470_000) == (OWN, late)
 
 
+def test_a_machine_that_is_held_from_now_on_is_the_same_outage_at_every_look() -> None:
+    """A span may begin at the instant of the look, inside of a step."""
+    outages = outages_with_reserved(CLUSTER, [ForeignSpan("a-b-0", 301_234, 900_000, "")], 301_234)
+    assert outages == (OWN, replace(HELD, indices=(0,)))
+    for now_ms in (301_734, 340_000, 365_000):
+        span = ForeignSpan("a-b-0", now_ms, 900_000, "")
+        assert outages_with_reserved(_with(outages[1]), [span], now_ms) == outages
+
+
 def test_what_is_over_is_no_outage_and_stays_in_the_history() -> None:
     """A reservation that has ended is not taken for one that was given up."""
     assert outages_with_reserved(CLUSTER, SPANS, 900_000) == (OWN,)
