@@ -27,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Where `make dist` writes wheels and source distributions.
 DIST ?= dist
 
-.PHONY: help setup demo demo-slurm test check lint types pytest kernels planner-kernels bench bench-smoke papers serve soak sweep dist clean
+.PHONY: help setup demo demo-slurm test check lint types pytest kernels planner-kernels bench bench-smoke papers serve soak sweep dist docs clean
 
 help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
@@ -40,6 +40,7 @@ help:
 	@echo "make soak        property tests with random seeds and kills (SOAK_MINUTES=30; SEED=n: the same"
 	@echo "                 again; KILLS=10000 KILL_SECONDS=86400: so many kills, for at most so long)"
 	@echo "make sweep       long sweeps, by hand (hours)"
+	@echo "make docs        the documentation as a site in build/site; a broken link is an error"
 	@echo "make dist        wheels and source distributions of the server and the client (DIST=dist)"
 
 # Installs once; again when the dependencies change. Bytecode comes with the first import of what
@@ -133,6 +134,10 @@ soak: setup $(VENV)/.dev
 
 sweep: setup $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m sweep
+
+docs: $(VENV)/.installed
+	$(INSTALL) -e ".[docs]"
+	$(BIN)/zensical build --clean --strict
 
 dist: $(VENV)/.dev
 	$(BIN)/python -m build --quiet --outdir "$(DIST)" .

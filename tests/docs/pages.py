@@ -99,3 +99,9 @@ def printed_application() -> str:
     """Return the first application that docs/dispatch.md prints."""
     blocks = blocks_of(ROOT / "docs" / "dispatch.md")
     return "\n".join(next(block.lines for block in blocks if block.language == "toml")) + "\n"
+
+
+def printed_runs() -> str:
+    """Return the finished runs that docs/estimate.md prints, as Slurm's accounting writes them."""
+    blocks = blocks_of(ROOT / "docs" / "estimate.md")
+    return "\n".join(next(block.lines for block in blocks if "JobID|" in block.lines[0])) + "\n"

@@ -25,6 +25,7 @@ from tests.docs.pages import (
     commands_of,
     name_of,
     printed_application,
+    printed_runs,
     spans_of,
 )
 from tests.end_to_end.server_process import serving
@@ -46,6 +47,11 @@ LEFT_OUT = {
     "agenda restore mo": "fills a database; docs/operating.md runs it",
     "agenda upgrade --dry-run": "reads a server's database; docs/operating.md runs it",
     "agenda upgrade --backup": "changes an older database; tests/service/maintenance runs it",
+    "agenda submit etl.rdl": "its first run is on the day after the last one of a recorded file",
+    "agenda submit weekly.rdl": "needs a horizon of more than a week; the server's is a day",
+    "agenda reservations show weekly": "needs a horizon of more than a week",
+    "agenda reservations update weekly": "needs a horizon of more than a week",
+    "agenda usage --last": "the Plan of a server that has just begun has no past",
     "agenda serve": "serves until it is stopped; the test serves the example day",
     "python3 -m venv": "`.ci/run` installs into an environment of its own",
     "python -m build": "`.ci/run` builds the client's wheel and installs it alone",
@@ -138,6 +144,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "app.toml").write_text(APPLICATION)
     (tmp_path / "flight-delays.toml").write_text(printed_application())
     (tmp_path / "classes.toml").write_text(CLASSES)
+    (tmp_path / "runs.txt").write_text(printed_runs())
     (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
     (tmp_path / "docs" / "pictures").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)

@@ -165,6 +165,14 @@ def test_every_page_is_in_the_index() -> None:
             assert f"({page.name})" in results, page.name
 
 
+def test_every_page_is_on_the_site() -> None:
+    """The site's navigation lists each page of docs/ once."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r": ([\w/-]+\.md)$", text, re.MULTILINE)
+    pages = [page.relative_to(ROOT / "docs") for page in PAGES if ROOT / "docs" in page.parents]
+    assert sorted(listed) == sorted(page.as_posix() for page in pages)
+
+
 def test_the_glossary_has_a_row_a_word_in_order() -> None:
     """Rows are sorted, and each word is met in a page or in the code."""
     page = ROOT / "docs" / "glossary.md"
