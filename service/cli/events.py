@@ -182,6 +182,9 @@ def webhook() -> None:
     click.option("--reservation", help="Only of this reservation."),
     click.option("--lead", type=float, metavar="SECONDS",
                  help="How long before its begin one is announced.  [default: 300]"),
+    click.option("--format", type=click.Choice(("event", "slack", "text")),
+                 help="The event as JSON, a message for Slack, or a line of text."
+                      "  [default: event]"),
 )  # fmt: skip
 def create(server: Server, **options: Any) -> Answer:
     """Post what happens from now on to URL; the secret is shown only now."""

@@ -32,6 +32,7 @@ _SECTIONS: Final = {
             "Check a whole Plan, of a file or a server, independently of the planner.",
         ),
         ("compare", "service.cli.compare:compare", "Plan with several agents, side by side."),
+        ("size", "service.cli.size:size", "Find how many machines a workload needs."),
         (
             "optimize",
             "service.cli.optimizing:optimize",
@@ -123,6 +124,11 @@ _SECTIONS: Final = {
         ),
         ("serve", "service.cli.serve:serve", "Run the service."),
         (
+            "machines",
+            "service.cli.operations:machines",
+            "List a server's machines, how much of each is promised and used.",
+        ),
+        (
             "outages",
             "service.cli.operations:outages",
             "Take a server's machines away and give them back.",
@@ -131,6 +137,11 @@ _SECTIONS: Final = {
             "usage",
             "service.cli.usage:usage",
             "Show who holds how much of a server's cluster.",
+        ),
+        (
+            "report",
+            "service.cli.report:report",
+            "Report what was promised, used, kept and refused in a month.",
         ),
         (
             "policies",

@@ -218,6 +218,51 @@ def _when(instant: str | None, zone: str) -> str | None:
     return None if instant is None else local_text(instant, 0, zone)[:_MINUTES]
 
 
+def _state(machine: Entry) -> str:
+    outage = machine["outage"]
+    return "up" if outage is None else str(outage["kind"])
+
+
+def _of_outage(name: str) -> Any:
+    """Return what reads a member of a machine's outage; empty for a machine that is up."""
+    return lambda machine: (machine["outage"] or {}).get(name)
+
+
+_MACHINES: Final = Table(
+    "name group state until promised used slots* components* reason*",
+    "until",
+    {"promised": "promised %", "used": "used %"},
+    state=_state,
+    until=_of_outage("end_at"),
+    promised=lambda one: f"{100 * one['promised_share']:.0f}",
+    used=lambda one: f"{100 * one['used_share']:.0f}",
+    slots=lambda one: len(one["slots"]),
+    components=lambda one: len(one["components"]),
+    reason=_of_outage("reason"),
+)
+
+
+@server_command(
+    None,
+    "machines",
+    click.option("--group", help="Only machines of this group."),
+    click.option("--name", help="Only this machine."),
+    click.option("--at", help="As planned for this time: +2h or RFC 3339.  [default: now]"),
+    click.option("--away", is_flag=True, help="Only machines that are lost, drained or serviced."),
+    lists=True,
+)
+def machines(server: Server, away: bool, **query: str | None) -> Listing:
+    """List machines: state, and how much of each is promised and used.
+
+    A share is that of the resource of which most is taken.
+    """
+    body = server.call("GET", "/v1/machines", query=query).good()
+    found = [one for one in body["machines"] if not away or one["outage"] is not None]
+    up = sum(one["up"] for one in body["machines"])
+    title = f"{up:,} of {len(body['machines']):,} up"
+    return Listing({**body, "machines": found}, found, _MACHINES, title, "no machines", "machines")
+
+
 #: A change of the audit.
 AUDIT: Final = Table("at user address* call* kind tenant about detail* version*", "at")
 

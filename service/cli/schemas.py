@@ -316,12 +316,31 @@ _EVENT: Final = _said(
     "One event, with what else is known of it; each is on a line of its own.",
 )
 
+_SIZE: Final = _of(
+    machines=_COUNT,
+    groups=_map(_COUNT),
+    accepted=_COUNT,
+    requests=_COUNT,
+    requests_share=_NUMBER,
+    work_core_hours=_NUMBER,
+    work_share=_NUMBER,
+)
+
+_SIZING: Final = _of(
+    tried=_list(_SIZE),
+    target_=_said(_NUMBER, "Share that was asked for, 0 to 1."),
+    of_=_TEXT,
+    found_=_said(_or_null(_SIZE), "The fewest machines tried that accept it."),
+    complete_=_said(_FLAG, "Whether the search ended by itself."),
+)
+
 #: Command -> the schema of what it makes.
 DOCUMENTS: Final[Mapping[str, _Schema]] = {
     "plan": _PLAN,
     "validate": _CHECK,
     "plan-diff": _DIFFERENCE,
     "compare": _COMPARISON,
+    "size": _SIZING,
     "optimize": _OPTIMIZED,
     "lotes": _LOTES,
     "estimate": _ESTIMATE,
@@ -342,6 +361,8 @@ JSON_VERSION: Final = 1
 #: where the word is in brackets; either of both, where an asterisk follows.
 _API: Final[dict[str, str]] = {
     "status": "ClusterStatus",
+    "machines": "get /v1/machines",
+    "report": "UsageReport",
     "submit": "Reservation*",
     "offers": "Offers",
     "reservations submit": "Reservation*",

@@ -11,6 +11,7 @@ from service.pictures.skyline_data import common_axes
 from service.pictures.style import cell_text
 
 _STYLE = """
+:root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
        margin: 2rem auto; max-width: 84rem; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; }
@@ -33,6 +34,13 @@ summary { cursor: pointer; font-weight: 600; }
   td, td.number { display: flex; justify-content: space-between; gap: 1rem; border: 0;
                   padding: .1rem .5rem; text-align: right; }
   td::before { content: attr(data-name); color: #555; text-align: left; }
+}
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e9ec; background: #14181c; }
+  th, td { border-color: #3a424a; }
+  tr.base { background: #20272e; }
+  svg { background: #fff; border-radius: 6px; }
+  .note, td::before { color: #aab4bd; }
 }
 """
 

@@ -274,7 +274,11 @@ def _away_at(cluster: Cluster, at_ms: int) -> dict[tuple[str, int], Outage]:
 
 
 def _outage_to_json(outage: Outage, cluster: Cluster) -> dict[str, Any]:
-    entry: dict[str, Any] = {"kind": outage.kind, "end": seconds_of(outage.end_ms)}
+    entry: dict[str, Any] = {
+        "kind": outage.kind,
+        "end": seconds_of(outage.end_ms),
+        "reason": outage.reason,
+    }
     if cluster.origin is not None:
         grid = cluster.grid()
         entry["end_at"] = rfc3339_text(grid.instant_at(outage.end_ms))

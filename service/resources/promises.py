@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch.accounts.promises import Outcome, WorkTimes, outcome_of
 from planner.placement import Code
@@ -17,10 +18,12 @@ from planner.plan.table.column_reading import (
     histories_of,
     ids_of,
     lost_between,
+    row_columns,
     scope_column,
 )
 from planner.reservations.reservation import HistoryEntry
 from planner.reservations.state import NUMBERED_STATES, State
+from rdl.resources import CPU, Resources
 from rdl.time_grid import seconds_of
 from service.access.user import User
 from service.dispatching.documents import counted_in
@@ -37,6 +40,9 @@ _ELSEWHERE: Final = frozenset({"moved", "missed", "relocated", "optimized", "res
 
 #: Applications, or archived reservations, read at once.
 _PAGE: Final = 1000
+
+#: Amounts of the resource `cpu` that are one core.
+_MILLI: Final = 1000
 
 #: Most parts of a time that are counted apart.
 _MOST_TIMES: Final = 400
@@ -114,20 +120,12 @@ def get_promises(runtime: Runtime, user: User, query: PromiseQuery) -> Promises:
     """
     now_ms = runtime.now_ms()
     start_ms, end_ms = _time_of(runtime, query, now_ms)
-    facts = _WorkFacts(
-        _work_of(runtime),
-        set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ())),
-        times_below(runtime.dispatcher.store, now_ms),
-        now_ms,
-    )
-    with runtime.reading() as plan:
-        found = list(_in_plan(plan, start_ms, end_ms))
-        version = plan.version
-    found += _in_archive(runtime, start_ms, end_ms, {(one.id, one.finish_ms) for one in found})
+    facts = work_facts(runtime, now_ms)
+    found, version = promises_between(runtime, start_ms, end_ms)
     counts: dict[str | None, TenantPromises] = {}
     for one in found:
         name = one.tenant if user.acts_for(one.tenant) else None
-        _count(counts.setdefault(name, TenantPromises(tenant=name)), one, facts)
+        add_outcome(counts.setdefault(name, TenantPromises(tenant=name)), one, facts)
     return Promises(
         version=version,
         from_=seconds_of(start_ms),
@@ -149,6 +147,33 @@ def get_promises(runtime: Runtime, user: User, query: PromiseQuery) -> Promises:
     )
 
 
+def work_facts(runtime: Runtime, now_ms: int) -> WorkFacts:
+    """Return what the dispatcher knows of the work of every reservation."""
+    return WorkFacts(
+        _work_of(runtime),
+        set(msgspec.json.decode(runtime.dispatcher.rows.assignment()).get("below", ())),
+        times_below(runtime.dispatcher.store, now_ms),
+        now_ms,
+    )
+
+
+def promises_between(
+    runtime: Runtime, start_ms: int, end_ms: int, *, cores: bool = False
+) -> tuple[list[PastPromise], int]:
+    """Return the reservations of a time, of Plan and archive, and the Plan's version.
+
+    Parameters
+    ----------
+    cores
+        Whether they come with the cores that they hold over time.
+    """
+    with runtime.reading() as plan:
+        found = list(_found_in_plan(plan, start_ms, end_ms, cores=cores))
+        version = plan.version
+    known = {(one.id, one.finish_ms) for one in found}
+    return [*found, *_found_in_archive(runtime, start_ms, end_ms, known)], version
+
+
 def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, int]:
     asked, until = runtime.resolve(query.from_), runtime.resolve(query.to)
     start_ms = 0 if asked is None else max(0, asked)
@@ -163,7 +188,7 @@ def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, i
 
 
 @dataclass(frozen=True, slots=True)
-class _WorkFacts:
+class WorkFacts:
     """What the dispatcher says.
 
     By reservation what is known of its work; who is below its entitlement now, and who was for how
@@ -175,28 +200,33 @@ class _WorkFacts:
     below_ms: Mapping[str, int]
     now_ms: int
 
-    def outcome_of(self, one: _Promised) -> Outcome:
+    def outcome_of(self, one: PastPromise) -> Outcome:
         """Return what became of a reservation."""
         length_ms, below_ms = max(0, one.finish_ms - one.begin_ms), self.below_ms.get(one.id, 0)
         work = self.work.get(one.id)
         waited = work is not None and work.has_waited(one.finish_ms, self.now_ms)
         return outcome_of(one.state, one.history, self.now_ms, length_ms, below_ms, waited=waited)
 
-    def is_late(self, one: _Promised) -> bool:
+    def is_late(self, one: PastPromise) -> bool:
         """Return whether its work ended after it, or runs or waits though it is over."""
         work = self.work.get(one.id)
         return work is not None and work.is_late(one.finish_ms, self.now_ms)
 
 
-class _Promised(NamedTuple):
-    """One reservation: whose, what happened to it, and from when to when it holds something."""
+class PastPromise(NamedTuple):
+    """One reservation: whose, what happened to it, and from when to when it holds something.
+
+    `cores` are rows of start and end in ms and cores held; empty where they were not asked for.
+    """
 
     id: str
     tenant: str
+    queue: str
     state: State
     history: Sequence[HistoryEntry]
     begin_ms: int
     finish_ms: int
+    cores: Sequence[tuple[int, int, float]] = ()
 
     @property
     def words(self) -> set[str]:
@@ -209,7 +239,7 @@ class _Promised(NamedTuple):
         return max((entry.at_ms for entry in self.history), default=0)
 
 
-def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Promised]:
+def _found_in_plan(plan: Plan, start_ms: int, end_ms: int, *, cores: bool) -> Iterator[PastPromise]:
     """Yield the reservations of a time that the Plan still has."""
     table, grid = plan.table, plan.grid
     first, last = grid.floor(start_ms), grid.ceil(end_ms)
@@ -218,18 +248,35 @@ def _in_plan(plan: Plan, start_ms: int, end_ms: int) -> Iterator[_Promised]:
     # What has lost all that it held holds nothing in any time.
     lost = lost_between(table, start_ms, end_ms, (State.DEGRADED, State.FAILED))
     numbers = np.union1d(np.union1d(held, lost), changed_between(table, start_ms, end_ms))
-    tenants = scope_column(table, numbers, "tenant")
+    tenants, queues = (scope_column(table, numbers, name) for name in ("tenant", "queue"))
     changed = histories_of(table, numbers)
+    held_cores = _cores_in_plan(plan, numbers) if cores else {}
     ids = ids_of(table, numbers)
     for place, number in enumerate(numbers.tolist()):
-        yield _Promised(
+        yield PastPromise(
             ids[place],
             tenants.words[int(tenants.place[place])],
+            queues.words[int(queues.place[place])],
             NUMBERED_STATES[int(meta["state"][number])],
             changed.get(number, ()),
             grid.ms(int(meta["begin"][number])),
             grid.ms(min(int(meta["finish"][number]), grid.horizon)),
+            held_cores.get(number, ()),
         )
+
+
+def _cores_in_plan(
+    plan: Plan, numbers: NDArray[np.int64]
+) -> dict[int, list[tuple[int, int, float]]]:
+    """Return by reservation start and end of each row in ms, and the cores held."""
+    columns, grid = row_columns(plan.table, numbers), plan.grid
+    sizes = [bundle.get(CPU, 0) / _MILLI for bundle in columns.bundles]
+    found: dict[int, list[tuple[int, int, float]]] = {}
+    rows = zip(columns.number.tolist(), columns.kind.tolist(), columns.rows.tolist(), strict=True)
+    for number, kind, (start, end, bundles) in rows:
+        row = (grid.ms(start), grid.ms(min(end, grid.horizon)), bundles * sizes[kind])
+        found.setdefault(number, []).append(row)
+    return found
 
 
 class _ArchivedEntry(msgspec.Struct):
@@ -249,15 +296,30 @@ class _ArchivedEntry(msgspec.Struct):
         return HistoryEntry(at_ms, 0, self.what, lost=lost)
 
 
+class _ArchivedAtom(msgspec.Struct):
+    """What is read of an atom of an archived reservation."""
+
+    bundle: dict[str, Any] = {}
+    allocation: tuple[tuple[float, float, int], ...] = ()
+
+
 class _Archived(msgspec.Struct):
     """What is read of an archived reservation."""
 
     history: tuple[_ArchivedEntry, ...] = ()
+    atoms: tuple[_ArchivedAtom, ...] = ()
+
+    def cores(self) -> Iterator[tuple[int, int, float]]:
+        """Yield start and end of each row in ms, and the cores held."""
+        for atom in self.atoms:
+            size = Resources.from_json(atom.bundle).get(CPU, 0) / _MILLI
+            for start_s, end_s, bundles in atom.allocation:
+                yield round(1000 * start_s), round(1000 * end_s), bundles * size
 
 
-def _in_archive(
+def _found_in_archive(
     runtime: Runtime, start_ms: int, end_ms: int, known: set[tuple[str, int]]
-) -> Iterator[_Promised]:
+) -> Iterator[PastPromise]:
     """Yield the reservations of a time that have left the Plan, but those that are known."""
     after, since_ms = 0, runtime.unix_of(start_ms)
     while True:
@@ -265,13 +327,21 @@ def _in_archive(
         for row in rows:
             if row.state == State.REFUSED.value or (row.id, row.end_ms) in known:
                 continue
-            history = msgspec.json.decode(row.body, type=_Archived).history
-            entries = [entry.entry() for entry in history]
+            archived = msgspec.json.decode(row.body, type=_Archived)
+            entries = [entry.entry() for entry in archived.history]
             if (row.begin_ms < end_ms and row.end_ms > start_ms) or any(
                 start_ms <= one.at_ms < end_ms for one in entries
             ):
-                state = State(row.state)
-                yield _Promised(row.id, row.tenant, state, entries, row.begin_ms, row.end_ms)
+                yield PastPromise(
+                    row.id,
+                    row.tenant,
+                    row.queue,
+                    State(row.state),
+                    entries,
+                    row.begin_ms,
+                    row.end_ms,
+                    tuple(archived.cores()),
+                )
         if len(rows) < _PAGE:
             return
         after = rows[-1].place
@@ -279,8 +349,8 @@ def _in_archive(
 
 def _by_time(
     runtime: Runtime,
-    found: Iterable[_Promised],
-    facts: _WorkFacts,
+    found: Iterable[PastPromise],
+    facts: WorkFacts,
     span: tuple[int, int, int | None],
 ) -> list[TimePromises]:
     """Return the counts of each part of a time.
@@ -301,11 +371,11 @@ def _by_time(
     ]
     for one in found:
         place = (max(one.finish_ms, one.told_ms) - start_ms) // step_ms
-        _count(parts[min(max(place, 0), len(parts) - 1)], one, facts)
+        add_outcome(parts[min(max(place, 0), len(parts) - 1)], one, facts)
     return parts
 
 
-def _count(count: PromiseCounts, one: _Promised, facts: _WorkFacts) -> None:
+def add_outcome(count: PromiseCounts, one: PastPromise, facts: WorkFacts) -> None:
     outcome = facts.outcome_of(one)
     if outcome is Outcome.CANCELLED:
         count.cancelled += 1
@@ -324,7 +394,7 @@ def _count(count: PromiseCounts, one: _Promised, facts: _WorkFacts) -> None:
 def _work_of(runtime: Runtime) -> dict[str, WorkTimes]:
     """Return what is known of the applications of each reservation, together."""
     found: dict[str, WorkTimes] = {}
-    for row in _all_rows(runtime):
+    for row in application_rows(runtime):
         reservation = counted_in(row.document)[0]
         if reservation is None:
             continue
@@ -339,7 +409,7 @@ def _ms_of(seconds: float | None) -> int | None:
     return None if seconds is None else round(1000 * seconds)
 
 
-def _all_rows(runtime: Runtime) -> Iterable[ApplicationRow]:
+def application_rows(runtime: Runtime) -> Iterable[ApplicationRow]:
     after: tuple[int, str] | None = None
     while True:
         page = runtime.dispatcher.rows.page(PageOf(after, limit=_PAGE))

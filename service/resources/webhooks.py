@@ -13,8 +13,8 @@ from rdl.durations import rfc3339_text
 from service.access.actor import present_actor
 from service.access.user import User
 from service.clock import instant_of
-from service.http.kinds import Id, MemberKind, Word, number
-from service.http.kit import Calls, Count, Input, Instant, OpenAnswer, doc
+from service.http.kinds import Id, MemberKind, Word, choice, number
+from service.http.kit import Calls, Count, Input, Instant, OpenAnswer, doc, one_of
 from service.http.route import links_from
 from service.ownership import tenant_of
 from service.problems import ApiError, FieldError, malformed_problem, problem
@@ -24,6 +24,7 @@ from service.store.webhooks import DeliveryRow, TooManyWebhooksError, WebhookRow
 from service.webhooks.addresses import AddressError, read_networks, read_url, require_allowed
 from service.webhooks.collection import USUAL_KINDS, WEBHOOK_KINDS, trial_delivery
 from service.webhooks.delivery import new_secret
+from service.webhooks.messages import EVENT, FORMATS
 
 #: Most webhooks of one database.
 MOST: Final = 200
@@ -66,6 +67,11 @@ class NewWebhook(Input):
         number(0, 86_400.0),
         doc("Seconds before a reservation begins that `starting_soon` is told."),
     ] = 300.0
+    format: Annotated[
+        str,
+        choice(FORMATS),
+        doc("The event as JSON; a message as Slack reads it; or one line of text."),
+    ] = EVENT
 
 
 class Deliveries(OpenAnswer):
@@ -90,6 +96,7 @@ class Webhook(OpenAnswer):
     tenant: str | None
     reservation: str | None
     lead: float
+    format: Annotated[str, one_of(FORMATS)]
     created_at: Instant
     stopped: Annotated[
         str | None, doc("Why it is told nothing any more: the token of who made it is not good.")
@@ -143,6 +150,7 @@ def create_webhook(runtime: Runtime, user: User, body: NewWebhook) -> Webhook:
         newest.version,
         newest.number,
         present_actor().key,
+        body.format,
     )
     try:
         runtime.store.webhooks.add(row, MOST, _audit_row(runtime, row, "create_webhook"))
@@ -218,6 +226,7 @@ def _shown(runtime: Runtime, row: WebhookRow, **more: Any) -> Webhook:
         tenant=row.tenant,
         reservation=row.reservation,
         lead=row.lead_ms / 1000,
+        format=row.form,
         created_at=rfc3339_text(instant_of(row.created_ms)),
         stopped=runtime.token_book.maker_fault(row.maker, row.tenant, runtime.clock_ms()),
         deliveries=Deliveries(**runtime.store.webhooks.counts(row.id)),

@@ -28,6 +28,9 @@ AUDIT_KINDS: Final = (
 #: Longest call and detail that are kept.
 _LONGEST: Final = 256
 
+#: Ids of one query.
+_IDS: Final = 500
+
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
@@ -129,6 +132,17 @@ class AuditRows:
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:
             found = connection.execute(query).mappings().all()
         return [KeptAuditRow(**{str(name): row[name] for name in row}) for row in found]
+
+    def users_of(self, ids: Sequence[str], kinds: Sequence[str]) -> dict[str, str]:
+        """Return by id who made the latest change of these kinds to it."""
+        table, found = audit.c, dict[str, str]()
+        with self._engine.connect().execution_options(agenda_read_only=True) as connection:
+            for first in range(0, len(ids), _IDS):
+                query = sa.select(table.about, table.name).order_by(table.number)
+                here = table.about.in_(ids[first : first + _IDS])
+                rows = connection.execute(query.where(here, table.kind.in_(kinds)))
+                found.update({row.about: row.name for row in rows})
+        return found
 
 
 def write_audit(connection: sa.Connection, row: AuditRow) -> None:

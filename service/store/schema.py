@@ -240,6 +240,7 @@ webhooks: Final = sa.Table(
     sa.Column("version", sa.BigInteger, nullable=False),
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("maker", sa.String(256), nullable=False, server_default=""),
+    sa.Column("form", sa.String(16), nullable=False, server_default="event"),
 )
 
 #: What is to be delivered, one row an event and webhook: an event is noted once. `due_ms` is when

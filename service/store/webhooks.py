@@ -44,6 +44,8 @@ class WebhookRow:
         The last event that was looked at for it.
     maker
         Under which a `TokenBook` finds the token of who made it; empty where none was asked for.
+    form
+        How events are sent; one of `service.webhooks.messages.FORMATS`.
     """
 
     id: str
@@ -57,6 +59,7 @@ class WebhookRow:
     version: int
     number: int
     maker: str = ""
+    form: str = "event"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,23 +14,28 @@ from service.events.plan_event import RESERVATION_KINDS, EventPosition, PlanEven
 from service.events.recent_events import RecentEvents
 from service.store.webhooks import DeliveryRow, WebhookRow
 
-#: What the clock brings: a reservation begins soon; one has begun and its work does not run yet.
+#: What the clock brings: a reservation begins soon; one has begun and its work does not run yet;
+#: one began a while ago, and its work has fewer machines than it is owed.
 STARTING_SOON: Final = "starting_soon"
 STARTED_LATE: Final = "started_late"
+AT_RISK: Final = "at_risk"
 
 #: What was not kept long enough to be told; and what is sent when somebody wants to try.
 MISSED: Final = "missed"
 TEST: Final = "test"
 
-WEBHOOK_KINDS: Final = (*RESERVATION_KINDS, STARTING_SOON, STARTED_LATE)
+WEBHOOK_KINDS: Final = (*RESERVATION_KINDS, STARTING_SOON, STARTED_LATE, AT_RISK)
 
 #: What is told where nobody says what.
 USUAL_KINDS: Final = (
-    "degraded", "restored", "moved", STARTING_SOON, STARTED_LATE, "ended", "failed",
+    "degraded", "restored", "moved", STARTING_SOON, STARTED_LATE, AT_RISK, "ended", "failed",
 )  # fmt: skip
 
 #: How long work may take to begin before it is late, and until when that is still news.
 LATE_MS: Final = 30_000
+
+#: From when on work that lacks machines is more than late.
+RISK_MS: Final = 300_000
 _NEWS_MS: Final = 3_600_000
 
 #: Most events that are looked at for a webhook in one go.
@@ -83,8 +88,7 @@ class EventCollector:
         found: list[dict[str, Any]] = []
         if STARTING_SOON in kinds:
             found += self._soon(hook, plan, now_ms)
-        if STARTED_LATE in kinds:
-            found += self._late(plan, below, now_ms)
+        found += (one for one in self._short(plan, below, now_ms) if one["kind"] in kinds)
         return [
             _row(hook, body, clock_ms)
             for body in found
@@ -100,7 +104,8 @@ class EventCollector:
             begin_ms = plan.grid.ms(int(meta[number]["begin"]))
             yield self._body_at(plan, number, STARTING_SOON, begin_ms)
 
-    def _late(self, plan: Plan, below: Iterable[str], now_ms: int) -> Iterator[dict[str, Any]]:
+    def _short(self, plan: Plan, below: Iterable[str], now_ms: int) -> Iterator[dict[str, Any]]:
+        """Yield who lacks machines: late in the first hour, at risk from `RISK_MS` on."""
         for id_ in below:
             number = plan.table.number_of(id_)
             if number is None or plan.table.state(number) is not State.ACTIVE:
@@ -108,6 +113,8 @@ class EventCollector:
             begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]))
             if LATE_MS <= now_ms - begin_ms <= _NEWS_MS:
                 yield self._body_at(plan, number, STARTED_LATE, begin_ms)
+            if now_ms - begin_ms >= RISK_MS:
+                yield self._body_at(plan, number, AT_RISK, begin_ms)
 
     def _body_at(self, plan: Plan, number: int, kind: str, begin_ms: int) -> dict[str, Any]:
         id_ = plan.table.id_of(number)

@@ -28,6 +28,7 @@ from service.store.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
 from service.webhooks.addresses import IpNetwork
 from service.webhooks.collection import EventCollector
 from service.webhooks.delivery import post, signature_of
+from service.webhooks.messages import content_type, formatted
 
 logger = logging.getLogger("agenda.service")
 
@@ -181,14 +182,15 @@ class WebhookThread:
             if self._closing.is_set() or not self._leads() or self._fault(hook) is not None:
                 return
             at_ms = self._clock.now_ms()
+            body = formatted(row.body, hook.form)
             headers = {
-                "Content-Type": "application/json",
+                "Content-Type": content_type(hook.form),
                 "User-Agent": "Agenda",
                 "Webhook-Id": row.event,
                 "Webhook-Timestamp": str(at_ms // 1000),
-                "Webhook-Signature": signature_of(hook.secret, row.event, at_ms // 1000, row.body),
+                "Webhook-Signature": signature_of(hook.secret, row.event, at_ms // 1000, body),
             }
-            error = post(hook.url, headers, row.body, self._networks)
+            error = post(hook.url, headers, body, self._networks)
             try:
                 self._rows.settle(_after_attempt(row, error, at_ms))
             except UNAVAILABLE:  # it is sent again, under the same id

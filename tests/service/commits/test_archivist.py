@@ -226,3 +226,19 @@ def test_promises_are_counted_in_the_archive_too(aged: Service) -> None:
     assert _archivist(aged).run() == 4
     assert aged.client.get("/v1/promises").get_json()["tenants"] == before
     assert {one["tenant"]: one["promised"] for one in before} == {"ads": 1, "default": 1, "ml": 0}
+
+
+@pytest.mark.parametrize("by", ["tenant", "queue", "user"])
+def test_a_report_counts_the_archive_too(aged: Service, by: str) -> None:
+    """Promises, refusals and their core-hours are what they were before they left the Plan."""
+
+    def report() -> Any:
+        found = aged.client.get(f"/v1/report?from=0&by={by}").get_json()
+        return found["rows"], found["total"]
+
+    before = report()
+    assert _archivist(aged).run() == 4
+    assert report() == before
+    total = before[1]
+    assert (total["refused"], total["refused_core_hours"]) == (1, pytest.approx(10 / 6, abs=0.001))
+    assert total["promised_core_hours"] > 0

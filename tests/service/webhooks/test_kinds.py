@@ -88,7 +88,7 @@ def test_a_loss_that_can_be_waited_for(open_service: Open, receiver: Receiver) -
 def test_from_its_announcement_to_its_end(
     open_service: Open, cluster_file: Path, receiver: Receiver
 ) -> None:
-    """`starting_soon`, `started_late` where machines hold less than totals say, then `ended`."""
+    """`starting_soon`, `started_late` and `at_risk` where machines hold less, then `ended`."""
     cluster_file.write_text(_NARROW)
     service = _open(open_service, receiver)
     for id_, count in (("a", 2), ("b", 1)):
@@ -107,5 +107,8 @@ def test_from_its_announcement_to_its_end(
     ((kind, late),) = _told(service, receiver)
     assert (kind, late in ("a", "b")) == ("started_late", True)
     assert _told(service, receiver) == []
-    service.clock.advance(600)
+    service.clock.advance(300)
+    assert _told(service, receiver) == [("at_risk", late)]
+    assert _told(service, receiver) == []
+    service.clock.advance(300)
     assert sorted(_told(service, receiver)) == [("ended", "a"), ("ended", "b")]

@@ -78,6 +78,8 @@ def test_the_documents_of_a_life(
         ("apps show", ("work",)),
         ("apps kill", ("work",)),
         ("assignments", ()),
+        ("machines", ()),
+        ("report", ()),
         ("policies set", ("team", "--limit", "cpu=99")),
         ("policies show", ("team",)),
         ("policies list", ()),

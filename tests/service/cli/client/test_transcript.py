@@ -116,6 +116,9 @@ apps show none
 apps kill work
 assignments
 assignments -o csv
+machines
+machines --away -o csv
+report --by queue
 dispatch policy
 dispatch policy --order size --no-preempt
 dispatch policy --grow-below 2

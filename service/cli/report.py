@@ -1,0 +1,100 @@
+"""`agenda report`: a month of a cluster by tenant, queue or user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from service.cli.kit.commands import Entry, Listing, Table, server_command
+from service.cli.kit.errors import as_cli_error
+from service.cli.kit.options import WRITABLE
+from service.cli.kit.output import local_text
+from service.cli.kit.server import Server
+
+#: Columns of core-hours, as the API calls them.
+_HOURS: Final = ("promised", "used", "kept", "late", "broken", "refused")
+
+
+def _hours(entry: Entry, name: str) -> float:
+    return round(float(entry[f"{name}_core_hours"]), 1)
+
+
+def _broken(entry: Entry) -> int:
+    return int(entry["degraded"] + entry["failed"] + entry["unused"])
+
+
+_REPORT: Final = Table(
+    "name promised_h used_h kept_h late_h broken_h refused_h promised kept late broken refused "
+    "peak_cores peak_at*",
+    "peak_at",
+    {f"{name}_h": f"{name} core-h" for name in _HOURS} | {"peak_cores": "peak cores"},
+    name=lambda one: "(others)" if one["name"] is None else one["name"],
+    broken=_broken,
+    **{f"{name}_h": partial(_hours, name=name) for name in _HOURS},
+)
+
+
+@server_command(
+    None,
+    "report",
+    click.option("--from", "start", help="From this time: RFC 3339, or such as +0 for the origin."
+                 "  [default: 30 days before the end]"),
+    click.option("--to", "end", help="Until this time.  [default: now]"),
+    click.option(
+        "--by",
+        type=click.Choice(("tenant", "queue", "user")),
+        default="tenant",
+        show_default=True,
+        help="What a row is of.",
+    ),
+    click.option("--html", type=WRITABLE, help="Also write the report as a page to this file."),
+    lists=True,
+)  # fmt: skip
+def report(
+    server: Server, start: str | None, end: str | None, by: str, html: Path | None
+) -> Listing:
+    """Report what was promised, used, kept, late, broken and refused, as core-hours and counts.
+
+    Used counts the core components of applications while they ran; broken are promises that were
+    degraded, failed or passed unused.
+    """
+    body = server.call("GET", "/v1/report", query={"from": start, "to": end, "by": by}).good()
+    zone = server.zone()
+    span = f"{local_text(body['from_at'], 0, zone)} to {local_text(body['to_at'], 0, zone)}"
+    if html is not None:
+        with as_cli_error(str(html)):
+            html.write_text(_page(body, f"Agenda, {span}"), encoding="utf-8")
+    return Listing(
+        body,
+        body["rows"],
+        _REPORT,
+        f"by {by}, {span}",
+        "nothing was promised or refused in that time",
+        "rows",
+        after=lambda: click.echo("\n" + "\n".join(_sentences(body["total"]))),
+    )
+
+
+def _sentences(total: Entry) -> list[str]:
+    share = total["kept"] / total["promised"] if total["promised"] else None
+    kept = f"{total['kept']:,} kept" + ("" if share is None else f" ({share:.1%})")
+    return [
+        f"promised {total['promised']:,}, {total['promised_core_hours']:,.1f} core-hours: {kept}, "
+        f"{total['late']:,} with work that ended late, {_broken(total):,} broken",
+        f"refused {total['refused']:,}, {total['refused_core_hours']:,.1f} core-hours",
+        f"at most {total['peak_cores']:,.0f} cores were promised at one time",
+    ]
+
+
+def _page(body: Mapping[str, Any], title: str) -> str:
+    from service.pictures.report import list_html, page_html, table_html
+
+    rows = [*body["rows"], body["total"]]
+    header = [column.label or column.name for column in _REPORT.columns]
+    table = table_html(header, [_REPORT.row(one) for one in rows], base=len(rows) - 1)
+    sections = [("In short", list_html(_sentences(body["total"]))), (f"By {body['by']}", table)]
+    return page_html(title, sections)

@@ -1,0 +1,75 @@
+"""Events as messages that people read: for chats and gateways to mail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+#: How a webhook wants its events: the whole event as JSON, a message as Slack and chats that follow
+#: it read it, or one line of text.
+EVENT, SLACK, TEXT = FORMATS = ("event", "slack", "text")
+
+#: Kind of an event -> what has happened to the reservation.
+_HAPPENED: Final[Mapping[str, str]] = {
+    "accepted": "was accepted",
+    "refused": "was refused",
+    "begun": "has begun",
+    "ended": "has ended",
+    "closed": "was closed by its owner",
+    "cancelled": "was cancelled",
+    "failed": "has failed",
+    "degraded": "is degraded: it lost machines or time that it was promised",
+    "missed": "missed a part of its time",
+    "unused": "passed unused while its work waited",
+    "restored": "has its promise back",
+    "regained": "has more of its promise back",
+    "moved": "was moved",
+    "relocated": "was moved to other machines",
+    "optimized": "was moved by an optimisation",
+    "renegotiated": "was renegotiated",
+    "released": "released capacity",
+    "extended": "has further runs",
+    "hold_accepted": "was accepted from a hold",
+    "archived": "went to the archive",
+    "starting_soon": "begins soon",
+    "started_late": "has begun, and its work does not run yet",
+    "at_risk": "is at risk: its work has fewer machines than it is owed",
+}
+
+#: What people are warned of, ahead of the message.
+_WARNINGS: Final = frozenset(
+    {"degraded", "failed", "missed", "unused", "started_late", "at_risk", "refused"}
+)
+
+
+def content_type(form: str) -> str:
+    """Return the media type of a format."""
+    return "text/plain; charset=utf-8" if form == TEXT else "application/json"
+
+
+def formatted(body: bytes, form: str) -> bytes:
+    """Return an event, JSON, in the format of a webhook."""
+    if form == EVENT:
+        return body
+    message = message_of(msgspec.json.decode(body))
+    return message.encode() if form == TEXT else msgspec.json.encode({"text": message})
+
+
+def message_of(event: Mapping[str, Any]) -> str:
+    """Return an event as one line: the reservation, what happened, when and why."""
+    kind, id_ = event["kind"], event.get("reservation")
+    if id_ is None:
+        if kind == "missed":
+            return "Agenda: events were lost while the server was away; read the Plan again"
+        return "Agenda: this is a test of a webhook"
+    happened = _HAPPENED.get(kind, kind)
+    at = event.get("at_at")
+    when = f" ({datetime.fromisoformat(at):%Y-%m-%d %H:%M %Z})" if at else ""
+    why = event.get("reason") or event.get("detail") or ""
+    warning = "Warning: " if kind in _WARNINGS else ""
+    return f"{warning}reservation {id_} of tenant {event.get('tenant')} {happened}{when}" + (
+        f": {why}" if why else ""
+    )

@@ -1,0 +1,77 @@
+"""`agenda size`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from service.cli.main import main
+
+CLUSTER = """\
+step = 60
+horizon = "2h"
+[[machines]]
+name = "m"
+count = 2
+resources = { cpu = 4, memory = "8 GiB" }
+"""
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> tuple[str, str]:
+    """Write a cluster of two machines, and six gangs of two cores for an hour."""
+    cluster, workload = tmp_path / "cluster.toml", tmp_path / "workload.jsonl"
+    cluster.write_text(CLUSTER)
+    rdl = "window(atom(<1 cpu, 1 GiB memory>, 2, 2, 60m, 2h), 0, 60m)"
+    workload.write_text("".join(json.dumps({"id": f"r{n}", "rdl": rdl}) + "\n" for n in range(6)))
+    return str(cluster), str(workload)
+
+
+def test_the_answer_names_the_machines_of_each_group(day: tuple[str, str]) -> None:
+    """Twelve cores at the same time need three machines of four."""
+    done = CliRunner().invoke(main, ["size", *day, "--target", "100%", "-o", "json"])
+    assert done.exit_code == 0
+    body = json.loads(done.stdout)
+    assert body["found"]["groups"] == {"m": 3}
+    assert [one["machines"] for one in body["tried"]] == [2, 3, 4]
+    assert body["found"]["work_share"] == 1.0
+
+
+def test_a_list_of_counts_is_a_table(day: tuple[str, str], tmp_path: Path) -> None:
+    """Each count has a row, in ascending order; the picture is drawn."""
+    picture = tmp_path / "size.svg"
+    typed = ["size", *day, "--machines", "3,1,2", "-o", "csv", "--picture", str(picture)]
+    done = CliRunner().invoke(main, typed)
+    assert done.exit_code == 0
+    rows = [line.split(",")[:4] for line in done.stdout.splitlines()]
+    assert [[row[0], row[2]] for row in rows[1:]] == [["1", "2"], ["2", "4"], ["3", "6"]]
+    assert picture.read_text().startswith("<?xml")
+
+
+def test_no_size_is_a_refusal(day: tuple[str, str], tmp_path: Path) -> None:
+    """A bundle larger than a machine fits on no number of them: exit code 3."""
+    workload = tmp_path / "large.rdl"
+    workload.write_text("window(atom(<8 cpu>, 1, 1, 60m, 1h), 0, 60m)")
+    done = CliRunner().invoke(main, ["size", day[0], str(workload), "--of", "requests"])
+    assert done.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--target", "0"],
+        ["--target", "120%"],
+        ["--target", "most"],
+        ["--machines", "0"],
+        ["--machines", "3,x"],
+        ["--group", "n"],
+        ["--target", "90%", "--machines", "3"],
+    ],
+    ids=" ".join,
+)
+def test_bad_options_are_errors_of_usage(day: tuple[str, str], options: list[str]) -> None:
+    """What is no share, count or group is exit code 2."""
+    assert CliRunner().invoke(main, ["size", *day, *options]).exit_code == 2
