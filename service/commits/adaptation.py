@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
 
@@ -40,8 +41,11 @@ EFFORT: Final = Limits(work=40, time_s=1.0)
 #: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
-#: How long an answer is sought again because the Plan has moved on meanwhile.
+#: How long an answer is sought again because the Plan has moved on meanwhile; and how often before
+#: nobody else may append until it is found, without improving it: where the Plan moves on faster
+#: than an answer is computed, none would ever be committed.
 _LONGEST_S: Final = 30.0
+_FREE_ATTEMPTS: Final = 3
 
 #: Least seconds between two looks, and how many times its own time the adapter rests after one
 #: that gained nothing for promises that wait.
@@ -146,7 +150,8 @@ class PlanAdapter:
         """Return what was done about the machines that the Plan has now, or why nothing was.
 
         None where the Plan moved on all the time; the next look tries again. Each attempt is
-        improved for half of the time of the one before. A job that waits ends the improvement of a
+        improved for half of the time of the one before. After a few the turn to append is held
+        meanwhile, so that the next one is committed. A job that waits ends the improvement of a
         repair that nobody waits for.
 
         Raises
@@ -155,31 +160,34 @@ class PlanAdapter:
             If the database cannot be used now; that is no failure of the adapter.
         """
         until = time.monotonic() + _LONGEST_S
-        version, seconds = -1, effort.time_s
+        version, seconds, attempt = -1, effort.time_s, 0
         try:
             while time.monotonic() < until:
+                attempt += 1
+                is_free = attempt <= _FREE_ATTEMPTS
                 limits = replace(
                     effort,
-                    time_s=seconds,
+                    time_s=seconds if is_free else 0.0,
                     stop=lambda: (
                         self.lane.is_stopping or (bool(len(self.lane.queue)) and not waited_for)
                     ),
                 )
                 seconds = None if seconds is None else seconds / 2
-                with self._replica.newest() as plan:
-                    version = plan.version
-                    if self.failure and version == self._seen:
-                        return _FAILED
-                    if not needs_adaptation(plan):
-                        return self._done(Adaptation(based_on=version), version)
-                    twin = plan.copy()
-                found = adapt(twin, limits)
-                del twin
-                if found.failed:
-                    raise AdapterError(found.failed)
-                if not found.changes:
-                    return self._done(found, version)
-                committed = self._commit(found)
+                with nullcontext() if is_free else self._replica.store.turn():
+                    with self._replica.newest() as plan:
+                        version = plan.version
+                        if self.failure and version == self._seen:
+                            return _FAILED
+                        if not needs_adaptation(plan):
+                            return self._done(Adaptation(based_on=version), version)
+                        twin = plan.copy()
+                    found = adapt(twin, limits)
+                    del twin
+                    if found.failed:
+                        raise AdapterError(found.failed)
+                    if not found.changes:
+                        return self._done(found, version)
+                    committed = self._commit(found)
                 if committed is not None:
                     self._tell(found)
                     return self._done(found, committed)

@@ -91,7 +91,7 @@ def test_it_shows_the_scarcest_resource_by_tenant(visit: Any, day: Site, shown: 
         expect(page.locator("#counts")).to_contain_text(f"{400 - refused}accepted")
         expect(page.locator("#counts")).to_contain_text(f"{refused}refused")
         expect(page.locator("#list-count")).to_have_text(f"{shown} in this time")
-        expect(page.locator(".better")).to_contain_text(re.compile(r"at most .* % better exists"))
+        expect(page.locator(".status")).to_contain_text(re.compile(r"Machines\s*\d+ of \d+ up"))
 
 
 def test_keys_move_time_and_the_address_follows(visit: Any) -> None:

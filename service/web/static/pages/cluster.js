@@ -4,6 +4,7 @@ import { Span } from "../chart/span.js";
 import { affectedElement, affectedWords, namesOf } from "../cluster/affected.js";
 import { OutageForm } from "../cluster/outage-form.js";
 import { OutageLanes } from "../cluster/outage-lanes.js";
+import { policyRows, policyTable } from "../cluster/policy-table.js";
 import { call, read } from "../core/api.js";
 import { confirmed } from "../core/dialog.js";
 import { $, make } from "../core/dom.js";
@@ -47,10 +48,13 @@ const outageTable = new PagedTable({
     { title: "Kind", of: (one) => make("span", {}, make("i", { class: `swatch ${one.kind}`, "aria-hidden": "true" }), ` ${one.kind}`), sort: (one) => one.kind },
     { title: "From", of: (one) => times.full(one.start), sort: (one) => one.start },
     { title: "Back at", of: (one) => times.full(one.end), sort: (one) => one.end },
+    { title: "Reason", of: (one) => [one.reason, one.by && `by ${one.by}`].filter(Boolean).join(", ") || "–" },
     { title: "Names", of: (one) => namesOf(one) },
     ...(mayChange ? [{ title: "End it", of: (/** @type {any} */ one) => make("button", { type: "button", class: "noprint", text: "End", "aria-label": `End the ${one.kind} of ${one.names.length} of ${one.machines}`, on: { click: () => end(one) } }) }] : []),
   ],
 });
+
+const policies = policyTable(times);
 
 /** @param {string} group */
 function away(group) {
@@ -60,7 +64,8 @@ function away(group) {
 }
 
 async function refresh() {
-  const [described, told] = await Promise.all([read("/v1/cluster"), read("/v1/cluster/outages")]);
+  const [described, told, ruled] = await Promise.all([read("/v1/cluster"), read("/v1/cluster/outages"), read("/v1/policies")]);
+  policies.set(policyRows(ruled.policies));
   state.cluster = described;
   state.outages = told.outages;
   draw();
@@ -138,6 +143,7 @@ await attempt($("trouble"), async () => {
 });
 $("groups").append(groupTable.element);
 $("outages").append(outageTable.element);
+$("policies").append(policies.element);
 const far = Math.max(times.present() + 30 * 86_400, ...state.outages.map((one) => one.end + 3600));
 span.bound(Math.min(times.present() - 7 * 86_400, ...state.outages.map((one) => one.start - 3600)), far);
 if (shown.from && shown.to) span.show(Number(shown.from), Number(shown.to));

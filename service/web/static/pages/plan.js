@@ -166,4 +166,4 @@ gantt.onopen = (/** @type {import("../chart/bars.js").Bar} */ bar) => pane.open(
 if (shown.sel) await pane.open(shown.sel, false);
 whenChanged(shell.live, (kinds) => attempt($("trouble"), () => refresh(kinds)), { least: 1000, kinds: ["commit", "reset", "cluster", "start"] });
 document.body.dataset.ready = "";
-import("../improve/better.js").then(({ betterLine }) => $("counts").after(betterLine(shell)));
+import("../plan/status-line.js").then(({ statusLine }) => $("trouble").after(statusLine(shell)));
