@@ -71,7 +71,7 @@ def test_the_answer_tells_what_another_process_adapted(
 def test_the_answer_is_sought_until_the_plan_takes_it(
     open_service: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Renegotiated before each commit of the adapter, until that holds the turn; it is told still."""
+    """Others renegotiate before each commit of the adapter until it holds the turn."""
     one, other = open_service(tick_s=0), open_service(tick_s=0)
     one.reserve("a", GANG)
     commit, lost = adapting.commit_jointly, []
