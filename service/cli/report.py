@@ -18,6 +18,9 @@ from service.cli.kit.server import Server
 #: Columns of core-hours, as the API calls them.
 _HOURS: Final = ("promised", "used", "kept", "late", "broken", "refused")
 
+#: Length of ``2026-11-23 18:12``.
+_MINUTES: Final = 16
+
 
 def _hours(entry: Entry, name: str) -> float:
     return round(float(entry[f"{name}_core_hours"]), 1)
@@ -31,7 +34,8 @@ _REPORT: Final = Table(
     "name promised_h used_h kept_h late_h broken_h refused_h promised kept late broken refused "
     "peak_cores peak_at*",
     "peak_at",
-    {f"{name}_h": f"{name} core-h" for name in _HOURS} | {"peak_cores": "peak cores"},
+    {f"{name}_h": f"{name} core-h" for name in _HOURS}
+    | {"peak_cores": "peak cores", "peak_at": "peak at"},
     name=lambda one: "(others)" if one["name"] is None else one["name"],
     broken=_broken,
     **{f"{name}_h": partial(_hours, name=name) for name in _HOURS},
@@ -41,9 +45,9 @@ _REPORT: Final = Table(
 @server_command(
     None,
     "report",
-    click.option("--from", "start", help="From this time: RFC 3339, or such as +0 for the origin."
+    click.option("--from", "since", help="From this time: RFC 3339, or such as +0 for the origin."
                  "  [default: 30 days before the end]"),
-    click.option("--to", "end", help="Until this time.  [default: now]"),
+    click.option("--to", "until", help="Until this time.  [default: now]"),
     click.option(
         "--by",
         type=click.Choice(("tenant", "queue", "user")),
@@ -55,19 +59,20 @@ _REPORT: Final = Table(
     lists=True,
 )  # fmt: skip
 def report(
-    server: Server, start: str | None, end: str | None, by: str, html: Path | None
+    server: Server, since: str | None, until: str | None, by: str, html: Path | None
 ) -> Listing:
     """Report what was promised, used, kept, late, broken and refused, as core-hours and counts.
 
     Used counts the core components of applications while they ran; broken are promises that were
     degraded, failed or passed unused.
     """
-    body = server.call("GET", "/v1/report", query={"from": start, "to": end, "by": by}).good()
+    body = server.call("GET", "/v1/report", query={"from": since, "to": until, "by": by}).good()
     zone = server.zone()
-    span = f"{local_text(body['from_at'], 0, zone)} to {local_text(body['to_at'], 0, zone)}"
+    start, end = (local_text(body[name], 0, zone)[:_MINUTES] for name in ("from_at", "to_at"))
+    span = f"{start} to {end}"
     if html is not None:
         with as_cli_error(str(html)):
-            html.write_text(_page(body, f"Agenda, {span}"), encoding="utf-8")
+            html.write_text(_page(body, f"Agenda, {span}", zone), encoding="utf-8")
     return Listing(
         body,
         body["rows"],
@@ -90,11 +95,11 @@ def _sentences(total: Entry) -> list[str]:
     ]
 
 
-def _page(body: Mapping[str, Any], title: str) -> str:
+def _page(body: Mapping[str, Any], title: str, zone: str) -> str:
     from service.pictures.report import list_html, page_html, table_html
 
     rows = [*body["rows"], body["total"]]
     header = [column.label or column.name for column in _REPORT.columns]
-    table = table_html(header, [_REPORT.row(one) for one in rows], base=len(rows) - 1)
+    table = table_html(header, [_REPORT.row(one, zone) for one in rows], base=len(rows) - 1)
     sections = [("In short", list_html(_sentences(body["total"]))), (f"By {body['by']}", table)]
     return page_html(title, sections)
