@@ -153,15 +153,28 @@ class Optimization:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
         draft = DraftPlan.of(self.plan)
         show_machines(draft, self.waiting)
-        if self.scope.only is None:
-            pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
-            repair = Repair(self.plan, draft, pinned=pinned)
-            if repair.hit:
-                draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
+        repair = Repair(self.plan, draft, pinned=self._spared())
+        if repair.hit:
+            draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
         for one in self.waiting:
             if one.number not in draft.moved:
                 draft.lift(one)
         return draft
+
+    def _spared(self) -> frozenset[int]:
+        """Return the reservations that a repair leaves alone, though machines are short.
+
+        Those that are pinned and, where only some may move, the others; all of them where no
+        earlier run degraded anything.
+        """
+        pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
+        if self.scope.only is None:
+            return pinned
+        holders = frozenset(present_holders(self.plan).tolist())
+        found = (one for changes in self.effort.starts for one in changes)
+        if not any(isinstance(one, Degrade) for one in found):
+            return holders
+        return pinned | holders - {one.number for one in self.standing.values()}
 
     def _resumed(
         self, search: NeighbourhoodSearch, start: Candidate, changes: Sequence[Change]
