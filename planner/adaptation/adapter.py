@@ -55,7 +55,13 @@ from planner.promise import PromiseLevel
 from planner.replanning.candidates import candidates_of, displaced_reason
 from planner.replanning.commitment import Commitment, by_importance, commitment_of
 from planner.replanning.displacement_search import DisplacementSearch
-from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
+from planner.replanning.draft_plan import (
+    DraftPlan,
+    StartingMachines,
+    exceeds_machines,
+    shortage_of,
+    work_moved,
+)
 from planner.replanning.move import Move, broken_atoms, move_of
 from planner.request import Request
 from planner.reservations.reservation import Holding
@@ -134,8 +140,7 @@ def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = No
     if cluster is not None:
         plan = _on_other_machines(plan, cluster)
     used = limits or Limits()
-    base = DraftPlan.of(plan)
-    _find_machines(plan, base)
+    base = DraftPlan.of(plan, _machines_of(plan))
     repair = Repair(plan, base)
     began = time.monotonic()
     done = base if not repair.hit else repair.run(used)
@@ -154,18 +159,14 @@ def _on_other_machines(plan: Plan, cluster: Cluster) -> Plan:
     return twin
 
 
-def _find_machines(plan: Plan, draft: DraftPlan) -> None:
-    """Give a draft machines, those of slots that lost theirs included, where any are promised."""
+def _machines_of(plan: Plan) -> StartingMachines | None:
+    """Return machines, others for slots that lost theirs, where any are promised."""
     if not promises_machines(plan):
-        return
+        return None
     held = slots_on(plan)
     room = room_with(held, plan)
     found = Relocator(plan, held, room).run()
-
-    def base(number: int) -> Holding:
-        return found.held.get(number) or plan.table.holding(number)
-
-    draft.find_machines(room, base, homeless=found.homeless, slotted=found.held)
+    return StartingMachines(room, unplaced=found.unplaced, held=found.held)
 
 
 def _degraded(plan: Plan) -> list[Commitment]:
@@ -317,11 +318,11 @@ class _Answer:
         """Note what only changes its machines; return how much work that is."""
         draft, plan, told = self.draft, self.plan, {one.id for one in self.affected}
         total = 0.0
-        for number in sorted(draft.slotted):
+        for number in sorted(draft.held):
             if plan.table.id_of(number) in told or not draft.places(number):
                 continue
             before = plan.table.holding(number)
-            after = draft.slotted_holding(number)
+            after = draft.held_by(number)
             work = work_relocated(before, after, plan.now, self.repair.nominal)
             if work > 0:
                 total += work
@@ -426,7 +427,7 @@ class _Answer:
             return displaced
         if commitment.why:
             return commitment.why
-        ledger = self.repair.base.ledger
+        ledger = self.repair.ledger
         for taking in self.repair.base.takings(commitment, commitment.before):
             for row in taking.demand.rows:
                 named = ledger.book.rows[row]
@@ -442,7 +443,7 @@ class _Answer:
                         )
             if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
-        if commitment.number in self.repair.base.homeless:
+        if commitment.number in self.repair.base.unplaced:
             return (
                 "machines were lost: no other machines have room for its bundles, neither at its "
                 "times nor at others"
@@ -451,9 +452,9 @@ class _Answer:
 
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the answer leaves of the pool and of machines."""
-        draft, version = self.draft, self.plan.version + 1
-        cluster = draft.ledger.book.cluster
-        return OfferSearch(draft.view(version), cluster, draft=draft.twin(version))
+        twin = self.draft.twin(self.plan.version + 1)
+        cluster = self.plan.cluster
+        return OfferSearch(twin.view(), cluster, draft=twin if self.draft.has_machines else None)
 
     def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
         """Return what its owner could renegotiate to; nothing of what has begun is offered."""

@@ -6,25 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from planner.adaptation.relocation import has_lost_slots, relocate_change, room_with, slots_on
+from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Relocate, Update
 from planner.promise import PromiseLevel
 from planner.replanning.commitment import Commitment
-from planner.replanning.draft_plan import DraftPlan
+from planner.replanning.draft_plan import DraftPlan, StartingMachines
 from planner.reservations.slots import Slots
 
 
-def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:
-    """Let a draft that nothing was changed in find machines for all that is promised some.
+def starting_machines(plan: Plan, waiting: Iterable[Commitment]) -> StartingMachines | None:
+    """Return machines for drafts of a Plan; None where none are promised.
 
-    Where slots have lost their machines the draft goes on to look at totals: those are for the
-    adapter.
+    None too where slots have lost theirs: those are for the adapter.
 
     Parameters
     ----------
     waiting
         Refused requests that may come in are among them.
     """
-    plan = draft.plan
     newcomers = frozenset(
         one.number
         for one in waiting
@@ -33,8 +32,9 @@ def show_machines(draft: DraftPlan, waiting: Iterable[Commitment]) -> None:
         and (one.request.promise or plan.cluster.promise) is PromiseLevel.PLACED
     )
     held = slots_on(plan)
-    if (newcomers or len(held.slots)) and not has_lost_slots(plan):
-        draft.find_machines(room_with(held, plan), newcomers=newcomers)
+    if not (newcomers or len(held.slots)) or has_lost_slots(plan):
+        return None
+    return StartingMachines(room_with(held, plan), newcomers)
 
 
 def without_slots(changes: Sequence[Change]) -> list[Change]:
@@ -52,10 +52,10 @@ def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocat
     """
     plan = draft.plan
     changed = {plan.table.number_of(getattr(one, "id", "")) for one in changes}
-    for number in sorted(draft.slotted):
+    for number in sorted(draft.held):
         if number < 0 or number in changed or number in draft.lifted:
             continue
-        before, after = plan.table.holding(number), draft.slotted_holding(number)
+        before, after = plan.table.holding(number), draft.held_by(number)
         if [one.path for one in before.atoms] != [one.path for one in after.atoms]:
             continue  # it came back with its occurrences divided otherwise: slots are by atom
         pairs = list(zip(before.atoms, after.atoms, strict=True))

@@ -48,12 +48,12 @@ class Relocation:
     ----------
     held
         Number of a reservation -> what it holds, with its new slots; those not named keep theirs.
-    homeless
+    unplaced
         Reservations with slots that found no machine; these are `NOWHERE`.
     """
 
     held: Mapping[int, Holding] = field(default_factory=dict)
-    homeless: frozenset[int] = frozenset()
+    unplaced: frozenset[int] = frozenset()
 
     def changes(self, plan: Plan, reason: str = "") -> tuple[Relocate, ...]:
         """Return the changes for one joint commit."""

@@ -92,9 +92,11 @@ class Repair:
         self.plan = plan
         self.base = draft
         self.agent = agent_named("portfolio") if agent is None else agent
-        self.shortage = shortage_of(draft.ledger)
+        #: What totals leave at first.
+        self.ledger = draft.ledger.copy()
+        self.shortage = shortage_of(self.ledger)
         self.moves = CommitmentMoves(plan, self.shortage)
-        self.nominal = draft.ledger.book.cluster.nominal
+        self.nominal = self.ledger.book.cluster.nominal
         numbers = present_holders(plan)
         self._standing = numbers[~np.isin(numbers, list(pinned))] if pinned else numbers
         priorities = np.unique(plan.table.meta["priority"][self._standing])[::-1].tolist()
@@ -112,19 +114,18 @@ class Repair:
     def _hit(self) -> list[Commitment]:
         """Return the commitments that take where it is short, or more than machines can hold."""
         found = []
-        homeless = self.base.homeless
-        table, ledger = self.plan.table, self.base.ledger
+        table, ledger = self.plan.table, self.ledger
         for number in self._standing.tolist():
             takings = takings_of(table.holding(number), ledger, *table.scope(number))
             short = self.shortage.hits(takings) or exceeds_machines(ledger, takings)
-            if short or self._waits_for_machines(number, homeless):
+            if short or self._waits_for_machines(number):
                 found.append(self.commitment(number))
         return found
 
-    def _waits_for_machines(self, number: int, homeless: frozenset[int]) -> bool:
+    def _waits_for_machines(self, number: int) -> bool:
         """Return whether a commitment that is not degraded has slots without a machine."""
         degraded = self.plan.table.state(number) is State.DEGRADED
-        return number in homeless and not degraded
+        return number in self.base.unplaced and not degraded
 
     def cost(self, draft: DraftPlan) -> Cost:
         """Return what a draft does to commitments."""
@@ -177,7 +178,7 @@ class Repair:
             if (
                 short
                 or exceeds_machines(draft.ledger, takings)
-                or commitment.number in draft.homeless
+                or commitment.number in draft.unplaced
             ):
                 draft.lift(commitment)
                 lifted.append(commitment)

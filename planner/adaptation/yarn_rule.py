@@ -47,7 +47,7 @@ def _takes_at(
     if commitment.number in draft.stripped:
         return False
     step = int(at[0, 0])
-    for taking in draft.takings(commitment, draft.holding_of(commitment)):
+    for taking in draft.takings(commitment, draft.held_by(commitment.number)):
         rows = taking.rows
         here = bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())
         if here and any(row in short.counts for row in taking.demand.rows):

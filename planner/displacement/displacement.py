@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from planner.adaptation.adapter import MOVED
-from planner.adaptation.draft_slots import relocations, show_machines
+from planner.adaptation.draft_slots import relocations, starting_machines
 from planner.adaptation.recurring import salvage
 from planner.adaptation.relocation import has_lost_slots
 from planner.adaptation.result import Affected, Effect
@@ -75,8 +75,8 @@ def displace(
     wanted = _wanted(plan, asks)
     if not wanted:
         return None
-    base = DraftPlan.of(plan)
-    show_machines(base, [one.move.commitment for one in wanted])
+    machines = starting_machines(plan, [one.move.commitment for one in wanted])
+    base = DraftPlan.of(plan, machines)
 
     def place(draft: DraftPlan) -> bool:
         return all(draft.place(one.move, one.ask.agent) for one in wanted)
@@ -176,8 +176,8 @@ class _DisplacementChanges:
     def _search(self) -> OfferSearch:
         """Return the search for offers on what the displacement leaves."""
         plan, draft = self._plan, self._draft
-        version = plan.version + 1
-        return OfferSearch(draft.view(version), plan.cluster, draft=draft.twin(version))
+        twin = draft.twin(plan.version + 1)
+        return OfferSearch(twin.view(), plan.cluster, draft=twin if draft.has_machines else None)
 
     @staticmethod
     def _offers(search: OfferSearch, one: Commitment) -> tuple[dict[str, Any], ...]:

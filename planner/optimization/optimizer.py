@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.adaptation.draft_slots import relocations, show_machines, without_slots
+from planner.adaptation.draft_slots import relocations, starting_machines, without_slots
 from planner.adaptation.recurring import salvage
 from planner.adaptation.repair import Repair, present_holders
 from planner.agent import BoundError
@@ -151,8 +151,7 @@ class Optimization:
 
     def _start(self) -> DraftPlan:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
-        draft = DraftPlan.of(self.plan)
-        show_machines(draft, self.waiting)
+        draft = DraftPlan.of(self.plan, starting_machines(self.plan, self.waiting))
         repair = Repair(self.plan, draft, pinned=self._spared())
         if repair.hit:
             draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
