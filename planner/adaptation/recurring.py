@@ -175,7 +175,7 @@ def refill(plan: Plan, commitment: Commitment) -> Move | None:
         path, rule = graph.paths[vertex], rule_of(graph, vertex)
         atom = AtomAllocation(path, graph.bundles[row[BUNDLE]], label, base, rule=rule)
         fixed[graph.paths[vertex]] = FixedAtom.whole(atom, base)
-    return Move(commitment, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
+    return Move(request, fixed, Remainder(None, ()), plan.cluster.max_period_ms, commitment)
 
 
 def _first_whole(

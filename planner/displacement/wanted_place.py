@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from planner.agent import Agent
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Update
+from planner.renegotiation.continuation import Continuation
 from planner.renegotiation.fixed import PastChangedError
-from planner.renegotiation.remainder import Remainder, remainder_of
+from planner.renegotiation.remainder import remainder_of
 from planner.renegotiation.renegotiation import PreparedUpdate, renegotiation_of
 from planner.replanning.commitment import Commitment, LazyRequest, commitment_of
 from planner.replanning.draft_plan import DraftPlan
@@ -124,26 +125,27 @@ def _of_change(plan: Plan, ask: DisplacementAsk) -> WantedPlace | None:
     if request.promise not in (None, plan.table.promise(number)):
         return None  # drafts look for machines, or for none, by the level that stands
     update = renegotiation_of(plan, request.id, request)
-    remainder = _remainder_of(plan, update)
-    if remainder is None:
+    rest = _rest_of(plan, update)
+    if rest is None:
         return None
     standing = commitment_of(plan, number)
     source = LazyRequest(lambda: (request, ""))
     commitment = replace(standing, source=source, priority=request.priority)
-    move = Move(commitment, request, update.begun, remainder, plan.cluster.max_period_ms)
+    move = Move(request, rest.fixed, rest.remainder, rest.max_period_ms, commitment)
     return WantedPlace(ask, move, standing.revision)
 
 
-def _remainder_of(plan: Plan, update: PreparedUpdate) -> Remainder | None:
+def _rest_of(plan: Plan, update: PreparedUpdate) -> Continuation | None:
     """Return what is to be placed of a change; None where its answer is not for want of room."""
     if update.answer is not None:
         # Leases in force that the change keeps longer have their place; it may be another one's.
-        return Remainder(None, ()) if update.answer.placed and update.begun else None
-    if update.remainder is not None:
-        return update.remainder
-    request = update.request
-    context = plan.cluster.context(plan.grid, request.submitted_ms)
+        return update.rest if update.answer.placed else None
+    if update.rest is not None:
+        return update.rest
+    request, cluster = update.request, plan.cluster
+    context = cluster.context(plan.grid, request.submitted_ms)
     try:
-        return remainder_of(request, {}, context, plan.now)
+        remainder = remainder_of(request, {}, context, plan.now)
     except (PastChangedError, RdlError):
         return None
+    return Continuation(request, {}, remainder, cluster.max_period_ms)

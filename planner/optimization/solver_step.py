@@ -19,7 +19,7 @@ from planner.agents.check import check_plan
 from planner.capacity.snapshot import PlanSnapshot
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
-from planner.renegotiation.renegotiation import result_of
+from planner.renegotiation.continuation import result_of
 from planner.replanning.commitment import Commitment, by_importance
 from planner.replanning.draft_plan import DraftPlan
 from planner.replanning.move import Move, move_of
