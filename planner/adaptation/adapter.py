@@ -52,9 +52,19 @@ from planner.plan.records.changes import (
     Update,
 )
 from planner.promise import PromiseLevel
-from planner.replanning.candidates import candidates_of, displaced_reason
-from planner.replanning.commitment import Commitment, by_importance, commitment_of
-from planner.replanning.displacement_search import DisplacementSearch
+from planner.replanning.commitment import (
+    Commitment,
+    Move,
+    broken_atoms,
+    by_importance,
+    commitment_of,
+    move_of,
+)
+from planner.replanning.displacement_search import (
+    DisplacementSearch,
+    candidates_of,
+    displaced_reason,
+)
 from planner.replanning.draft_plan import (
     DraftPlan,
     StartingMachines,
@@ -62,7 +72,6 @@ from planner.replanning.draft_plan import (
     shortage_of,
     work_moved,
 )
-from planner.replanning.move import Move, broken_atoms, move_of
 from planner.request import Request
 from planner.reservations.reservation import Holding
 from planner.reservations.state import STATE_NUMBERS, State
@@ -264,10 +273,10 @@ class _Answer:
             self._settle(commitment)
         cost = Cost(self.repair.cost(self.draft).lost, moved)
         self._note_moves()
-        search = self._search()
+        search = search_after(self.draft)
         for helped, (commitment, kept) in enumerate(lost):
             reason = self._reason(commitment)
-            offers = self._offers(search, commitment) if helped < _MOST_HELPED else ()
+            offers = offers_to(commitment, search, helped)
             change = Degrade(commitment.id, commitment.revision, kept, reason, offers)
             self._note(change, commitment, Effect.DEGRADED, 0.0, reason)
         relocated = self._note_relocations()
@@ -450,21 +459,6 @@ class _Answer:
             )
         return "machines were lost, and its place went to commitments that are more important"
 
-    def _search(self) -> OfferSearch:
-        """Return the search for offers on what the answer leaves of the pool and of machines."""
-        twin = self.draft.twin(self.plan.version + 1)
-        cluster = self.plan.cluster
-        return OfferSearch(twin.view(), cluster, draft=twin if self.draft.has_machines else None)
-
-    def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
-        """Return what its owner could renegotiate to; nothing of what has begun is offered."""
-        if commitment.request is None or commitment.started:
-            return ()
-        agent = agent_named(DEFAULT_AGENT)
-        return search.offers(
-            commitment.request, commitment.request.graph.expression, agent, _OFFERS
-        )
-
     def _short(self) -> str:
         """Return what machines are short of after all of it."""
         ledger = self.draft.ledger
@@ -474,6 +468,31 @@ class _Answer:
             amount = format_amount(named.resource, -int(free.min()))
             return f"{amount} too little from {_time_at(at, self.plan)} on"
         return ""
+
+
+def search_after(draft: DraftPlan) -> OfferSearch:
+    """Return the search for offers on what the changes to a draft leave."""
+    twin = draft.twin(draft.plan.version + 1)
+    return OfferSearch(twin.view(), draft.plan.cluster, draft=twin if draft.has_machines else None)
+
+
+def offers_to(
+    commitment: Commitment, search: OfferSearch, helped: int
+) -> tuple[dict[str, Any], ...]:
+    """Return what the owner of a commitment could renegotiate to.
+
+    Nothing of what has begun is offered.
+
+    Parameters
+    ----------
+    helped
+        How many others have offers already.
+    """
+    request = commitment.request
+    if request is None or commitment.started or helped >= _MOST_HELPED:
+        return ()
+    agent = agent_named(DEFAULT_AGENT)
+    return search.offers(request, request.graph.expression, agent, _OFFERS)
 
 
 def _time_at(step: int, plan: Plan) -> str:

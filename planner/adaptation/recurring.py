@@ -11,11 +11,9 @@ import numpy as np
 from planner.explain import time_text
 from planner.placement import shifts_of
 from planner.plan.plan import Plan
-from planner.renegotiation.fixed import FixedAtom
-from planner.renegotiation.remainder import Remainder
-from planner.replanning.commitment import Commitment
+from planner.renegotiation.remainder import FixedAtom, Remainder
+from planner.replanning.commitment import Commitment, Move, move_of, occurrence_of
 from planner.replanning.draft_plan import DraftPlan
-from planner.replanning.move import Move, move_of, occurrence_of
 from planner.reservations.holding import rule_of, within
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import split

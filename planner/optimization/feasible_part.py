@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from planner.adaptation.draft_slots import without_slots
+from planner.adaptation.relocation import without_slots
 from planner.placement import Code
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change, Conflict, Relocate

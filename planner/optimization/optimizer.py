@@ -16,16 +16,15 @@ from typing import Final
 
 import numpy as np
 
-from planner.adaptation.draft_slots import relocations, starting_machines, without_slots
 from planner.adaptation.recurring import salvage
+from planner.adaptation.relocation import relocations, starting_machines, without_slots
 from planner.adaptation.repair import Repair, present_holders
 from planner.agent import BoundError
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
-from planner.optimization.candidates import waiting_commitments
+from planner.optimization.candidates import explain_left_out, waiting_commitments
 from planner.optimization.feasible_part import feasible_part
-from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins

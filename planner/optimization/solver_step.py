@@ -20,9 +20,8 @@ from planner.capacity.snapshot import PlanSnapshot
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.continuation import result_of
-from planner.replanning.commitment import Commitment, by_importance
+from planner.replanning.commitment import Commitment, Move, by_importance, move_of
 from planner.replanning.draft_plan import DraftPlan
-from planner.replanning.move import Move, move_of
 from planner.request import Request
 from planner.reservations.reservation import Rows
 from planner.reservations.rows import subtract

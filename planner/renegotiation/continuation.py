@@ -14,8 +14,7 @@ import numpy as np
 
 from planner.agent import Agent, Limits
 from planner.placement import Code, PlacementResult
-from planner.renegotiation.fixed import FixedAtom, Numbers, PastChangedError
-from planner.renegotiation.remainder import Remainder
+from planner.renegotiation.remainder import FixedAtom, Numbers, PastChangedError, Remainder
 from planner.request import Request
 from planner.reservations.holding import details_of, holding_of
 from planner.reservations.reservation import AtomAllocation, Holding, Rows

@@ -15,8 +15,7 @@ from planner.capacity.shortage import takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.placement import Code, PlacementResult
 from planner.renegotiation.continuation import Continuation, fixed_of, held_result
-from planner.renegotiation.fixed import PastChangedError
-from planner.renegotiation.remainder import remainder_of
+from planner.renegotiation.remainder import PastChangedError, remainder_of
 from planner.request import Request
 from planner.reservations.rows import split
 from planner.view import PlanView

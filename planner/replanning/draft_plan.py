@@ -20,8 +20,7 @@ from planner.plan.placing import MachineCaps, WantedSlots, place_together, until
 from planner.plan.plan import Plan
 from planner.plan.slots.slot_faults import SlotJudge, lost_slots_of
 from planner.promise import PromiseLevel
-from planner.replanning.commitment import Commitment
-from planner.replanning.move import Move, move_of
+from planner.replanning.commitment import Commitment, Move, move_of
 from planner.reservations.holding import holding_of, leases_of, with_slots
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split, work_gained

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from planner.capacity.profile import FreeProfile
 from planner.plan.plan import Plan
 from planner.renegotiation.continuation import numbers_of
-from planner.renegotiation.fixed import FixedAtom
-from planner.replanning.commitment import Commitment
+from planner.renegotiation.remainder import FixedAtom
+from planner.replanning.commitment import Commitment, Move, move_of
 from planner.replanning.draft_plan import DraftPlan, Overcommitment
-from planner.replanning.move import Move, move_of
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up, dense
 from planner.view import Demand
