@@ -52,11 +52,26 @@ from planner.plan.records.changes import (
     Update,
 )
 from planner.promise import PromiseLevel
-from planner.replanning.candidates import candidates_of, displaced_reason
-from planner.replanning.commitment import Commitment, by_importance, commitment_of
-from planner.replanning.displacement_search import DisplacementSearch
-from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
-from planner.replanning.move import Move, broken_atoms, move_of
+from planner.replanning.commitment import (
+    Commitment,
+    Move,
+    broken_atoms,
+    by_importance,
+    commitment_of,
+    move_of,
+)
+from planner.replanning.displacement_search import (
+    DisplacementSearch,
+    candidates_of,
+    displaced_reason,
+)
+from planner.replanning.draft_plan import (
+    DraftPlan,
+    StartingMachines,
+    exceeds_machines,
+    shortage_of,
+    work_moved,
+)
 from planner.request import Request
 from planner.reservations.reservation import Holding
 from planner.reservations.state import STATE_NUMBERS, State
@@ -134,8 +149,7 @@ def adapt(plan: Plan, limits: Limits | None = None, cluster: Cluster | None = No
     if cluster is not None:
         plan = _on_other_machines(plan, cluster)
     used = limits or Limits()
-    base = DraftPlan.of(plan)
-    _find_machines(plan, base)
+    base = DraftPlan.of(plan, _machines_of(plan))
     repair = Repair(plan, base)
     began = time.monotonic()
     done = base if not repair.hit else repair.run(used)
@@ -154,18 +168,14 @@ def _on_other_machines(plan: Plan, cluster: Cluster) -> Plan:
     return twin
 
 
-def _find_machines(plan: Plan, draft: DraftPlan) -> None:
-    """Give a draft machines, those of slots that lost theirs included, where any are promised."""
+def _machines_of(plan: Plan) -> StartingMachines | None:
+    """Return machines, others for slots that lost theirs, where any are promised."""
     if not promises_machines(plan):
-        return
+        return None
     held = slots_on(plan)
     room = room_with(held, plan)
     found = Relocator(plan, held, room).run()
-
-    def base(number: int) -> Holding:
-        return found.held.get(number) or plan.table.holding(number)
-
-    draft.find_machines(room, base, homeless=found.homeless, slotted=found.held)
+    return StartingMachines(room, unplaced=found.unplaced, held=found.held)
 
 
 def _degraded(plan: Plan) -> list[Commitment]:
@@ -263,10 +273,10 @@ class _Answer:
             self._settle(commitment)
         cost = Cost(self.repair.cost(self.draft).lost, moved)
         self._note_moves()
-        search = self._search()
+        search = search_after(self.draft)
         for helped, (commitment, kept) in enumerate(lost):
             reason = self._reason(commitment)
-            offers = self._offers(search, commitment) if helped < _MOST_HELPED else ()
+            offers = offers_to(commitment, search, helped)
             change = Degrade(commitment.id, commitment.revision, kept, reason, offers)
             self._note(change, commitment, Effect.DEGRADED, 0.0, reason)
         relocated = self._note_relocations()
@@ -317,11 +327,11 @@ class _Answer:
         """Note what only changes its machines; return how much work that is."""
         draft, plan, told = self.draft, self.plan, {one.id for one in self.affected}
         total = 0.0
-        for number in sorted(draft.slotted):
+        for number in sorted(draft.held):
             if plan.table.id_of(number) in told or not draft.places(number):
                 continue
             before = plan.table.holding(number)
-            after = draft.slotted_holding(number)
+            after = draft.held_by(number)
             work = work_relocated(before, after, plan.now, self.repair.nominal)
             if work > 0:
                 total += work
@@ -426,7 +436,7 @@ class _Answer:
             return displaced
         if commitment.why:
             return commitment.why
-        ledger = self.repair.base.ledger
+        ledger = self.repair.ledger
         for taking in self.repair.base.takings(commitment, commitment.before):
             for row in taking.demand.rows:
                 named = ledger.book.rows[row]
@@ -442,27 +452,12 @@ class _Answer:
                         )
             if exceeds_machines(ledger, [taking]):
                 return "machines were lost: those that are left do not hold its bundles"
-        if commitment.number in self.repair.base.homeless:
+        if commitment.number in self.repair.base.unplaced:
             return (
                 "machines were lost: no other machines have room for its bundles, neither at its "
                 "times nor at others"
             )
         return "machines were lost, and its place went to commitments that are more important"
-
-    def _search(self) -> OfferSearch:
-        """Return the search for offers on what the answer leaves of the pool and of machines."""
-        draft, version = self.draft, self.plan.version + 1
-        cluster = draft.ledger.book.cluster
-        return OfferSearch(draft.view(version), cluster, draft=draft.twin(version))
-
-    def _offers(self, search: OfferSearch, commitment: Commitment) -> tuple[dict[str, Any], ...]:
-        """Return what its owner could renegotiate to; nothing of what has begun is offered."""
-        if commitment.request is None or commitment.started:
-            return ()
-        agent = agent_named(DEFAULT_AGENT)
-        return search.offers(
-            commitment.request, commitment.request.graph.expression, agent, _OFFERS
-        )
 
     def _short(self) -> str:
         """Return what machines are short of after all of it."""
@@ -473,6 +468,31 @@ class _Answer:
             amount = format_amount(named.resource, -int(free.min()))
             return f"{amount} too little from {_time_at(at, self.plan)} on"
         return ""
+
+
+def search_after(draft: DraftPlan) -> OfferSearch:
+    """Return the search for offers on what the changes to a draft leave."""
+    twin = draft.twin(draft.plan.version + 1)
+    return OfferSearch(twin.view(), draft.plan.cluster, draft=twin if draft.has_machines else None)
+
+
+def offers_to(
+    commitment: Commitment, search: OfferSearch, helped: int
+) -> tuple[dict[str, Any], ...]:
+    """Return what the owner of a commitment could renegotiate to.
+
+    Nothing of what has begun is offered.
+
+    Parameters
+    ----------
+    helped
+        How many others have offers already.
+    """
+    request = commitment.request
+    if request is None or commitment.started or helped >= _MOST_HELPED:
+        return ()
+    agent = agent_named(DEFAULT_AGENT)
+    return search.offers(request, request.graph.expression, agent, _OFFERS)
 
 
 def _time_at(step: int, plan: Plan) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,11 +11,9 @@ import numpy as np
 from planner.explain import time_text
 from planner.placement import shifts_of
 from planner.plan.plan import Plan
-from planner.renegotiation.fixed import FixedAtom
-from planner.renegotiation.remainder import Remainder
-from planner.replanning.commitment import Commitment
+from planner.renegotiation.remainder import FixedAtom, Remainder
+from planner.replanning.commitment import Commitment, Move, move_of, occurrence_of
 from planner.replanning.draft_plan import DraftPlan
-from planner.replanning.move import Move, move_of, occurrence_of
 from planner.reservations.holding import rule_of, within
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import split
@@ -27,12 +26,15 @@ _TOLD: Final = 5
 def salvage(draft: DraftPlan, commitment: Commitment) -> Holding:
     """Return what a commitment that found no place still holds: of a recurrence, what fits of it.
 
+    It has no slots: they are those that the draft has for it.
+
     Occurrences are commitments of their own, so that one lost night does not cost the others. Each
     atom is taken back as it was; the occurrence holds all of its atoms or none.
     """
-    if not within(draft.holding_of(commitment), commitment.before):
+    if not within(draft.held_by(commitment.number), commitment.before):
         draft.strip(commitment)  # to end its leases it would need more than it had
-    held = draft.holding_of(commitment)
+    held = draft.held_by(commitment.number)
+    held = replace(held, atoms=tuple(replace(atom, slots=None) for atom in held.atoms))
     groups: dict[str, list[AtomAllocation]] = {}
     known = {atom.path for atom in held.atoms}
     for atom, path, rows in commitment.occurrences():
@@ -58,7 +60,7 @@ def regain(draft: DraftPlan, commitment: Commitment) -> Holding | None:
     Its past is broken, so it stays degraded; what is still to come, and what a later horizon brings
     in, is held nevertheless. The offset is that of any occurrence it holds.
     """
-    held = draft.holding_of(commitment)
+    held = draft.held_by(commitment.number)
     there = {path for _, path, _ in commitment.occurrences()}
     groups: dict[str, list[AtomAllocation]] = {}
     for path, atom, rows in _pattern(commitment):
@@ -171,7 +173,7 @@ def refill(plan: Plan, commitment: Commitment) -> Move | None:
         path, rule = graph.paths[vertex], rule_of(graph, vertex)
         atom = AtomAllocation(path, graph.bundles[row[BUNDLE]], label, base, rule=rule)
         fixed[graph.paths[vertex]] = FixedAtom.whole(atom, base)
-    return Move(commitment, request, fixed, Remainder(None, ()), plan.cluster.max_period_ms)
+    return Move(request, fixed, Remainder(None, ()), plan.cluster.max_period_ms, commitment)
 
 
 def _first_whole(

@@ -8,8 +8,8 @@ on elsewhere, since its work is lost anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -21,11 +21,13 @@ from planner.cluster.cluster import Cluster, renumbered_machines
 from planner.machines.board import MachineBoard
 from planner.machines.room import MachineRoom
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Relocate
+from planner.plan.records.changes import Admit, Change, Relocate, Update
 from planner.plan.slots.slots_in_force import stays_until
 from planner.plan.table.columns import LEVEL_NUMBERS
 from planner.plan.table.table import StandingSlots
 from planner.promise import PromiseLevel
+from planner.replanning.commitment import Commitment
+from planner.replanning.draft_plan import DraftPlan, StartingMachines
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import Holding
 from planner.reservations.slots import NOWHERE, MachineRule, Slots, slots_of, sort_slots
@@ -48,12 +50,12 @@ class Relocation:
     ----------
     held
         Number of a reservation -> what it holds, with its new slots; those not named keep theirs.
-    homeless
+    unplaced
         Reservations with slots that found no machine; these are `NOWHERE`.
     """
 
     held: Mapping[int, Holding] = field(default_factory=dict)
-    homeless: frozenset[int] = frozenset()
+    unplaced: frozenset[int] = frozenset()
 
     def changes(self, plan: Plan, reason: str = "") -> tuple[Relocate, ...]:
         """Return the changes for one joint commit."""
@@ -528,3 +530,52 @@ def work_relocated(before: Holding, after: Holding, now: int, nominal: Resources
             )
             total += steps * new.bundle.dominant_share(nominal)
     return total
+
+
+def starting_machines(plan: Plan, waiting: Iterable[Commitment]) -> StartingMachines | None:
+    """Return machines for drafts of a Plan; None where none are promised.
+
+    None too where slots have lost theirs: those are for the adapter.
+
+    Parameters
+    ----------
+    waiting
+        Refused requests that may come in are among them.
+    """
+    newcomers = frozenset(
+        one.number
+        for one in waiting
+        if one.number < 0
+        and one.request is not None
+        and (one.request.promise or plan.cluster.promise) is PromiseLevel.PLACED
+    )
+    held = slots_on(plan)
+    if not (newcomers or len(held.slots)) or has_lost_slots(plan):
+        return None
+    return StartingMachines(room_with(held, plan), newcomers)
+
+
+def without_slots(changes: Sequence[Change]) -> list[Change]:
+    """Return the same moves and admissions, for the Plan to find their machines."""
+    return [replace(one, slots=None) if isinstance(one, Admit | Update) else one for one in changes]
+
+
+def relocations(draft: DraftPlan, changes: Iterable[Change]) -> Iterator[Relocate]:
+    """Yield what only changes its machines, to make room for others.
+
+    Parameters
+    ----------
+    changes
+        All other changes to the draft: what they change has its new machines from them.
+    """
+    plan = draft.plan
+    changed = {plan.table.number_of(getattr(one, "id", "")) for one in changes}
+    for number in sorted(draft.held):
+        if number < 0 or number in changed or number in draft.lifted:
+            continue
+        before, after = plan.table.holding(number), draft.held_by(number)
+        if [one.path for one in before.atoms] != [one.path for one in after.atoms]:
+            continue  # it came back with its occurrences divided otherwise: slots are by atom
+        same = _same((one.slots for one in before.atoms), (one.slots for one in after.atoms))
+        if draft.places(number) and not same:
+            yield relocate_change(plan, number, after, "it makes room for others")

@@ -17,17 +17,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.adaptation.yarn_rule import yarn_order
 from planner.agent import Agent, Limits, plans_early
 from planner.agents import QUICK_AGENTS, agent_named
 from planner.capacity.shortage import takings_of
 from planner.deadline import Deadline
 from planner.plan.plan import Plan
-from planner.replanning.candidates import MOST_LOOKED_AT
-from planner.replanning.commitment import Commitment, by_importance, commitment_of
-from planner.replanning.displacement_search import DisplacementSearch
-from planner.replanning.draft_plan import DraftPlan, exceeds_machines, shortage_of, work_moved
-from planner.replanning.move import Move
+from planner.replanning.commitment import Commitment, Move, by_importance, commitment_of
+from planner.replanning.displacement_search import MOST_LOOKED_AT, DisplacementSearch
+from planner.replanning.draft_plan import (
+    DraftPlan,
+    Overcommitment,
+    exceeds_machines,
+    shortage_of,
+    work_moved,
+)
 from planner.replanning.moves import CommitmentMoves
 from planner.reservations.reservation import Holding
 from planner.reservations.state import LIVE, STATE_NUMBERS, State
@@ -92,9 +95,11 @@ class Repair:
         self.plan = plan
         self.base = draft
         self.agent = agent_named("portfolio") if agent is None else agent
-        self.shortage = shortage_of(draft.ledger)
+        #: What totals leave at first.
+        self.ledger = draft.ledger.copy()
+        self.shortage = shortage_of(self.ledger)
         self.moves = CommitmentMoves(plan, self.shortage)
-        self.nominal = draft.ledger.book.cluster.nominal
+        self.nominal = self.ledger.book.cluster.nominal
         numbers = present_holders(plan)
         self._standing = numbers[~np.isin(numbers, list(pinned))] if pinned else numbers
         priorities = np.unique(plan.table.meta["priority"][self._standing])[::-1].tolist()
@@ -112,19 +117,18 @@ class Repair:
     def _hit(self) -> list[Commitment]:
         """Return the commitments that take where it is short, or more than machines can hold."""
         found = []
-        homeless = self.base.homeless
-        table, ledger = self.plan.table, self.base.ledger
+        table, ledger = self.plan.table, self.ledger
         for number in self._standing.tolist():
             takings = takings_of(table.holding(number), ledger, *table.scope(number))
             short = self.shortage.hits(takings) or exceeds_machines(ledger, takings)
-            if short or self._waits_for_machines(number, homeless):
+            if short or self._waits_for_machines(number):
                 found.append(self.commitment(number))
         return found
 
-    def _waits_for_machines(self, number: int, homeless: frozenset[int]) -> bool:
+    def _waits_for_machines(self, number: int) -> bool:
         """Return whether a commitment that is not degraded has slots without a machine."""
         degraded = self.plan.table.state(number) is State.DEGRADED
-        return number in homeless and not degraded
+        return number in self.base.unplaced and not degraded
 
     def cost(self, draft: DraftPlan) -> Cost:
         """Return what a draft does to commitments."""
@@ -177,7 +181,7 @@ class Repair:
             if (
                 short
                 or exceeds_machines(draft.ledger, takings)
-                or commitment.number in draft.homeless
+                or commitment.number in draft.unplaced
             ):
                 draft.lift(commitment)
                 lifted.append(commitment)
@@ -362,3 +366,52 @@ def window_of(commitment: Commitment, plan: Plan) -> tuple[int, int]:
 def _share_steps(commitment: Commitment, repair: Repair) -> float:
     nothing = Holding((), 0, 0)
     return work_moved(nothing, commitment.before, repair.plan.now, repair.nominal)
+
+
+def yarn_order(draft: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
+    """Return those that YARN's rule would drop first, newest first, then the others."""
+    dropped = yarn_rule(draft, hit)
+    first = {one.number for one in dropped}
+    return dropped + [one for one in reversed(hit) if one.number not in first]
+
+
+def yarn_rule(draft: DraftPlan, hit: Sequence[Commitment]) -> list[Commitment]:
+    """Return what YARN's SimpleCapacityReplanner drops: at each step in turn, newest first.
+
+    Parameters
+    ----------
+    hit
+        Commitments in order of admission.
+    """
+    trial = draft.copy()
+    dropped: list[Commitment] = []
+    while True:
+        short = shortage_of(trial.ledger)
+        if not short.counts:
+            return dropped
+        step = min(int(np.argmax(np.diff(count) > 0)) for count in short.counts.values())
+        at = np.array([[step + short.first, step + short.first + 1, 1]], dtype=np.int64)
+        victim = next((one for one in reversed(hit) if _takes_at(trial, one, short, at)), None)
+        if victim is None:
+            return dropped
+        _drop(trial, victim)
+        dropped.append(victim)
+
+
+def _takes_at(
+    draft: DraftPlan, commitment: Commitment, short: Overcommitment, at: NDArray[np.int64]
+) -> bool:
+    if commitment.number in draft.stripped:
+        return False
+    step = int(at[0, 0])
+    for taking in draft.takings(commitment, draft.held_by(commitment.number)):
+        rows = taking.rows
+        here = bool(((rows[:, 0] <= step) & (step < rows[:, 1])).any())
+        if here and any(row in short.counts for row in taking.demand.rows):
+            return True
+    return False
+
+
+def _drop(draft: DraftPlan, commitment: Commitment) -> None:
+    draft.lift(commitment)
+    draft.strip(commitment)

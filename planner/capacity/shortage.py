@@ -113,13 +113,6 @@ def fit_shortage(ledger: FreeProfile, takings: Sequence[Taking]) -> Shortage | N
     return _fit_shortage(ledger, takings, merge_takings(takings))
 
 
-def additions(
-    ledger: FreeProfile, takings: Sequence[Taking]
-) -> tuple[dict[int, RowChange], dict[int, RowChange]]:
-    """Return what takings add to each row of a ledger, and to each of its window averages."""
-    return _changes(ledger, merge_takings(takings)), _average_changes(ledger, takings)
-
-
 def _is_plainly_free(ledger: FreeProfile, takings: Sequence[Taking]) -> bool:
     """Return whether the usual case holds: rows one after the other, all of them free."""
     if len(takings) > _MOST_PLAIN or any(taking.sign < 0 for taking in takings):

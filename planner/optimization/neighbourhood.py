@@ -88,7 +88,7 @@ class NeighbourhoodSearch:
 
     def _cost(self, draft: DraftPlan, commitment: Commitment) -> PlanCost:
         waits = commitment.number in draft.lifted
-        held = None if waits else draft.holding_of(commitment)
+        held = None if waits else draft.held_by(commitment.number)
         return self.cost_model.cost_of(commitment, held, self.value(draft, commitment))
 
     def value(self, draft: DraftPlan, commitment: Commitment) -> float:
@@ -126,7 +126,7 @@ class NeighbourhoodSearch:
         before = commitment.before
         newcomers = [one for one, _, _ in draft.moved.values() if one.number < 0]
         for other in sorted(newcomers, key=lambda one: one.importance):
-            held = draft.holding_of(other)
+            held = draft.held_by(other.number)
             if held.begin < before.finish and held.finish > before.begin:
                 draft.lift(other)
                 if draft.put_back(commitment):
@@ -150,18 +150,16 @@ class NeighbourhoodSearch:
         restless = True
         while restless:
             restless = False
-            for commitment, result, _ in list(draft.moved.values()):
+            for commitment, _, _ in list(draft.moved.values()):
                 if (
                     not self.has_place(commitment)
                     or self.value(draft, commitment) > commitment.value
                 ):
                     continue
-                trial = draft.copy() if draft.has_machines else draft
+                trial = draft.copy()
                 trial.lift(commitment)
                 if trial.put_back(commitment):
                     draft, restless = trial, True
-                elif trial is draft and not draft.take(commitment, result):
-                    raise RuntimeError(f"{commitment.id} lost its place though nothing took it")
         return draft
 
     @staticmethod
@@ -256,8 +254,8 @@ class NeighbourhoodSearch:
             for one in self.commitments
             if one.number != seed.number
             and one.number not in draft.lifted
-            and draft.holding_of(one).finish > low
-            and draft.holding_of(one).begin < high
+            and draft.held_by(one.number).finish > low
+            and draft.held_by(one.number).begin < high
         ]
 
     def _choose(self, draft: DraftPlan) -> list[Commitment]:

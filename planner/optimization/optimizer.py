@@ -16,16 +16,15 @@ from typing import Final
 
 import numpy as np
 
-from planner.adaptation.draft_slots import relocations, show_machines, without_slots
 from planner.adaptation.recurring import salvage
+from planner.adaptation.relocation import relocations, starting_machines, without_slots
 from planner.adaptation.repair import Repair, present_holders
 from planner.agent import BoundError
 from planner.capacity.capacity_rows import CapacityRows
 from planner.capacity.profile import FreeProfile
 from planner.deadline import Deadline
-from planner.optimization.candidates import waiting_commitments
+from planner.optimization.candidates import explain_left_out, waiting_commitments
 from planner.optimization.feasible_part import feasible_part
-from planner.optimization.left_out import explain_left_out
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.optimization.objective import CostModel, Objective, PlanCost
 from planner.optimization.pins import PinConflict, conflicting_pins
@@ -151,17 +150,29 @@ class Optimization:
 
     def _start(self) -> DraftPlan:
         """Return the Plan as it is; where machines are short, repaired without the pins."""
-        draft = DraftPlan.of(self.plan)
-        show_machines(draft, self.waiting)
-        if self.scope.only is None:
-            pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
-            repair = Repair(self.plan, draft, pinned=pinned)
-            if repair.hit:
-                draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
+        draft = DraftPlan.of(self.plan, starting_machines(self.plan, self.waiting))
+        repair = Repair(self.plan, draft, pinned=self._spared())
+        if repair.hit:
+            draft = repair.run(replace(self.effort.limits, time_s=None, work=_REPAIRS))
         for one in self.waiting:
             if one.number not in draft.moved:
                 draft.lift(one)
         return draft
+
+    def _spared(self) -> frozenset[int]:
+        """Return the reservations that a repair leaves alone, though machines are short.
+
+        Those that are pinned and, where only some may move, the others; all of them where no
+        earlier run degraded anything.
+        """
+        pinned = frozenset(self.standing[id_].number for id_ in self.scope.pins)
+        if self.scope.only is None:
+            return pinned
+        holders = frozenset(present_holders(self.plan).tolist())
+        found = (one for changes in self.effort.starts for one in changes)
+        if not any(isinstance(one, Degrade) for one in found):
+            return holders
+        return pinned | holders - {one.number for one in self.standing.values()}
 
     def _resumed(
         self, search: NeighbourhoodSearch, start: Candidate, changes: Sequence[Change]

@@ -16,12 +16,12 @@ from typing import Final
 from planner.agent import Limits, MustKeep, SolveProgress, SolverAgent
 from planner.agents import agent_named
 from planner.agents.check import check_plan
+from planner.capacity.snapshot import PlanSnapshot
 from planner.optimization.neighbourhood import Candidate, NeighbourhoodSearch
 from planner.placement import Code, PlacementResult
-from planner.renegotiation.renegotiation import result_of
-from planner.replanning.commitment import Commitment, by_importance
+from planner.renegotiation.continuation import result_of
+from planner.replanning.commitment import Commitment, Move, by_importance, move_of
 from planner.replanning.draft_plan import DraftPlan
-from planner.replanning.move import Move, move_of
 from planner.request import Request
 from planner.reservations.reservation import Rows
 from planner.reservations.rows import subtract
@@ -109,7 +109,9 @@ class SolverStep:
             raise ValueError(f"{self._name} is not a solver: it proves no bound")
         must_keep = MustKeep(frozenset(question.kept), question.standing)
         limits = self._share(self._news_of(start, question))
-        results, report = agent.solve(question.rests, question.draft.view(), limits, must_keep)
+        # Better plans are completed on the shared draft while the solver reads this view.
+        view = PlanSnapshot(question.draft.ledger.copy(), start.plan.version)
+        results, report = agent.solve(question.rests, view, limits, must_keep)
         self._lower(question.aside + report.bound)
         if all(results[index].placed for index in question.kept):
             self.pooled = min(self.bound, question.aside + report.value)
@@ -255,7 +257,7 @@ def _rest_placement(start: DraftPlan, move: Move) -> PlacementResult | None:
     rest = move.remainder.request
     assert rest is not None
     held: dict[str, Rows] = {}
-    for atom in start.holding_of(move.commitment).atoms:
+    for atom in start.held_by(move.commitment.number).atoms:
         held.update(atom.occurrences())
     vertices, rows = [], []
     for vertex in rest.graph.atoms.tolist():

@@ -20,7 +20,7 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel, Change, Degrade, Relocate, Update
 from planner.plan.records.commit_records import CommitRecord, RecordedChange
 from planner.plan.records.reservation_records import Admitted, Degraded, Relocated, Updated
-from planner.renegotiation.renegotiation import held_result
+from planner.renegotiation.continuation import held_result
 from planner.replanning.commitment import commitment_of
 from planner.request import Request
 from planner.reservations.holding import lost_rows, with_slots, within

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,9 @@ class MachineShortage:
     needed: int
     found: int
 
+
+#: Most changes that are judged together with the next, instead of on a copy of the totals.
+_MOST_WAITING: Final = 16
 
 #: Slots taken of machines (sign 1) or released (-1).
 _SlotChange: TypeAlias = tuple[Slots, Resources, int]
@@ -161,7 +164,22 @@ class Draft:
 
     def shortage(self, takings: Sequence[Taking]) -> Shortage | None:
         """Return what totals lack for takings, or None."""
+        if self._fits_beside_waiting(takings):
+            return None
         return find_shortage(self.ledger, takings)
+
+    def _fits_beside_waiting(self, takings: Sequence[Taking]) -> bool:
+        """Return whether takings fit together with all that was taken, totals not copied yet.
+
+        Then they fit after it, too; nothing is known if not, or if something was released.
+        """
+        if self._is_copy or not 0 < len(self._waiting) <= _MOST_WAITING:
+            return False
+        taken = [one for part in self._waiting for one in part]
+        return (
+            all(one.sign > 0 for one in taken)
+            and find_shortage(self._ledger, [*taken, *takings]) is None
+        )
 
     def take(self, takings: list[Taking]) -> None:
         """Take from totals, or release to them, whether there is room or not."""

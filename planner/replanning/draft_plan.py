@@ -1,17 +1,17 @@
-"""A draft: a Plan's free profile with some commitments lifted, put back, moved or dropped."""
+"""States of what a Plan holds, with some commitments lifted, put back, moved or dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.agent import Agent
 from planner.capacity.profile import FreeProfile
-from planner.capacity.shortage import Taking, find_shortage, takings_of
+from planner.capacity.shortage import Taking, takings_of
 from planner.capacity.snapshot import PlanSnapshot
 from planner.machines.room import MachineRoom
 from planner.placement import PlacementResult
@@ -20,8 +20,7 @@ from planner.plan.placing import MachineCaps, WantedSlots, place_together, until
 from planner.plan.plan import Plan
 from planner.plan.slots.slot_faults import SlotJudge, lost_slots_of
 from planner.promise import PromiseLevel
-from planner.replanning.commitment import Commitment
-from planner.replanning.move import Move, move_of
+from planner.replanning.commitment import Commitment, Move, move_of
 from planner.reservations.holding import holding_of, leases_of, with_slots
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.rows import split, work_gained
@@ -84,211 +83,228 @@ def exceeds_machines(ledger: FreeProfile, takings: Iterable[Taking]) -> bool:
     return False
 
 
-class _SharedRoom:
-    """Machines of all drafts of one Plan: a draft that shows one of them at a time.
+class _Held(NamedTuple):
+    """What a reservation holds, with slots if it has machines, and what that takes of totals."""
 
-    It is brought from one to another by the reservations in which they differ, so that a draft is
+    holding: Holding
+    takings: list[Taking]
+
+
+class _SharedDraft:
+    """The one draft of a Plan that shows the states of all its `DraftPlan`s, one at a time.
+
+    It is brought from one to another by the reservations in which they differ, so that a state is
     as cheap to copy as a dict.
 
-    Parameters
+    Attributes
+    ----------
+    draft
+        Totals and machines of the state that is shown.
+    has_machines
+        Whether machines are looked at, and not only totals.
+    newcomers
+        Requests, numbered below 0, that would be promised machines if they came in.
+    unplaced
+        Reservations with slots that found no machine before anything was moved in time.
+    anchors
+        Those of commitments, by number.
+    """
+
+    def __init__(self, plan: Plan, machines: StartingMachines | None) -> None:
+        self._plan = plan
+        self._start = {} if machines is None else dict(machines.held)
+        self.draft = Draft(
+            plan.ledger,
+            lambda: plan.room if machines is None else machines.room,
+            plan.now,
+            plan.version,
+        )
+        self.has_machines = machines is not None
+        self.newcomers = frozenset[int]() if machines is None else machines.newcomers
+        self.unplaced = frozenset[int]() if machines is None else machines.unplaced
+        self.anchors: dict[int, Holding] = {}
+        self._known: dict[int, _Held] = {}
+        self._shown: dict[int, _Held] = {}
+        self._owner: DraftPlan | None = None
+
+    def start_of(self, number: int) -> _Held:
+        """Return what a reservation holds in the first state; a newcomer holds nothing."""
+        known = self._known.get(number)
+        if known is None:
+            plan = self._plan
+            if number < 0:
+                known = _Held(Holding((), plan.now, plan.now), [])
+            else:
+                holding = self._start.get(number) or plan.table.holding(number)
+                scope = plan.table.scope(number)
+                known = _Held(holding, takings_of(holding, plan.ledger, *scope))
+            self._known[number] = known
+        return known
+
+    def places(self, number: int) -> bool:
+        """Return whether machines are found for a reservation, or for one that would come in."""
+        if not self.has_machines:
+            return False
+        if number < 0:
+            return number in self.newcomers
+        return self._plan.table.promise(number) is PromiseLevel.PLACED
+
+    def show(self, state: DraftPlan) -> Draft:
+        """Return the draft in a state; what is done to it is to be reported, or rolled back."""
+        if self._owner is not state:
+            held = state.held
+            for number in self._shown.keys() | held.keys():
+                before, after = self._shown.get(number), held.get(number)
+                if before is not after:
+                    self._replace(number, before or self.start_of(number), after)
+            self.draft.keep()
+            self._shown, self._owner = dict(held), state
+        return self.draft
+
+    def _replace(self, number: int, before: _Held, after: _Held | None) -> None:
+        new = after or self.start_of(number)
+        self.draft.take([*_released(before), *new.takings])
+        if self.places(number):
+            self.draft.release_slots(before.holding)
+            self.draft.take_slots(new.holding)
+
+    def report(self, number: int, held: _Held) -> None:
+        """Record what a reservation holds now in the state that is shown."""
+        self.draft.keep()
+        self._shown[number] = held
+
+
+@dataclass(frozen=True, slots=True)
+class StartingMachines:
+    """Machines for the first state of a `DraftPlan`.
+
+    Attributes
     ----------
     room
         What slots leave; written from now on.
-    base
-        Gives what a reservation holds where no draft says otherwise, with slots.
-    newcomers
-        Requests, numbered below 0, that would be promised machines if they came in.
+    newcomers, unplaced
+        See `_SharedDraft`.
+    held
+        Number -> what it holds with its slots, where those are not the Plan's; `room` has them.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        room: MachineRoom,
-        base: Callable[[int], Holding],
-        newcomers: frozenset[int],
-    ) -> None:
-        self.draft = Draft(plan.ledger, lambda: room, plan.now)
-        self.shown: dict[int, Holding] = {}
-        self.newcomers = newcomers
-        self._base = base
-        self._known: dict[int, Holding] = {}
-
-    def base(self, number: int) -> Holding:
-        """Return what a reservation holds where no draft says otherwise."""
-        known = self._known.get(number)
-        if known is None:
-            known = self._known[number] = self._base(number)
-        return known
-
-    def show(self, held: Mapping[int, Holding]) -> Draft:
-        """Return the machines of the draft that says what some reservations hold."""
-        if self.shown is not held:
-            for number in self.shown.keys() | held.keys():
-                before, after = self.shown.get(number), held.get(number)
-                if before is not after:
-                    self.draft.release_slots(before or self.base(number))
-                    self.draft.take_slots(after or self.base(number))
-            self.draft.keep()
-            self.shown = dict(held)
-        return self.draft
+    room: MachineRoom
+    newcomers: frozenset[int] = frozenset()
+    unplaced: frozenset[int] = frozenset()
+    held: Mapping[int, Holding] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class DraftPlan:
-    """What is held, as a copy of the Plan that can be changed and thrown away.
+    """A state of what a Plan holds that can be changed, copied and thrown away.
 
     A lifted commitment holds nothing but its *anchor*: its past and the leases in force. Started
     work is pinned in that way; only the remainder moves.
 
     Attributes
     ----------
-    ledger
-        What is free.
     lifted
         Number -> commitment that waits for a place.
     moved
         Number -> (commitment, new whole allocation, what it then holds).
     stripped
         Number -> commitment whose anchor is gone too, because the machines under it are.
-    slotted
-        Number -> what it holds with its slots, where that is not what it began with.
-    homeless
-        Reservations with slots that found no machine before anything was moved in time.
+    held
+        Number -> what it holds, where that is not what it holds on the Plan.
     """
 
     plan: Plan
-    ledger: FreeProfile
+    _shared: _SharedDraft
     lifted: dict[int, Commitment] = field(default_factory=dict)
     moved: dict[int, tuple[Commitment, PlacementResult, Holding]] = field(default_factory=dict)
     stripped: dict[int, Commitment] = field(default_factory=dict)
-    slotted: dict[int, Holding] = field(default_factory=dict)
-    homeless: frozenset[int] = frozenset()
-    _anchors: dict[int, Holding] = field(default_factory=dict)
-    _room: _SharedRoom | None = None
+    held: dict[int, _Held] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan) -> DraftPlan:
-        """Return the draft of a Plan; it looks at totals until it has machines."""
-        return cls(plan, plan.ledger.copy())
+    def of(cls, plan: Plan, machines: StartingMachines | None = None) -> DraftPlan:
+        """Return the state of a Plan; without machines it looks at totals only."""
+        shared = _SharedDraft(plan, machines)
+        first = cls(plan, shared)
+        for number in () if machines is None else machines.held:
+            first.held[number] = shared.start_of(number)
+        return first
 
-    def find_machines(
-        self,
-        room: MachineRoom,
-        base: Callable[[int], Holding] | None = None,
-        *,
-        newcomers: frozenset[int] = frozenset(),
-        homeless: frozenset[int] = frozenset(),
-        slotted: Mapping[int, Holding] | None = None,
-    ) -> None:
-        """Let what is promised machines find some, in a draft that nothing was changed in.
+    def copy(self) -> DraftPlan:
+        """Return an equal state that shares nothing that is written."""
+        return DraftPlan(
+            self.plan,
+            self._shared,
+            dict(self.lifted),
+            dict(self.moved),
+            dict(self.stripped),
+            dict(self.held),
+        )
 
-        Parameters
-        ----------
-        room
-            What slots leave; written from now on.
-        base
-            Gives what a reservation holds, with slots; by default what it holds on the Plan.
-        newcomers
-            Requests, numbered below 0, that would be promised machines if they came in.
-        homeless, slotted
-            See the attributes; the room has what `slotted` says.
-        """
-        plan = self.plan
-
-        def on_the_plan(number: int) -> Holding:
-            return Holding((), plan.now, plan.now) if number < 0 else plan.table.holding(number)
-
-        self._room = _SharedRoom(plan, room, base or on_the_plan, newcomers)
-        self.homeless, self.slotted = homeless, dict(slotted or {})
-        self._room.shown = dict(self.slotted)
+    @property
+    def ledger(self) -> FreeProfile:
+        """What totals leave; true until this or another state of the Plan is changed or read."""
+        return self._shared.show(self).ledger
 
     @property
     def has_machines(self) -> bool:
         """Whether it looks at machines, and not only at totals."""
-        return self._room is not None
+        return self._shared.has_machines
 
-    def copy(self) -> DraftPlan:
-        """Return an equal draft that shares nothing that is written."""
-        return DraftPlan(
-            self.plan,
-            self.ledger.copy(),
-            dict(self.lifted),
-            dict(self.moved),
-            dict(self.stripped),
-            dict(self.slotted),
-            self.homeless,
-            self._anchors,
-            self._room,
-        )
+    @property
+    def unplaced(self) -> frozenset[int]:
+        """Reservations with slots that found no machine before anything was moved in time."""
+        return self._shared.unplaced
 
-    def view(self, version: int | None = None) -> PlanSnapshot:
-        """Return what an agent sees of it, as of a version; true until the next change."""
-        return PlanSnapshot(self.ledger, self.plan.version if version is None else version)
+    def view(self) -> PlanSnapshot:
+        """Return what an agent sees of it; true as long as `ledger` is."""
+        return PlanSnapshot(self.ledger, self.plan.version)
 
-    def twin(self, version: int) -> Draft | None:
-        """Return what it leaves as a draft of its own, machines included; None without them."""
-        if self._room is None:
-            return None
-        room = self._room.show(self.slotted).room.copy()
-        return Draft(self.ledger, lambda: room, self.plan.now, version)
+    def twin(self, version: int) -> Draft:
+        """Return what it leaves as a draft of its own, machines included, as of a version."""
+        draft = self._shared.show(self)
+        room = draft.room.copy() if self.has_machines else None
+        return Draft(draft.ledger.copy(), lambda: room or draft.room, self.plan.now, version)
 
     def places(self, number: int) -> bool:
         """Return whether machines are found for a reservation, or for one that would come in."""
-        if self._room is None:
-            return False
-        if number < 0:
-            return number in self._room.newcomers
-        return self.plan.table.promise(number) is PromiseLevel.PLACED
+        return self._shared.places(number)
 
-    def slotted_holding(self, number: int) -> Holding:
-        """Return what a reservation that has machines holds, with its slots."""
-        assert self._room is not None
-        return self.slotted.get(number) or self._room.base(number)
+    def held_by(self, number: int) -> Holding:
+        """Return what a reservation holds in this state, with its slots if it has machines."""
+        return self._held(number).holding
+
+    def _held(self, number: int) -> _Held:
+        return self.held.get(number) or self._shared.start_of(number)
 
     def slots(self, number: int) -> tuple[Slots | None, ...] | None:
         """Return the slots of each atom of what a commitment holds; None if it has none."""
         if not self.places(number):
             return None
-        return tuple(atom.slots for atom in self.slotted_holding(number).atoms)
+        return tuple(atom.slots for atom in self.held_by(number).atoms)
 
     def with_slots(self, number: int, holding: Holding) -> Holding:
         """Return a holding of a reservation with the slots that its atoms have here."""
         if not self.places(number):
             return holding
-        known = {atom.path: atom for atom in self.slotted_holding(number).atoms}
+        known = {atom.path: atom for atom in self.held_by(number).atoms}
         atoms = tuple(
             replace(atom, slots=known[atom.path].slots, rule=known[atom.path].rule)
             for atom in holding.atoms
         )
         return replace(holding, atoms=atoms)
 
-    def takings(self, commitment: Commitment, holding: Holding, sign: int = 1) -> list[Taking]:
+    def takings(self, commitment: Commitment, holding: Holding) -> list[Taking]:
         """Return the takings of a holding of a commitment."""
-        return takings_of(holding, self.ledger, commitment.tenant, commitment.queue, sign)
+        return takings_of(holding, self.plan.ledger, commitment.tenant, commitment.queue)
 
     def anchor(self, commitment: Commitment) -> Holding:
         """Return what of a commitment stays when it is lifted; of a degraded one, all it has."""
         if commitment.state is State.DEGRADED:
             return commitment.before
-        known = self._anchors.get(commitment.number)
+        known = self._shared.anchors.get(commitment.number)
         if known is None:
-            known = self._anchors[commitment.number] = anchor_of(self.plan, commitment)
+            known = self._shared.anchors[commitment.number] = anchor_of(self.plan, commitment)
         return known
-
-    def holding_of(self, commitment: Commitment) -> Holding:
-        """Return what a commitment holds in this draft."""
-        if commitment.number in self.moved:
-            return self.moved[commitment.number][2]
-        if commitment.number in self.stripped:
-            return commitment.past(self.plan.now)
-        return self.anchor(commitment) if commitment.number in self.lifted else commitment.before
-
-    def fits(self, commitment: Commitment, holding: Holding) -> bool:
-        """Return whether a commitment could hold that instead of what it holds."""
-        takings = self.takings(commitment, self.holding_of(commitment), -1) + self.takings(
-            commitment, holding
-        )
-        return find_shortage(self.ledger, takings) is None
 
     def lift(self, commitment: Commitment) -> None:
         """Take all of a commitment away but its anchor."""
@@ -301,13 +317,19 @@ class DraftPlan:
         self._cut(commitment, commitment.past(self.plan.now))
         self.stripped[commitment.number] = commitment
 
+    def _cut(self, commitment: Commitment, kept: Holding) -> None:
+        draft, number = self._shared.show(self), commitment.number
+        before, takings = self._held(number), self.takings(commitment, kept)
+        draft.take([*_released(before), *takings])
+        if self.places(number):
+            draft.release_slots(before.holding)
+            kept = draft.cut(before.holding, kept)
+        self._keep(number, _Held(kept, takings))
+
     def put_back(self, commitment: Commitment) -> bool:
         """Give a lifted commitment the rows it had, if they fit; return whether they did."""
-        if not self.fits(commitment, commitment.before) or self._move_machines(
-            commitment.number, commitment.before
-        ):
+        if self._swap(commitment, commitment.before, None) is not True:
             return False
-        self._swap(commitment, commitment.before)
         self.lifted.pop(commitment.number, None)
         self.stripped.pop(commitment.number, None)
         return True
@@ -317,16 +339,19 @@ class DraftPlan:
 
         Where machines do not hold what the agent found, it is asked again with that in mind.
         """
-        held, fixed = self.holding_of(move.commitment), move.holding()
+        draft, commitment = self._shared.show(self), move.commitment
+        fixed = self.takings(commitment, move.holding())
+        beside = [*_released(self._held(commitment.number)), *fixed]
 
         def ask(over: Callable[[PlanSnapshot], PlanSnapshot]) -> PlacementResult:
-            self._change(move.commitment, held, fixed)
+            savepoint = draft.savepoint()
+            draft.take(beside)
             result = move.place(over(self.view()), agent)
-            self._change(move.commitment, fixed, held)
+            draft.roll_back(savepoint)
             return result
 
         def stand(result: PlacementResult) -> bool | MachineShortage:
-            return self._take(move.commitment, result)
+            return self._take(commitment, result)
 
         return until_it_stands(MachineCaps(), ask, stand, _ROUNDS) is True
 
@@ -334,59 +359,68 @@ class DraftPlan:
         """Give a commitment another whole allocation, if it fits; return whether it did."""
         return self._take(commitment, result) is True
 
+    def _take(self, commitment: Commitment, result: PlacementResult) -> bool | MachineShortage:
+        """Take an allocation; return whether it fits, or what finds no machine."""
+        assert commitment.request is not None
+        holding = holding_of(commitment.request, result)
+        found = self._swap(commitment, holding, leases_of(commitment.request.graph))
+        if found is True:
+            self._note_move(commitment, result)
+        return found
+
+    def _note_move(self, commitment: Commitment, result: PlacementResult) -> None:
+        number = commitment.number
+        self.lifted.pop(number, None)
+        self.stripped.pop(number, None)
+        self.moved[number] = (commitment, result, self.held_by(number))
+
     def take_together(
         self, wanted: Iterable[tuple[Commitment, PlacementResult]]
     ) -> list[Commitment]:
-        """Give lifted commitments other whole allocations, machines laid by begin.
+        """Give lifted commitments other whole allocations, machines assigned by begin.
 
         Returns
         -------
         list[Commitment]
             Those that fit totals, in their order, and then find machines.
         """
-        asked: dict[int, tuple[Commitment, PlacementResult, Holding]] = {}
+        draft = self._shared.show(self)
+        asked: list[tuple[Commitment, PlacementResult, _Held]] = []
+        on_machines: dict[int, WantedSlots] = {}
         for commitment, result in wanted:
-            assert commitment.request is not None
-            holding = holding_of(commitment.request, result)
-            if not commitment.started and self.fits(commitment, holding):
-                self._swap(commitment, holding)
-                asked[commitment.number] = commitment, result, holding
-        stands = set(asked)
-        wanted_slots = {
-            number: (holding, leases_of(one.request.graph))
-            for number, (one, _, holding) in asked.items()
-            if self.places(number) and one.request is not None
-        }
-        stands -= set(wanted_slots) - self._swap_together(wanted_slots)
-        for number, (commitment, result, holding) in asked.items():
-            if number not in stands:
-                self._change(commitment, holding, self.holding_of(commitment))
+            number, request = commitment.number, commitment.request
+            assert request is not None
+            holding = holding_of(request, result)
+            after = _Held(holding, self.takings(commitment, holding))
+            change = [*_released(self._held(number)), *after.takings]
+            if commitment.started or draft.shortage(change) is not None:
                 continue
-            self.lifted.pop(number, None)
-            self.stripped.pop(number, None)
-            self.moved[number] = (commitment, result, holding)
-        return [asked[number][0] for number in asked if number in stands]
+            draft.take(change)
+            asked.append((commitment, result, after))
+            if self.places(number):
+                draft.release_slots(self.held_by(number))
+                on_machines[number] = WantedSlots(holding.atoms, leases_of(request.graph))
+        assigned = place_together(draft, on_machines)
+        placed: list[Commitment] = []
+        for commitment, result, after in asked:
+            number = commitment.number
+            if number in on_machines and number not in assigned:
+                before = self._held(number)
+                draft.take([*_released(after), *before.takings])
+                draft.take_slots(before.holding)
+                continue
+            if number in assigned:
+                after = after._replace(holding=with_slots(after.holding, assigned[number]))
+            self._keep(number, after)
+            self._note_move(commitment, result)
+            placed.append(commitment)
+        draft.keep()
+        return placed
 
-    def _take(self, commitment: Commitment, result: PlacementResult) -> bool | MachineShortage:
-        """Take an allocation; return whether it fits, or what finds no machine."""
-        assert commitment.request is not None
-        holding = holding_of(commitment.request, result)
-        if not self.fits(commitment, holding):
-            return False
-        leases = leases_of(commitment.request.graph)
-        missed = self._move_machines(commitment.number, holding, leases)
-        if missed is not None:
-            return missed
-        self._swap(commitment, holding)
-        self.lifted.pop(commitment.number, None)
-        self.stripped.pop(commitment.number, None)
-        self.moved[commitment.number] = (commitment, result, holding)
-        return True
-
-    def _move_machines(
-        self, number: int, after: Holding, leases: Mapping[str, int] | None = None
-    ) -> MachineShortage | None:
-        """Give a commitment the machines of another holding; return what finds none, if any.
+    def _swap(
+        self, commitment: Commitment, after: Holding, leases: Mapping[str, int] | None
+    ) -> bool | MachineShortage:
+        """Let a commitment hold something else; nothing changes where that does not fit.
 
         What it held at first keeps its machines where they are free.
 
@@ -395,32 +429,49 @@ class DraftPlan:
         leases
             Steps of a lease by atom path: what has begun may be handed over after one; None hands
             nothing over.
+
+        Returns
+        -------
+        bool | MachineShortage
+            Whether totals hold it, or what finds no machine.
         """
-        if self._room is None or not self.places(number):
-            return None
-        draft = self._room.show(self.slotted)
-        savepoint = draft.savepoint()
-        draft.release_slots(self.slotted_holding(number))
-        found = draft.swap(self._room.base(number), after, leases)
-        missed = found if isinstance(found, MachineShortage) else None
-        if missed is None and leases is not None and number >= 0:
-            assert isinstance(found, Holding)
-            missed = self._refused_by_the_plan(number, found, leases)
-        if missed is not None:
-            draft.roll_back(savepoint)
-            return missed
-        assert isinstance(found, Holding)
-        self._keep(number, found)
-        return None
+        draft, number = self._shared.show(self), commitment.number
+        takings = self.takings(commitment, after)
+        change = [*_released(self._held(number)), *takings]
+        if draft.shortage(change) is not None:
+            return False
+        if self.places(number):
+            savepoint = draft.savepoint()
+            found = self._swap_machines(draft, number, after, leases)
+            if isinstance(found, MachineShortage):
+                draft.roll_back(savepoint)
+                return found
+            after = found
+        draft.take(change)
+        self._keep(number, _Held(after, takings))
+        return True
+
+    def _swap_machines(
+        self,
+        draft: Draft,
+        number: int,
+        after: Holding,
+        leases: Mapping[str, int] | None = None,
+    ) -> Holding | MachineShortage:
+        """Return a holding with the machines it then has, taken; those it had are released."""
+        draft.release_slots(self.held_by(number))
+        found = draft.swap(self._shared.start_of(number).holding, after, leases)
+        if isinstance(found, MachineShortage) or leases is None or number < 0:
+            return found
+        return self._refused_by_the_plan(number, found, leases) or found
 
     def machine_shortage(self, number: int, after: Holding) -> MachineShortage | None:
         """Return what would find no machine if a commitment held something; nothing changes."""
-        if self._room is None or not self.places(number):
+        if not self.places(number):
             return None
-        draft = self._room.show(self.slotted)
+        draft = self._shared.show(self)
         savepoint = draft.savepoint()
-        draft.release_slots(self.slotted_holding(number))
-        found = draft.swap(self._room.base(number), after)
+        found = self._swap_machines(draft, number, after)
         draft.roll_back(savepoint)
         return found if isinstance(found, MachineShortage) else None
 
@@ -446,79 +497,42 @@ class DraftPlan:
                 return MachineShortage(atom, start, end, bundles, 0)
         return None
 
-    def _swap_together(self, wanted: Mapping[int, tuple[Holding, Mapping[str, int]]]) -> set[int]:
-        """Let reservations that have not begun hold something else; return who found machines.
-
-        They are placed by begin, before any of them is given up; who finds none holds what it held.
-
-        Parameters
-        ----------
-        wanted
-            Number -> what it is to hold, and its leases.
-        """
-        if self._room is None or not wanted:
-            return set()
-        draft = self._room.show(self.slotted)
-        for number in wanted:
-            draft.release_slots(self.slotted_holding(number))
-        asked = {n: WantedSlots(holding.atoms, leases) for n, (holding, leases) in wanted.items()}
-        laid = place_together(draft, asked)
-        for number, (holding, _) in wanted.items():
-            if number in laid:
-                self._keep(number, with_slots(holding, laid[number]))
-            else:
-                draft.take_slots(self.slotted_holding(number))
-        draft.keep()
-        return set(laid)
-
-    def _keep(self, number: int, holding: Holding) -> None:
-        """Make what was done to the machines of a reservation that of this draft."""
-        assert self._room is not None
-        self._room.draft.keep()
-        self.slotted[number] = self._room.shown[number] = holding
-
     def lacks_machines(self, commitment: Commitment) -> frozenset[str]:
         """Return the paths of occurrences of a commitment that have no machine for something."""
-        if self._room is None:
+        if not self.has_machines:
             return frozenset()
         return frozenset(
             path
-            for atom in self.slotted_holding(commitment.number).atoms
+            for atom in self.held_by(commitment.number).atoms
             for (path, _), slots in zip(atom.occurrences(), atom.occurrence_slots(), strict=True)
             if slots is not None
             and bool(((slots[:, 3] == NOWHERE) & (slots[:, 1] > self.plan.now)).any())
         )
 
     def hold_beside(self, commitment: Commitment, atoms: Sequence[AtomAllocation]) -> bool:
-        """Take room for `atoms` of a commitment that stays lifted otherwise, if there is any."""
-        takings, number = self.takings(commitment, Holding(tuple(atoms), 0, 0)), commitment.number
-        if find_shortage(self.ledger, takings) is not None:
+        """Take free capacity for `atoms` of a commitment that stays lifted otherwise, if any."""
+        draft, number = self._shared.show(self), commitment.number
+        more = Holding(tuple(atoms), 0, 0)
+        takings, before = self.takings(commitment, more), self._held(number)
+        if draft.shortage(takings) is not None:
             return False
-        if self._room is not None and self.places(number):
-            draft, before = self._room.show(self.slotted), self.slotted_holding(number)
-            found = draft.swap(self._room.base(number), Holding(tuple(atoms), 0, 0))
+        if self.places(number):
+            found = draft.swap(self._shared.start_of(number).holding, more)
             if isinstance(found, MachineShortage):
                 return False
-            self._keep(number, replace(before, atoms=before.atoms + found.atoms))
-        self.ledger.take((taking.demand, taking.rows, 1) for taking in takings)
+            more = found
+        draft.take(takings)
+        whole = replace(before.holding, atoms=before.holding.atoms + more.atoms)
+        self._keep(number, _Held(whole, [*before.takings, *takings]))
         return True
 
-    def _cut(self, commitment: Commitment, kept: Holding) -> None:
-        self._swap(commitment, kept)
-        number = commitment.number
-        if self._room is not None and self.places(number):
-            draft, before = self._room.show(self.slotted), self.slotted_holding(number)
-            draft.release_slots(before)
-            self._keep(number, draft.cut(before, kept))
+    def _keep(self, number: int, held: _Held) -> None:
+        self.held[number] = held
+        self._shared.report(number, held)
 
-    def _swap(self, commitment: Commitment, holding: Holding) -> None:
-        self._change(commitment, self.holding_of(commitment), holding)
 
-    def _change(self, commitment: Commitment, before: Holding, after: Holding) -> None:
-        self.ledger.take(
-            (taking.demand, taking.rows, taking.sign)
-            for taking in self.takings(commitment, before, -1) + self.takings(commitment, after)
-        )
+def _released(held: _Held) -> list[Taking]:
+    return [one._replace(sign=-one.sign) for one in held.takings]
 
 
 def anchor_of(plan: Plan, commitment: Commitment) -> Holding:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from planner.capacity.profile import FreeProfile
 from planner.plan.plan import Plan
-from planner.renegotiation.fixed import FixedAtom
-from planner.replanning.commitment import Commitment
+from planner.renegotiation.continuation import numbers_of
+from planner.renegotiation.remainder import FixedAtom
+from planner.replanning.commitment import Commitment, Move, move_of
 from planner.replanning.draft_plan import DraftPlan, Overcommitment
-from planner.replanning.move import Move, move_of, numbers_of
 from planner.reservations.reservation import AtomAllocation, Holding, Rows
 from planner.reservations.rows import add_up, dense
 from planner.view import Demand
@@ -72,7 +72,7 @@ class CommitmentMoves:
         """
         if commitment.request is None or commitment.started:
             return None
-        numbers = numbers_of(commitment.request)
+        numbers = numbers_of(commitment.request.graph)
         keep: dict[str, FixedAtom] = {}
         for atom, path, rows in commitment.occurrences():
             if path not in numbers or atom.shifts != (0,):

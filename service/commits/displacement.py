@@ -16,13 +16,12 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from planner.agents import agent_named
-from planner.displacement.displacement import Displacement, displace
-from planner.displacement.wanted_place import DisplacementAsk
+from planner.displacement import Displacement, DisplacementAsk, displace
 from planner.offers.search import quick
 from planner.plan.plan import Plan
 from planner.plan.records.commit_records import CommitRecord
 from planner.plan.records.reservation_records import Admitted, Updated
-from planner.replanning.candidates import FOR_ROOM, may_displace
+from planner.replanning.displacement_search import FOR_ROOM, may_displace
 from planner.reservations.state import Transition
 from service.access.actor import acting, present_actor
 from service.clock import Clock

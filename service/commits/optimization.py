@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
-from planner.adaptation.draft_slots import without_slots
+from planner.adaptation.relocation import without_slots
 from planner.optimization.codec import changes_from_json
 from planner.optimization.feasible_part import feasible_part
 from planner.optimization.replay import replay

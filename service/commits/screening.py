@@ -38,7 +38,7 @@ from planner.plan.records.changes import (
 from planner.plan.records.changes import Note as RecordNote
 from planner.plan.records.holds import AcceptHold, EndHold
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.replanning.candidates import FOR_ROOM
+from planner.replanning.displacement_search import FOR_ROOM
 from planner.request import Request
 from planner.reservations.reservation import Refusal, Reservation
 from planner.reservations.state import State, Transition, may

@@ -24,9 +24,8 @@ import numpy as np
 
 from bench.workloads.generator import KINDS, Mix, cluster_of, requests_of
 from planner.adaptation.adapter import adapt
-from planner.adaptation.repair import Repair, present_holders
+from planner.adaptation.repair import Repair, present_holders, yarn_rule
 from planner.adaptation.result import Adaptation, Effect
-from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Outage

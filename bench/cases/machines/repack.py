@@ -98,9 +98,9 @@ def scene(machines: int, slots: int, load: float, seed: int) -> dict[str, object
         "relocation_s": round(ours_s, 3),
         "changed_reservations": len(found.held),
         "commit_s": round(commit_s, 3),
-        "no_machine_best_fit": homeless_bundles(none),
-        "no_machine": homeless_bundles(found),
-        "no_machine_long": homeless_bundles(long),
+        "no_machine_best_fit": unplaced_bundles(none),
+        "no_machine": unplaced_bundles(found),
+        "no_machine_long": unplaced_bundles(long),
         "best_fit_s": round(none_s, 3),
         "long_s": round(long_s, 3),
     }
@@ -114,7 +114,7 @@ def _timed(plan: Plan, budget: int) -> tuple[Relocation, float]:
     return found, time.process_time() - start
 
 
-def homeless_bundles(found: Relocation) -> int:
+def unplaced_bundles(found: Relocation) -> int:
     """Return how many bundles have no machine after a relocation."""
     return sum(
         int(atom.slots[atom.slots[:, 3] == NOWHERE, 2].sum())

@@ -17,8 +17,7 @@ from planner.agent import Limits
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster, Outage, Queue
 from planner.cluster.policy import DisplacementRule, Scope
-from planner.displacement.displacement import displace
-from planner.displacement.wanted_place import DisplacementAsk
+from planner.displacement import DisplacementAsk, displace
 from planner.offers.search import OfferSearch
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
@@ -34,7 +33,7 @@ from planner.plan.records.changes import (
 )
 from planner.promise import PromiseLevel
 from planner.renegotiation.renegotiation import renegotiation_of
-from planner.replanning.candidates import FOR_ROOM, may_displace
+from planner.replanning.displacement_search import FOR_ROOM, may_displace
 from planner.request import Request
 from planner.reservations.state import LIVE, State
 from planner.validation.document import PlanViolation

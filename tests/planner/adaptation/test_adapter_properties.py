@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from planner.adaptation.adapter import adapt
-from planner.adaptation.repair import Repair
+from planner.adaptation.repair import Repair, yarn_rule
 from planner.adaptation.result import Effect
-from planner.adaptation.yarn_rule import yarn_rule
 from planner.agent import Limits
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Reconfigure

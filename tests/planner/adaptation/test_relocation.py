@@ -55,7 +55,7 @@ def _rows(one: Reservation) -> list[list[list[int]]]:
     return [atom.all_rows().tolist() for atom in one.atoms]
 
 
-def _homeless(plan: Plan) -> set[str]:
+def _unplaced(plan: Plan) -> set[str]:
     """Return those with slots from now on that have no machine."""
     return {
         one.id
@@ -115,8 +115,8 @@ def test_a_relocation_changes_machines_alone(
         id_: _rows(one) for id_, one in before.items()
     }
     assert {one.id: _past(one, now) for one in plan.reservations()} == past
-    told = {plan.table.id_of(number) for number in found.homeless}
-    assert _homeless(plan) == told
+    told = {plan.table.id_of(number) for number in found.unplaced}
+    assert _unplaced(plan) == told
     stands = {
         one.id
         for one in plan.reservations()
@@ -148,7 +148,7 @@ def test_what_machines_keep_holds_after_every_event(
             break
         happen(plan, event)
         assert violations(plan) == []
-        for id_ in _homeless(plan):
+        for id_ in _unplaced(plan):
             found = plan.reservation(id_)
             assert found is not None
             assert found.state is State.DEGRADED
@@ -235,7 +235,7 @@ def test_the_pool_has_room_and_machines_have_not() -> None:
     commit(plan, Reconfigure(replace(plan.cluster, outages=())))
     found = adapt_now(plan)
     assert [(one.id, one.fate) for one in found.affected] == [("x", Effect.RESTORED)]
-    assert not _homeless(plan)
+    assert not _unplaced(plan)
     assert violations(plan) == []
 
 
@@ -266,7 +266,7 @@ def test_new_occurrences_get_machines_with_an_advance() -> None:
     request = a_request("r", "every(6, atom(<3 cpu>, 2, 2, 2, 4))").on(cluster)
     plan = a_plan(cluster).holding(request).build()
     commit(plan, Advance(13, 36))
-    assert not _homeless(plan)
+    assert not _unplaced(plan)
     assert not needs_adaptation(plan)
     assert violations(plan) == []
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from planner.agents import agent_named
 from planner.cluster.cluster import Cluster
-from planner.displacement.displacement import Displacement, displace
-from planner.displacement.wanted_place import DisplacementAsk
+from planner.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from planner.request import Request
 from tests.builders import a_cluster

@@ -8,13 +8,13 @@ import pytest
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.optimization.change_value import value_of_change
 from planner.optimization.feasible_part import FeasiblePart, feasible_part
 from planner.optimization.optimizer import optimize
 from planner.optimization.replay import replay
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Change
+from planner.value import value_of
 from tests.builders import a_cluster, a_request, ask
 
 
@@ -42,7 +42,9 @@ def crowd(seed: int) -> tuple[Plan, tuple[Change, ...]]:
 
 def worth(plan: Plan, found: FeasiblePart) -> float:
     """Return the value that comes in."""
-    return sum(value_of_change(plan, one) for one in found.kept)
+    reference = plan.cluster.reference
+    admitted = [one for one in found.kept if isinstance(one, Admit)]
+    return sum(value_of(one.request, one.result.choices, reference) for one in admitted)
 
 
 @pytest.mark.parametrize(("seed", "admitted"), [(9, 2), (23, 4)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,3 +109,33 @@ def test_a_draft_goes_back_to_each_savepoint_and_leaves_the_plan_alone(
 
 def _takings(plan: Plan, request: Request, holding: Holding) -> list[Taking]:
     return takings_of(holding, plan.ledger, request.tenant, request.queue)
+
+
+_ROWS = st.lists(
+    st.tuples(st.integers(0, STEPS - 1), st.integers(1, 8), st.integers(1, 7)), max_size=8
+)
+
+
+@settings(max_examples=100)
+@given(_ROWS)
+def test_a_shortage_is_the_same_whether_totals_were_copied_or_not(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    """What was taken counts for what comes after it; the totals of the Plan stay as they are."""
+    plan = a_plan(cluster()).build()
+    demand = plan.ledger.demand(CORE, None, "a", "b")
+    fresh, copied = Draft.of(plan), Draft.of(plan)
+    fits = True
+    for index, (start, steps, bundles) in enumerate(rows):
+        row = np.array([[start, min(start + steps, STEPS), bundles]], dtype=np.int64)
+        takings = [Taking(f"{index}", demand, row, 1)]
+        missing = copied.shortage(takings)
+        assert fresh.shortage(takings) == missing
+        fits = fits and missing is None
+        if missing is None:
+            fresh.take(takings)
+            copied.take(takings)
+        copied.view()
+        assert not fits or fresh._ledger is plan.ledger
+    fresh.close()
+    copied.close()

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from planner.displacement.displacement import Displacement, displace
-from planner.displacement.wanted_place import DisplacementAsk
+from planner.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel
 from planner.validation.validate import validate

@@ -11,8 +11,7 @@ from werkzeug.test import TestResponse
 
 from planner.agent import Limits
 from planner.agents import agent_named
-from planner.displacement.displacement import Displacement, displace
-from planner.displacement.wanted_place import DisplacementAsk
+from planner.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Cancel, Change, Update
 from planner.renegotiation.renegotiation import renegotiation_of

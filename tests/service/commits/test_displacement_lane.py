@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.displacement.displacement import Displacement, displace
-from planner.displacement.wanted_place import DisplacementAsk
+from planner.displacement import Displacement, DisplacementAsk, displace
 from planner.plan.plan import Plan
 from tests.patience import eventually
 from tests.service.conftest import CLUSTER, Open, Service

@@ -13,29 +13,40 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
 
-from planner.adaptation.adapter import MOVED
-from planner.adaptation.draft_slots import relocations, show_machines
+from planner.adaptation.adapter import MOVED, offers_to, search_after
 from planner.adaptation.recurring import salvage
-from planner.adaptation.relocation import has_lost_slots
+from planner.adaptation.relocation import has_lost_slots, relocations, starting_machines
 from planner.adaptation.result import Affected, Effect
-from planner.agents import DEFAULT_AGENT, agent_named
-from planner.displacement.wanted_place import DisplacementAsk, WantedPlace, wanted_place_of
-from planner.offers.search import OfferSearch
+from planner.agent import Agent
+from planner.agents import agent_named
 from planner.plan.plan import Plan
-from planner.plan.records.changes import Change, Degrade, Update
-from planner.replanning.candidates import candidates_of, displaced_reason
-from planner.replanning.commitment import Commitment, by_importance
-from planner.replanning.displacement_search import DisplacementSearch
+from planner.plan.records.changes import Admit, Change, Degrade, Update
+from planner.renegotiation.continuation import Continuation
+from planner.renegotiation.remainder import PastChangedError, remainder_of
+from planner.renegotiation.renegotiation import PreparedUpdate, renegotiation_of
+from planner.replanning.commitment import (
+    Commitment,
+    LazyRequest,
+    Move,
+    by_importance,
+    commitment_of,
+    move_of,
+)
+from planner.replanning.displacement_search import (
+    DisplacementSearch,
+    candidates_of,
+    displaced_reason,
+)
 from planner.replanning.draft_plan import DraftPlan, shortage_of, work_moved
 from planner.replanning.moves import CommitmentMoves
+from planner.request import Request
 from planner.reservations.reservation import Holding
-
-#: Offers of one reservation that finds no other place, and the most that get any.
-_OFFERS: Final = 3
-_MOST_HELPED: Final = 20
+from planner.reservations.slots import Slots
+from planner.reservations.state import State, Transition, may
+from planner.value import size_of
+from rdl.errors import RdlError
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +86,8 @@ def displace(
     wanted = _wanted(plan, asks)
     if not wanted:
         return None
-    base = DraftPlan.of(plan)
-    show_machines(base, [one.move.commitment for one in wanted])
+    machines = starting_machines(plan, [one.move.commitment for one in wanted])
+    base = DraftPlan.of(plan, machines)
 
     def place(draft: DraftPlan) -> bool:
         return all(draft.place(one.move, one.ask.agent) for one in wanted)
@@ -120,11 +131,11 @@ class _DisplacementChanges:
         """Return the whole answer."""
         without_place = [one for one in self._commitments if not self._replace(one)]
         cut = [(one, self._kept(one)) for one in without_place]
-        search = self._search() if cut else None
+        search = search_after(self._draft) if cut else None
         changes: list[Change] = []
         affected: list[Affected] = []
         for helped, (one, kept) in enumerate(cut):
-            offers = self._offers(search, one) if search and helped < _MOST_HELPED else ()
+            offers = offers_to(one, search, helped) if search else ()
             reason = self._reason_for(one)
             changes.append(Degrade(one.id, one.revision, kept, reason, offers))
             affected.append(Affected(one.id, one.tenant, Effect.DEGRADED, one.value, 0.0, reason))
@@ -173,16 +184,126 @@ class _DisplacementChanges:
         verb = "its batch displaced" if len(self._wanted) > 1 else "displaced"
         return f"{verb} {count} {'reservation' if count == 1 else 'reservations'}"
 
-    def _search(self) -> OfferSearch:
-        """Return the search for offers on what the displacement leaves."""
-        plan, draft = self._plan, self._draft
-        version = plan.version + 1
-        return OfferSearch(draft.view(version), plan.cluster, draft=draft.twin(version))
 
-    @staticmethod
-    def _offers(search: OfferSearch, one: Commitment) -> tuple[dict[str, Any], ...]:
-        """Return what its owner could renegotiate to; nothing of what has begun is offered."""
-        if one.request is None or one.started:
-            return ()
-        agent = agent_named(DEFAULT_AGENT)
-        return search.offers(one.request, one.request.graph.expression, agent, _OFFERS)
+@dataclass(frozen=True, slots=True)
+class DisplacementAsk:
+    """A request that was refused for room, and how it is to come in.
+
+    Attributes
+    ----------
+    request
+        Of a higher priority than some reservation.
+    agent
+        Places it; a quick one, for it is asked often.
+    anew
+        Whether the request was refused before.
+    note
+        What its history is to say besides what it displaced.
+    renegotiates
+        Whether a reservation of its id stands, which it is to change.
+    """
+
+    request: Request
+    agent: Agent
+    anew: bool = False
+    note: str = ""
+    renegotiates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPlace:
+    """An ask as a move on drafts of a Plan.
+
+    Attributes
+    ----------
+    move
+        Of the reservation that is changed, or of a commitment that holds nothing, numbered below 0.
+    revision
+        That of the reservation; None for a new request.
+    """
+
+    ask: DisplacementAsk
+    move: Move
+    revision: int | None = None
+
+    @property
+    def number(self) -> int:
+        """Its number in drafts."""
+        return self.move.commitment.number
+
+    def change(
+        self, draft: DraftPlan, slots: tuple[Slots | None, ...] | None, told: str
+    ) -> Admit | Update:
+        """Return the change that gives it its place in a draft; `told` is for its history."""
+        ask, (_, result, _) = self.ask, draft.moved[self.number]
+        if self.revision is not None:
+            request = ask.request
+            return Update(
+                request.id, self.revision, request, result, ask.agent.name, slots=slots, reason=told
+            )
+        note = "; ".join(filter(None, [ask.note, told]))
+        return Admit(ask.request, result, ask.agent.name, anew=ask.anew, note=note, slots=slots)
+
+
+def wanted_place_of(plan: Plan, ask: DisplacementAsk, ordinal: int) -> WantedPlace | None:
+    """Return an ask as a move, or None where room is not all that it lacks.
+
+    Parameters
+    ----------
+    ordinal
+        Its place among those that come in together, from 0 on.
+    """
+    if ask.renegotiates:
+        return _of_change(plan, ask)
+    move = move_of(plan, _newcomer(plan, ask.request, -1 - ordinal))
+    return WantedPlace(ask, move) if isinstance(move, Move) else None
+
+
+def _newcomer(plan: Plan, request: Request, number: int) -> Commitment:
+    """Return a new request as a commitment that holds nothing."""
+    return Commitment(
+        number,
+        request.id,
+        request.tenant,
+        request.queue,
+        0,
+        State.REFUSED,
+        Holding((), plan.now, plan.now),
+        request.weight * size_of(request.graph, plan.cluster.reference),
+        LazyRequest(lambda: (request, "")),
+        priority=request.priority,
+    )
+
+
+def _of_change(plan: Plan, ask: DisplacementAsk) -> WantedPlace | None:
+    """Return the change of a reservation as a move of it to another request."""
+    request, number = ask.request, plan.table.number_of(ask.request.id)
+    if number is None or not may(plan.table.state(number), Transition.RENEGOTIATE):
+        return None
+    if request.promise not in (None, plan.table.promise(number)):
+        return None  # drafts look for machines, or for none, by the level that stands
+    update = renegotiation_of(plan, request.id, request)
+    rest = _rest_of(plan, update)
+    if rest is None:
+        return None
+    standing = commitment_of(plan, number)
+    source = LazyRequest(lambda: (request, ""))
+    commitment = replace(standing, source=source, priority=request.priority)
+    move = Move(request, rest.fixed, rest.remainder, rest.max_period_ms, commitment)
+    return WantedPlace(ask, move, standing.revision)
+
+
+def _rest_of(plan: Plan, update: PreparedUpdate) -> Continuation | None:
+    """Return what is to be placed of a change; None where its answer is not for want of room."""
+    if update.answer is not None:
+        # Leases in force that the change keeps longer have their place; it may be another one's.
+        return update.rest if update.answer.placed else None
+    if update.rest is not None:
+        return update.rest
+    request, cluster = update.request, plan.cluster
+    context = cluster.context(plan.grid, request.submitted_ms)
+    try:
+        remainder = remainder_of(request, {}, context, plan.now)
+    except (PastChangedError, RdlError):
+        return None
+    return Continuation(request, {}, remainder, cluster.max_period_ms)

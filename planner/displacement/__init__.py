@@ -1,1 +1,0 @@
-"""Requests that displace reservations of lower priority (Omega 3.4)."""

@@ -1,0 +1,213 @@
+"""What has begun is fixed, the rest is placed again: the two together are the new allocation.
+
+What was held before now is history, and bundles taken then are kept until their leases end. That
+part is fixed; what a request asks beyond it becomes a request of its own, the *remainder*, which
+any agent places. Past and remainder together are held against the oracle before anyone sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.agent import Agent, Limits
+from planner.placement import Code, PlacementResult
+from planner.renegotiation.remainder import FixedAtom, Numbers, PastChangedError, Remainder
+from planner.request import Request
+from planner.reservations.holding import details_of, holding_of
+from planner.reservations.reservation import AtomAllocation, Holding, Rows
+from planner.reservations.rows import add_up, split
+from planner.value import options_of
+from planner.view import PlanView
+from rdl.oracle.satisfaction import Violation, check
+from rdl.work_graph import (
+    ANY,
+    ATOM,
+    BUNDLE,
+    KIND,
+    LABEL,
+    LEASE,
+    MAX_HEIGHT,
+    MIN_HEIGHT,
+    MULTIPLE,
+    PARENT,
+    WORK,
+    WorkGraph,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """A request with some of it fixed and the rest to be placed.
+
+    Attributes
+    ----------
+    request
+        The whole request.
+    fixed
+        What stays, by atom path.
+    remainder
+        The rest as a request; None inside when nothing is left.
+    max_period_ms
+        The cluster's, for the oracle.
+    """
+
+    request: Request
+    fixed: Mapping[str, FixedAtom]
+    remainder: Remainder
+    max_period_ms: int
+
+    def holding(self) -> Holding:
+        """Return what is fixed, as something held."""
+        atoms = tuple(one.held.part(path, one.rows) for path, one in self.fixed.items())
+        begin = min((one.first for one in self.fixed.values()), default=0)
+        return Holding(atoms, begin, max((one.end for one in self.fixed.values()), default=begin))
+
+    def place(self, view: PlanView, agent: Agent, limits: Limits | None = None) -> PlacementResult:
+        """Return the whole new allocation, held against the oracle, or the refusal.
+
+        Parameters
+        ----------
+        view
+            Holds what is fixed.
+        """
+        placed = PlacementResult()
+        if self.remainder.request is not None:
+            placed = agent.plan([self.remainder.request], view, limits or Limits())[0]
+        return self.whole(placed)
+
+    def whole(self, placed: PlacementResult) -> PlacementResult:
+        """Return an allocation of the remainder as one of the whole request."""
+        if not placed.placed:
+            return placed
+        whole = self._joined(placed)
+        broken = _violation(self.request, whole, self.max_period_ms)
+        if broken is None:
+            return whole
+        detail = f"what was held before now leaves no way to keep {broken.rule}: {broken.detail}"
+        return PlacementResult(Code.PAST_CHANGED, detail)
+
+    def fixed_result(self) -> PlacementResult:
+        """Return what is fixed as a placement of the request."""
+        graph = self.request.graph
+        vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in self.fixed]
+        return result_of(graph, vertices, [self.fixed[graph.paths[v]].rows for v in vertices])
+
+    def _joined(self, placed: PlacementResult) -> PlacementResult:
+        graph, rest = self.request.graph, self.remainder.request
+        paths = () if rest is None else rest.graph.paths
+        rows: dict[str, list[Rows]] = {path: [one.rows] for path, one in self.fixed.items()}
+        for vertex, found in placed.atoms():
+            rows.setdefault(self.remainder.old_path(paths[vertex]), []).append(found)
+        numbered = {path: index for index, path in enumerate(graph.paths)}
+        vertices = sorted(numbered[path] for path in rows)
+        pieces = [add_up(np.concatenate(rows[graph.paths[vertex]])) for vertex in vertices]
+        return result_of(graph, vertices, pieces)
+
+
+def fixed_of(
+    graph: WorkGraph, before: Holding, now: int, *, keeps_runs: bool
+) -> dict[str, FixedAtom]:
+    """Return what is fixed of every atom that has begun, by path.
+
+    Parameters
+    ----------
+    keeps_runs
+        Whether an occurrence that has begun keeps all of its rows; otherwise there is no way to
+        ask for anything else.
+
+    Raises
+    ------
+    PastChangedError
+        If an atom that has begun is no longer there, or asks for another bundle or machines.
+    """
+    numbers = numbers_of(graph)
+    vertices = {graph.paths[vertex]: vertex for vertex in graph.atoms.tolist()}
+    found: dict[str, FixedAtom] = {}
+    for atom in before.atoms:
+        for path, rows in atom.occurrences():
+            past, _ = split(rows, now)
+            if not len(past):
+                continue
+            if "@" in path:
+                if not keeps_runs:
+                    raise PastChangedError("has begun and keeps its rows", atom.path)
+                found[path] = FixedAtom.whole(atom, rows)
+                continue
+            if path not in numbers:
+                raise PastChangedError("has begun and is no longer asked for", path)
+            if not _asks_for(graph, vertices[path], atom):
+                raise PastChangedError("has begun with other bundles or machines", path)
+            found[path] = FixedAtom.of(atom, past, numbers[path], now)
+    return found
+
+
+def _asks_for(graph: WorkGraph, vertex: int, atom: AtomAllocation) -> bool:
+    """Return whether an atom of a request asks for the bundle and the machines of one held."""
+    row = graph.vertices[vertex]
+    label = graph.labels[row[LABEL]] if row[LABEL] >= 0 else None
+    return graph.bundles[row[BUNDLE]] == atom.bundle and label == atom.label
+
+
+def numbers_of(graph: WorkGraph) -> dict[str, Numbers]:
+    """Return g, h, multiple, lease and work of every atom of a request, by path."""
+    found: dict[str, Numbers] = {}
+    for vertex, row in enumerate(graph.vertices):
+        if row[KIND] == ATOM:
+            g, h, k, lease, work = row[[MIN_HEIGHT, MAX_HEIGHT, MULTIPLE, LEASE, WORK]].tolist()
+            found[graph.paths[vertex]] = (g, h, k, lease, work)
+    return found
+
+
+def held_result(request: Request, before: Holding, max_period_ms: int) -> PlacementResult | None:
+    """Return what is or was held as the answer to a request, if it satisfies that; else None."""
+    graph = request.graph
+    held = {atom.path.replace("@*", "@0"): atom for atom in before.atoms}
+    vertices = [v for v in graph.atoms.tolist() if graph.paths[v] in held]
+    if len(vertices) != len(held) or not vertices:
+        return None
+    for vertex in vertices:
+        if not _asks_for(graph, vertex, held[graph.paths[vertex]]):
+            return None
+    rows = [held[graph.paths[vertex]].rows for vertex in vertices]
+    result = result_of(graph, vertices, rows)
+    return result if _violation(request, result, max_period_ms) is None else None
+
+
+def result_of(graph: WorkGraph, vertices: Sequence[int], rows: Sequence[Rows]) -> PlacementResult:
+    """Return rows of vertices as an agent would; the options taken follow from them."""
+    choices: dict[int, int] = {}
+    for vertex in vertices:
+        below, above = vertex, int(graph.vertices[vertex, PARENT])
+        while above >= 0:
+            if graph.vertices[above, KIND] == ANY:
+                choices[above] = options_of(graph, above).index(below)
+            below, above = above, int(graph.vertices[above, PARENT])
+    return PlacementResult(
+        vertices=np.array(vertices, dtype=np.int64),
+        first=np.cumsum([0, *(len(one) for one in rows)], dtype=np.int64),
+        rows=np.concatenate(rows) if rows else np.empty((0, 3), dtype=np.int64),
+        choices=tuple(sorted(choices.items())),
+    )
+
+
+def _violation(request: Request, result: PlacementResult, max_period_ms: int) -> Violation | None:
+    """Hold an allocation against the oracle."""
+    graph = request.graph
+    holding = holding_of(request, result)
+    allocation = {
+        path: [(s, e, n) for s, e, n in rows.tolist()]
+        for atom in holding.atoms
+        for path, rows in atom.occurrences()
+    }
+    choices = dict(details_of(request, result).choices)
+    return check(
+        graph.expression,
+        graph.grid,
+        request.submitted_ms,
+        allocation,
+        choices,
+        max_period_ms=max_period_ms,
+    )
