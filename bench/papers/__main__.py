@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,15 +12,20 @@ import click
 from bench.papers.catalogue import EXPERIMENTS, Experiment
 from bench.papers.everything import ALL, run_all
 from bench.papers.experiment import POLICIES, DrawnSizes, ExperimentEffort
-from bench.papers.points import PointsFile, executor_of
+from bench.papers.points import PointsFile
 from service.cli.kit.errors import DONE, reports_errors
-from service.cli.kit.options import WRITABLE, FiniteRange, known_name, names, pool_options
+from service.cli.kit.options import (
+    WRITABLE,
+    FiniteRange,
+    chosen_workers,
+    known_name,
+    names,
+    pool_options,
+)
 from service.cli.kit.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.kit.progress import running
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from bench.papers.cluster.records import JobsFile
     from bench.papers.experiment import ExperimentResult
     from lp.lotes.pipeline import Mode
@@ -132,17 +137,17 @@ def main(
 
         check_picture_path(picture)
     sizes = DrawnSizes(machines, hours, policies, mode)
-    chosen = EXPERIMENTS[experiment]
-    _check(chosen, sizes, jobs)
+    asked = EXPERIMENTS[experiment]
+    _check(asked, sizes, jobs)
     with ExitStack() as held:
         # Before the first file is made: a cluster that does not answer leaves none behind.
-        executor = held.enter_context(_executor(workers, dask))
+        chosen = held.enter_context(chosen_workers(workers, dask))
         points = None
         if resume is not None:
             points = held.enter_context(closing(PointsFile(resume, experiment)))
         records = None if jobs is None else held.enter_context(_jobs_file(jobs))
         run = held.enter_context(running(experiment))
-        result = chosen.run(ExperimentEffort(seeds, small, run, records, sizes, executor, points))
+        result = asked.run(ExperimentEffort(seeds, small, run, records, sizes, chosen, points))
     if picture is not None:
         from service.pictures.experiments import write_panels
 
@@ -185,11 +190,11 @@ def _run_all(
     out: Path, seeds: int | None, *, small: bool, workers: int | None, dask: str | None
 ) -> int:
     """Run every experiment into a folder; points that are done are kept there."""
-    with _executor(workers, dask) as executor, running(ALL) as run:
+    with chosen_workers(workers, dask) as chosen, running(ALL) as run:
 
         def one(experiment: Experiment, points: Path) -> ExperimentResult:
             with closing(PointsFile(points, experiment.name)) as kept:
-                effort = ExperimentEffort(seeds, small, run, executor=executor, points=kept)
+                effort = ExperimentEffort(seeds, small, run, workers=chosen, points=kept)
                 return experiment.run(effort)
 
         done = run_all(out, one, run.stop)
@@ -210,12 +215,6 @@ def _check(experiment: Experiment, sizes: DrawnSizes, jobs: Path | None) -> None
     if jobs is not None and not experiment.has_jobs:
         known = ", ".join(one.name for one in EXPERIMENTS.values() if one.has_jobs)
         raise click.UsageError(f"{experiment.name} writes no jobs; these do: {known}")
-
-
-def _executor(workers: int | None, dask: str | None) -> AbstractContextManager[Executor | None]:
-    if workers is not None and dask is not None:
-        raise click.UsageError("give either --workers or --dask")
-    return executor_of(workers or 1, dask)
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from service.cli.kit.options import (
     WRITABLE,
     agent_name,
     agent_names,
+    chosen_workers,
     complete_agent,
     duration,
     pool_options,
     seed_option,
-    task_pool,
 )
 from service.cli.kit.output import (
     CSV,
@@ -151,14 +151,14 @@ def _on_pool(
     from service.jobs.tasks import compare_on
 
     done: list[AgentRun] = []
-    with task_pool(workers, dask) as pool, running("comparing agents") as run:
+    with chosen_workers(workers, dask) as chosen, running("comparing agents") as run:
         run.progress(0, len(limits))
 
         def tell(one: AgentRun) -> None:
             done.append(one)
             run.progress(len(done), len(limits))
 
-        return compare_on(pool, day, limits, run.stop, tell=tell)
+        return compare_on(chosen, day, limits, run.stop, tell=tell)
 
 
 def _write_page(comparison: Comparison, html: Path, title: str) -> None:

@@ -25,12 +25,12 @@ from service.cli.kit.errors import DONE, ERROR, REFUSED, CliError, reports_error
 from service.cli.kit.options import (
     READABLE,
     WRITABLE,
+    chosen_workers,
     dask_option,
     duration,
     from_now,
     offset,
     seed_option,
-    task_pool,
 )
 from service.cli.kit.output import (
     CSV,
@@ -280,14 +280,14 @@ def _optimize(
     from service.jobs.tasks import improve_on
 
     goal, scope, limits = asked
-    with task_pool(None, dask) as pool, running("optimizing") as run:
+    with chosen_workers(None, dask) as workers, running("optimizing") as run:
 
         def tell(now: OptimizeProgress) -> None:
             run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
 
         options = OptimizeOptions(replace(limits, stop=run.stop), solver, tell)
         try:
-            return improve_on(pool, held, goal, scope, options)
+            return improve_on(workers, held, goal, scope, options)
         except KeyError as error:
             raise CliError(f"--pin: {_unknown_words(held, error.args[0])}") from error
 

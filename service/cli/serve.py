@@ -149,7 +149,7 @@ def serve(
     from service.server import run
 
     if dask is not None:
-        from service.jobs.dask_pool import require_dask
+        from service.jobs.dask_workers import require_dask
 
         require_dask(dask)
     run(

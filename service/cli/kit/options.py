@@ -19,7 +19,7 @@ from service.cli.kit.errors import CliError
 from service.sentences import AGENTS
 
 if TYPE_CHECKING:
-    from service.jobs.pool import TaskPool
+    from service.jobs.executors import Workers
 
 #: Of these are so many in an hour.
 _UNITS_AN_HOUR = {"s": 3600.0, "m": 60.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
@@ -281,22 +281,22 @@ def pool_options(what: str) -> Option:
 
 
 @contextmanager
-def task_pool(workers: int | None, dask: str | None) -> Iterator[TaskPool]:
-    """Inside, the pool that the options ask for.
+def chosen_workers(count: int | None, dask: str | None) -> Iterator[Workers | None]:
+    """Provide the workers that the options ask for; None for this process.
 
     Raises
     ------
     click.UsageError
         If both are given.
-    service.jobs.pool.TaskPoolError
+    service.jobs.executors.WorkerError
         If the cluster cannot be used.
     """
-    from service.jobs.dask_pool import open_pool
+    from service.jobs.dask_workers import workers_of
 
-    if workers is not None and dask is not None:
+    if count is not None and dask is not None:
         raise click.UsageError("give either --workers or --dask")
-    with open_pool(workers or 1, dask) as pool:
-        yield pool
+    with workers_of(count or 1, dask) as workers:
+        yield workers
 
 
 @dataclass(frozen=True, slots=True)
