@@ -17,10 +17,10 @@ from service.cli.kit.errors import DONE, reports_errors
 from service.cli.kit.options import (
     WRITABLE,
     FiniteRange,
-    chosen_workers,
+    WorkerChoice,
     known_name,
     names,
-    pool_options,
+    worker_options,
 )
 from service.cli.kit.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.kit.progress import running
@@ -90,7 +90,7 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="With all: the folder for tables, pictures and the page index.md.")  # fmt: skip
 @click.option("--jobs", type=WRITABLE, help="Write every job of every run to this file, CSV.")
-@pool_options("each point (a seed of a setting)")
+@worker_options("each point (a seed of a setting)")
 @click.option("--resume", type=WRITABLE, metavar="FILE",
               help="Keep each point that is done in FILE, and take over those in it.")  # fmt: skip
 @format_option(TABLE, JSON)
@@ -107,8 +107,7 @@ def main(
     picture: Path | None,
     out: Path | None,
     jobs: Path | None,
-    workers: int | None,
-    dask: str | None,
+    where: WorkerChoice,
     resume: Path | None,
     form: str,
 ) -> int:
@@ -131,7 +130,7 @@ def main(
         raise click.UsageError("--out DIR goes with the name all, and all needs it")
     if out is not None:
         _refuse_with_all(picture, jobs, resume, sizes=DrawnSizes(machines, hours, policies, mode))
-        return _run_all(out, seeds, small=small, workers=workers, dask=dask)
+        return _run_all(out, seeds, where, small=small)
     if picture is not None:
         from service.pictures.paths import check_picture_path
 
@@ -141,7 +140,7 @@ def main(
     _check(asked, sizes, jobs)
     with ExitStack() as held:
         # Before the first file is made: a cluster that does not answer leaves none behind.
-        chosen = held.enter_context(chosen_workers(workers, dask))
+        chosen = held.enter_context(where.open())
         points = None
         if resume is not None:
             points = held.enter_context(closing(PointsFile(resume, experiment)))
@@ -186,11 +185,9 @@ def _refuse_with_all(
         raise click.UsageError("all takes --out, --seeds, --small, --workers and --dask only")
 
 
-def _run_all(
-    out: Path, seeds: int | None, *, small: bool, workers: int | None, dask: str | None
-) -> int:
+def _run_all(out: Path, seeds: int | None, where: WorkerChoice, *, small: bool) -> int:
     """Run every experiment into a folder; points that are done are kept there."""
-    with chosen_workers(workers, dask) as chosen, running(ALL) as run:
+    with where.open() as chosen, running(ALL) as run:
 
         def one(experiment: Experiment, points: Path) -> ExperimentResult:
             with closing(PointsFile(points, experiment.name)) as kept:
