@@ -157,7 +157,7 @@ _TOO_MANY: Final = "the Plan has too many requests for a bound"
 
 
 def _compare(call: JobCall) -> None:
-    asked, reporter = ComparisonJob.from_json(call.asked), call.reporter
+    asked, reporter = msgspec.json.decode(call.asked, type=ComparisonJob), call.reporter
     call.replica.replay()
     with call.replica.newest() as plan:
         twin = plan.copy()

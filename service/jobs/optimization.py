@@ -82,7 +82,7 @@ def _joined(rows: Sequence[HeldRow], most: int) -> list[HeldRow]:
 
 
 def _optimize(call: JobCall) -> None:
-    asked, reporter = OptimizationJob.from_json(call.asked), call.reporter
+    asked, reporter = msgspec.json.decode(call.asked, type=OptimizationJob), call.reporter
     load_kernels()
     call.replica.replay()
     with call.replica.newest() as plan:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -224,7 +224,7 @@ class JobCall:
     replica
         The Plan, not yet replayed.
     asked
-        The document of the job.
+        The job, as JSON.
     kept
         What an earlier process has kept of it, or nothing.
     reporter
@@ -234,7 +234,7 @@ class JobCall:
     """
 
     replica: Replica
-    asked: dict[str, Any]
+    asked: bytes
     kept: bytes
     reporter: Reporter
     workers: Workers | None
@@ -255,7 +255,7 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
     reporter = Reporter(replica.store, row, clock, None if file is None else FileClock(Path(file)))
     reporter.start()
     try:
-        call = partial(JobCall, replica, msgspec.json.decode(row.document))
+        call = partial(JobCall, replica, row.document)
         try:
             with workers_of(dask=job["dask"]) as workers:
                 work(call(row.result, reporter, workers))
