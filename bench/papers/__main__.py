@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,15 +12,20 @@ import click
 from bench.papers.catalogue import EXPERIMENTS, Experiment
 from bench.papers.everything import ALL, run_all
 from bench.papers.experiment import POLICIES, DrawnSizes, ExperimentEffort
-from bench.papers.points import PointsFile, executor_of
+from bench.papers.points import PointsFile
 from service.cli.kit.errors import DONE, reports_errors
-from service.cli.kit.options import WRITABLE, FiniteRange, known_name, names, pool_options
+from service.cli.kit.options import (
+    WRITABLE,
+    FiniteRange,
+    WorkerChoice,
+    known_name,
+    names,
+    worker_options,
+)
 from service.cli.kit.output import JSON, TABLE, format_option, print_json, print_table
 from service.cli.kit.progress import running
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from bench.papers.cluster.records import JobsFile
     from bench.papers.experiment import ExperimentResult
     from lp.lotes.pipeline import Mode
@@ -85,7 +90,7 @@ def _policies(value: str | tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="With all: the folder for tables, pictures and the page index.md.")  # fmt: skip
 @click.option("--jobs", type=WRITABLE, help="Write every job of every run to this file, CSV.")
-@pool_options("each point (a seed of a setting)")
+@worker_options("each point (a seed of a setting)")
 @click.option("--resume", type=WRITABLE, metavar="FILE",
               help="Keep each point that is done in FILE, and take over those in it.")  # fmt: skip
 @format_option(TABLE, JSON)
@@ -102,8 +107,7 @@ def main(
     picture: Path | None,
     out: Path | None,
     jobs: Path | None,
-    workers: int | None,
-    dask: str | None,
+    where: WorkerChoice,
     resume: Path | None,
     form: str,
 ) -> int:
@@ -126,23 +130,23 @@ def main(
         raise click.UsageError("--out DIR goes with the name all, and all needs it")
     if out is not None:
         _refuse_with_all(picture, jobs, resume, sizes=DrawnSizes(machines, hours, policies, mode))
-        return _run_all(out, seeds, small=small, workers=workers, dask=dask)
+        return _run_all(out, seeds, where, small=small)
     if picture is not None:
         from service.pictures.paths import check_picture_path
 
         check_picture_path(picture)
     sizes = DrawnSizes(machines, hours, policies, mode)
-    chosen = EXPERIMENTS[experiment]
-    _check(chosen, sizes, jobs)
+    asked = EXPERIMENTS[experiment]
+    _check(asked, sizes, jobs)
     with ExitStack() as held:
         # Before the first file is made: a cluster that does not answer leaves none behind.
-        executor = held.enter_context(_executor(workers, dask))
+        chosen = held.enter_context(where.open())
         points = None
         if resume is not None:
             points = held.enter_context(closing(PointsFile(resume, experiment)))
         records = None if jobs is None else held.enter_context(_jobs_file(jobs))
         run = held.enter_context(running(experiment))
-        result = chosen.run(ExperimentEffort(seeds, small, run, records, sizes, executor, points))
+        result = asked.run(ExperimentEffort(seeds, small, run, records, sizes, chosen, points))
     if picture is not None:
         from service.pictures.experiments import write_panels
 
@@ -181,15 +185,13 @@ def _refuse_with_all(
         raise click.UsageError("all takes --out, --seeds, --small, --workers and --dask only")
 
 
-def _run_all(
-    out: Path, seeds: int | None, *, small: bool, workers: int | None, dask: str | None
-) -> int:
+def _run_all(out: Path, seeds: int | None, where: WorkerChoice, *, small: bool) -> int:
     """Run every experiment into a folder; points that are done are kept there."""
-    with _executor(workers, dask) as executor, running(ALL) as run:
+    with where.open() as chosen, running(ALL) as run:
 
         def one(experiment: Experiment, points: Path) -> ExperimentResult:
             with closing(PointsFile(points, experiment.name)) as kept:
-                effort = ExperimentEffort(seeds, small, run, executor=executor, points=kept)
+                effort = ExperimentEffort(seeds, small, run, workers=chosen, points=kept)
                 return experiment.run(effort)
 
         done = run_all(out, one, run.stop)
@@ -210,12 +212,6 @@ def _check(experiment: Experiment, sizes: DrawnSizes, jobs: Path | None) -> None
     if jobs is not None and not experiment.has_jobs:
         known = ", ".join(one.name for one in EXPERIMENTS.values() if one.has_jobs)
         raise click.UsageError(f"{experiment.name} writes no jobs; these do: {known}")
-
-
-def _executor(workers: int | None, dask: str | None) -> AbstractContextManager[Executor | None]:
-    if workers is not None and dask is not None:
-        raise click.UsageError("give either --workers or --dask")
-    return executor_of(workers or 1, dask)
 
 
 @contextmanager

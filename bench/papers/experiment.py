@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from bench.papers.points import PointsFile, answers_of, point_of
+from bench.papers.points import PointsFile, point_of
 from bench.papers.spread import Figure, figures_over_seeds
 from service.cli.kit.errors import CliError
 from service.cli.kit.progress import CommandProgress
+from service.jobs.executors import Link, Workers, answers_of
 from service.pictures.experiments import ExperimentPanel, PanelSeries
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from bench.papers.cluster.records import JobRecord, JobsFile
     from lp.lotes.pipeline import Mode
 
@@ -195,7 +194,7 @@ class ExperimentEffort:
         Where every job of every run is written, or None.
     sizes
         What `--machines-per-configuration`, `--hours`, `--policies` and `--mode` say.
-    executor
+    workers
         Where the points run; None for this process.
     points
         Where the answers of parts are kept, and taken over from, or None.
@@ -206,7 +205,7 @@ class ExperimentEffort:
     run: CommandProgress
     jobs: JobsFile | None = None
     sizes: DrawnSizes = DrawnSizes()
-    executor: Executor | None = None
+    workers: Workers | None = None
     points: PointsFile | None = None
 
     def seeds_or(self, own: tuple[int, ...]) -> tuple[int, ...]:
@@ -236,8 +235,8 @@ class ExperimentEffort:
             click.echo(f"{len(found)} of {len(parts)} points were done before", err=True)
         left = [index for index in range(len(parts)) if index not in found]
         self.run.progress(len(found), len(parts))
-        work = [parts[index] for index in left]
-        for number, answer in answers_of(work, self.executor, self.run.stop):
+        work = [(points[index], partial(_run_part, parts[index])) for index in left]
+        for number, (answer,) in answers_of(work, self.workers, Link(self.run.stop)):
             found[left[number]] = answer
             if self.points is not None:
                 self.points.keep(points[left[number]], answer)
@@ -263,6 +262,11 @@ class ExperimentEffort:
         """Run work that cannot be cut; a terminal shows that it goes on."""
         self.run.show()
         return work()
+
+
+def _run_part(part: Callable[[], Any], _: Link) -> tuple[Any]:
+    """Run a part to its end, stop or not."""
+    return (part(),)
 
 
 def google_folder(name: str) -> Path:

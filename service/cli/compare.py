@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from planner.agents import COMPARED_AGENTS
-from service.cli.kit.errors import DONE, ERROR, as_cli_error, reports_errors
+from service.cli.kit.commands import ALL_FORMS, Answer, server_command
+from service.cli.kit.errors import DONE, ERROR, as_cli_error
 from service.cli.kit.options import (
     AGENTS_HELP,
     READABLE,
     WRITABLE,
+    WorkerChoice,
     agent_name,
     agent_names,
     complete_agent,
     duration,
-    pool_options,
+    option_group,
     seed_option,
-    task_pool,
+    worker_options,
 )
-from service.cli.kit.output import (
-    CSV,
-    JSON,
-    format_option,
-    print_csv,
-    print_json,
-    print_table,
-    print_title,
-    printable,
-)
+from service.cli.kit.output import print_csv, print_table, print_title, printable
 from service.cli.kit.progress import make_ready, running
 from service.cli.plan import limits_of, read_day
 from service.cli.plan_tables import (
@@ -44,7 +37,6 @@ from service.cli.plan_tables import (
 )
 
 if TYPE_CHECKING:
-    from planner.agent import Limits
     from planner.cluster.cluster import Cluster
     from planner.workload.compare import AgentRun, Comparison
     from planner.workload.compile import CompiledWorkload
@@ -69,44 +61,68 @@ def agent_time(value: str | tuple[str | None, int]) -> tuple[str | None, int]:
     return (agent_name(name) if equals else None), duration(text)
 
 
-@click.command(epilog=AGENTS_HELP)
-@click.argument("cluster", type=READABLE)
-@click.argument("workload", type=READABLE)
-@click.option(
-    "--agents",
-    type=agent_names,
-    shell_complete=complete_agent,
-    metavar="AGENT,...",
-    default=",".join(COMPARED_AGENTS),
-    show_default=True,
-    help="Names of agents, separated by commas.",
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """How long each agent may take, (agent or None for all, ms), and the seed of all."""
+
+    times: tuple[tuple[str | None, int], ...] = ()
+    seed: int = 0
+
+    @property
+    def every_ms(self) -> int | None:
+        """Milliseconds of agents without a limit of their own; None: no limit."""
+        return dict(self.times).get(None)
+
+    @property
+    def own_s(self) -> dict[str, float]:
+        """Seconds of agents that have a limit of their own, by name."""
+        return {name: ms / 1000 for name, ms in self.times if name is not None}
+
+
+@server_command(
+    None,
+    "compare",
+    click.argument("cluster", type=READABLE),
+    click.argument("workload", type=READABLE),
+    click.option(
+        "--agents",
+        type=agent_names,
+        shell_complete=complete_agent,
+        metavar="AGENT,...",
+        default=",".join(COMPARED_AGENTS),
+        show_default=True,
+        help="Names of agents, separated by commas.",
+    ),
+    option_group(
+        "ending",
+        AgentLimits,
+        click.option(
+            "--time-limit",
+            "times",
+            type=agent_time,
+            multiple=True,
+            metavar="[AGENT=]DURATION",
+            help="Stop each agent after this long and keep its best plan; milp=5m is for that "
+            "agent.",
+        ),
+        seed_option("the agents' random choices"),
+    ),
+    click.option(
+        "--html", type=WRITABLE, help="Write a page with tables and every skyline to this file."
+    ),
+    worker_options("each agent"),
+    forms=ALL_FORMS,
+    offline=True,
+    epilog=AGENTS_HELP,
 )
-@click.option(
-    "--time-limit",
-    "times",
-    type=agent_time,
-    multiple=True,
-    metavar="[AGENT=]DURATION",
-    help="Stop each agent after this long and keep its best plan; milp=5m is for that agent.",
-)
-@seed_option("the agents' random choices")
-@click.option(
-    "--html", type=WRITABLE, help="Write a page with tables and every skyline to this file."
-)
-@pool_options("each agent")
-@format_option()
-@reports_errors
 def compare(
     cluster: Path,
     workload: Path,
     agents: tuple[str, ...],
-    times: tuple[tuple[str | None, int], ...],
-    seed: int,
+    ending: AgentLimits,
     html: Path | None,
-    workers: int | None,
-    dask: str | None,
-    form: str,
-) -> int:
+    where: WorkerChoice,
+) -> Answer:
     """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it is among them.
 
     An agent that fails or is stopped gets a row that says so. The first ^C stops the agents at
@@ -115,57 +131,58 @@ def compare(
     """
     from planner.workload.compare import RECORDED
 
-    described, compiled = read_day(cluster, workload)
-    time_limits_ms = dict(times)
-    seconds = {name: ms / 1000 for name, ms in time_limits_ms.items() if name is not None}
-    every_ms = time_limits_ms.get(None)
-    if workers is None and dask is None:
+    day = read_day(cluster, workload)
+    if where == WorkerChoice():
         from planner.workload.compare import compare as compared
 
         make_ready()
         with running("comparing agents") as run:
-            limits = limits_of(run, every_ms, seed)
-            comparison = compared(described, compiled, agents, limits, times=seconds)
+            limits = limits_of(run, ending.every_ms, ending.seed)
+            comparison = compared(*day, agents, limits, times=ending.own_s)
     else:
-        from service.jobs.tasks import bare_limits
+        comparison = _on_workers(day, agents, ending, where)
+    for one in comparison.runs:
+        if one.detail:
+            click.echo(f"{one.agent}: {one.status}: {one.detail}", err=True)
+    planned = (one for one in comparison.runs if one.basis != RECORDED)
 
-        every_s = None if every_ms is None else every_ms / 1000
-        asked = bare_limits(agents, every_s, seed, seconds)
-        comparison = _on_pool((described, compiled), asked, workers, dask)
-    try:
+    def write_page() -> None:
         if html is not None:
-            _write_page(comparison, html, f"{workload.name} on {cluster.name}")
-    finally:  # minutes of work are printed even if the page cannot be written
-        _print(comparison, form)
-    planned = (run for run in comparison.runs if run.basis != RECORDED)
-    return DONE if any(run.metrics is not None for run in planned) else ERROR
+            from service.cli.comparison_page import comparison_page
+
+            title = f"{workload.name} on {cluster.name}"
+            with as_cli_error(str(html)):
+                html.write_text(comparison_page(comparison, title), encoding="utf-8")
+
+    return Answer(
+        comparison.to_json(),
+        lambda: _print(comparison),
+        lambda: print_csv(METRIC_COLUMNS, run_rows(comparison)),
+        DONE if any(one.metrics is not None for one in planned) else ERROR,
+        after=write_page,
+    )
 
 
-def _on_pool(
+def _on_workers(
     day: tuple[Cluster, CompiledWorkload],
-    limits: Mapping[str, Limits],
-    workers: int | None,
-    dask: str | None,
+    agents: tuple[str, ...],
+    ending: AgentLimits,
+    where: WorkerChoice,
 ) -> Comparison:
     """Compare agents side by side in other processes, showing how many are done."""
-    from service.jobs.tasks import compare_on
+    from service.jobs.tasks import bare_limits, compare_on
 
+    every_s = None if ending.every_ms is None else ending.every_ms / 1000
+    limits = bare_limits(agents, every_s, ending.seed, ending.own_s)
     done: list[AgentRun] = []
-    with task_pool(workers, dask) as pool, running("comparing agents") as run:
+    with where.open() as workers, running("comparing agents") as run:
         run.progress(0, len(limits))
 
         def tell(one: AgentRun) -> None:
             done.append(one)
             run.progress(len(done), len(limits))
 
-        return compare_on(pool, day, limits, run.stop, tell=tell)
-
-
-def _write_page(comparison: Comparison, html: Path, title: str) -> None:
-    from service.cli.comparison_page import comparison_page
-
-    with as_cli_error(str(html)):
-        html.write_text(comparison_page(comparison, title), encoding="utf-8")
+        return compare_on(workers, day, limits, run.stop, tell=tell)
 
 
 def _counts(run: AgentRun) -> list[object]:
@@ -175,27 +192,17 @@ def _counts(run: AgentRun) -> list[object]:
     return [counts[fate] for fate in _FATES]
 
 
-def _print(comparison: Comparison, form: str) -> None:
-    for run in comparison.runs:
-        if run.detail:
-            click.echo(f"{run.agent}: {run.status}: {run.detail}", err=True)
-    if form == JSON:
-        print_json(comparison.to_json())
-    elif form == CSV:
-        print_csv(METRIC_COLUMNS, run_rows(comparison))
-    else:
-        print_metrics(run_rows(comparison))
-        print_work((run.agent, run.document) for run in comparison.runs if run.document is not None)
-        click.echo()
-        print_title(f"times the figure of {comparison.baseline}: 1.100 is a tenth more")
-        relative = [
-            [run.agent, *(run.relative[name] for name in _RELATIVE)] for run in comparison.runs
-        ]
-        print_table(("agent", *_RELATIVE), relative)
-        click.echo()
-        print_title(f"requests, against {comparison.baseline}; moved: accepted by both, elsewhere")
-        print_table(("agent", *_FATES), [[run.agent, *_counts(run)] for run in comparison.runs])
-        _print_left_out(comparison)
+def _print(comparison: Comparison) -> None:
+    print_metrics(run_rows(comparison))
+    print_work((run.agent, run.document) for run in comparison.runs if run.document is not None)
+    click.echo()
+    print_title(f"times the figure of {comparison.baseline}: 1.100 is a tenth more")
+    relative = [[run.agent, *(run.relative[name] for name in _RELATIVE)] for run in comparison.runs]
+    print_table(("agent", *_RELATIVE), relative)
+    click.echo()
+    print_title(f"requests, against {comparison.baseline}; moved: accepted by both, elsewhere")
+    print_table(("agent", *_FATES), [[run.agent, *_counts(run)] for run in comparison.runs])
+    _print_left_out(comparison)
 
 
 def _print_left_out(comparison: Comparison) -> None:

@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,19 +20,9 @@ from rdl.local_time import UTC_ZONE
 from service.access.actor import Actor, acting
 from service.access.token import name_fault, user_fault
 from service.access.user import Role, User
+from service.cli.kit.commands import Answer, Entry, Listing, Table, flag, server_command
 from service.cli.kit.errors import DONE, CliError, reports_errors
 from service.cli.kit.options import READABLE, WRITABLE
-from service.cli.kit.output import (
-    JSON,
-    TABLE,
-    ListColumn,
-    format_option,
-    listing_options,
-    local_rows,
-    print_json,
-    print_listing,
-    zone_line,
-)
 from service.cli.kit.server import Server, client_options
 from service.clock import SystemClock, instant_of, unix_ms
 
@@ -39,8 +30,20 @@ if TYPE_CHECKING:
     from service.monitoring.bundle import SupportBundle
     from service.store import Store
 
-_COLUMNS: Final = ("id", "name", "role", "tenants", "good", "created", "end", "used")
-_LISTED: Final = tuple(ListColumn(name, is_wide=name in ("created", "used")) for name in _COLUMNS)
+
+def _state_of(entry: Entry) -> str:
+    return "yes" if entry["good"] else ("revoked" if entry["revoked_at"] else "ended")
+
+
+_LISTED: Final = Table(
+    "id name role tenants good created* end used*",
+    "created end used",
+    tenants=lambda entry: ",".join(entry["tenants"]),
+    good=_state_of,
+    created=lambda entry: entry["created_at"],
+    end=lambda entry: entry["end_at"] or "",
+    used=lambda entry: entry["used_at"] or "",
+)
 
 database_option = click.option(
     "--database",
@@ -60,29 +63,34 @@ def token() -> None:
     """
 
 
-@token.command()
-@click.argument("name")
-@click.option(
-    "--role",
-    type=click.Choice([role.word for role in Role]),
-    default=Role.USER.word,
-    show_default=True,
-    help="What the token may do.",
+@server_command(
+    token,
+    "create",
+    click.argument("name"),
+    click.option(
+        "--role",
+        type=click.Choice([role.word for role in Role]),
+        default=Role.USER.word,
+        show_default=True,
+        help="What the token may do.",
+    ),
+    click.option(
+        "--tenant", "tenants", multiple=True, help="A tenant that a user acts for; may be repeated."
+    ),
+    click.option(
+        "--end",
+        metavar="TIME",
+        help="Until when it is good: 90d, or RFC 3339.  [default: for ever]",
+    ),
+    database_option,
+    offline=True,
 )
-@click.option(
-    "--tenant", "tenants", multiple=True, help="A tenant that a user acts for; may be repeated."
-)
-@click.option(
-    "--end", metavar="TIME", help="Until when it is good: 90d, or RFC 3339.  [default: for ever]"
-)
-@database_option
-@format_option(TABLE, JSON)
-@reports_errors
 def create(
-    name: str, role: str, tenants: tuple[str, ...], end: str | None, database: str, form: str
-) -> int:
+    name: str, role: str, tenants: tuple[str, ...], end: str | None, database: str
+) -> Answer:
     """Create a token for the user NAME and print its secret, this once."""
     from service.http.kinds import ID_PATTERN
+    from service.store.tokens import shown_token
 
     if not ID_PATTERN.fullmatch(name):
         raise CliError(f"{name!r} is no name; write letters, digits and _ . : @ + ~ -")
@@ -95,62 +103,39 @@ def create(
         raise CliError(f"{fault} (--tenant)")
     now_ms = SystemClock().now_ms()
     end_ms = None if end is None else _end_of(end, now_ms)
-    store = open_database(database, made=True)
-    try:
-        with acting(_operator("create")):
-            made, secret = store.tokens.create(user, end_ms, now_ms)
-    finally:
-        store.close()
-    if form == JSON:
-        from service.store.tokens import shown_token
+    with closing(open_database(database, made=True)) as store, acting(_operator("create")):
+        made, secret = store.tokens.create(user, end_ms, now_ms)
 
-        print_json({**shown_token(made, now_ms), "token": secret})
-    else:
+    def text() -> None:
         click.echo(secret)
         click.echo(f"{made.id}: keep it; it is not shown again", err=True)
-    return DONE
+
+    return Answer({**shown_token(made, now_ms), "token": secret}, text)
 
 
-@token.command("list")
-@database_option
-@listing_options()
-@reports_errors
-def list_(database: str, form: str) -> int:
+@server_command(token, "list", database_option, lists=True, offline=True)
+def list_(database: str) -> Listing:
     """List the tokens of a database, without their secrets."""
     from service.store.tokens import shown_token
 
     now_ms = SystemClock().now_ms()
-    store = open_database(database)
-    try:
+    with closing(open_database(database)) as store:
         entries = [shown_token(one, now_ms) for one in store.tokens.all()]
         cluster = json.loads(store.find_setting("cluster") or "{}")
-    finally:
-        store.close()
-    rows = [_row_of(one) for one in entries]
-    zone = cluster.get("zone", UTC_ZONE)
-    if form == TABLE:
-        rows = local_rows(_COLUMNS, rows, ("created", "end", "used"), zone)
-    title = f"{len(rows):,} tokens; {zone_line(zone)}"
-    print_listing(entries, _LISTED, rows, form, "no tokens", title)
-    return DONE
+    title, zone = f"{len(entries):,} tokens", cluster.get("zone", UTC_ZONE)
+    return Listing(entries, entries, _LISTED, title, "no tokens", zone=zone)
 
 
-@token.command()
-@click.argument("id_", metavar="ID")
-@database_option
-@reports_errors
-def revoke(id_: str, database: str) -> int:
+@server_command(
+    token, "revoke", click.argument("id_", metavar="ID"), database_option, forms=(), offline=True
+)
+def revoke(id_: str, database: str) -> None:
     """Revoke the token ID; servers that run take it for no longer than a second."""
-    store = open_database(database)
-    try:
-        with acting(_operator("revoke")):
-            found = store.tokens.revoke(id_, SystemClock().now_ms())
-    finally:
-        store.close()
+    with closing(open_database(database)) as store, acting(_operator("revoke")):
+        found = store.tokens.revoke(id_, SystemClock().now_ms())
     if found is None:
         raise CliError(f"there is no token {id_!r}; `agenda token list` shows those there are")
     click.echo(f"revoked {id_} of {found.user.name}")
-    return DONE
 
 
 def open_database(database: str, *, made: bool = False) -> Store:
@@ -190,14 +175,6 @@ def _end_of(text: str, now_ms: int) -> int:
     return end_ms
 
 
-def _row_of(entry: dict[str, Any]) -> list[object]:
-    good = "yes" if entry["good"] else ("revoked" if entry["revoked_at"] else "ended")
-    return [
-        entry["id"], entry["name"], entry["role"], ",".join(entry["tenants"]), good,
-        entry["created_at"], entry["end_at"] or "", entry["used_at"] or "",
-    ]  # fmt: skip
-
-
 _DATABASE = click.option(
     "--database",
     default="sqlite:///agenda.db",
@@ -206,10 +183,10 @@ _DATABASE = click.option(
 )
 
 
-@click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@_DATABASE
-@reports_errors
+_BACKUP: Final = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+
+
+@server_command(None, "backup", _BACKUP, _DATABASE, forms=(), offline=True)
 def backup(file: Path, database: str) -> None:
     """Write a database into FILE as it is at one instant, while its servers go on.
 
@@ -221,10 +198,7 @@ def backup(file: Path, database: str) -> None:
     click.echo(f"{file}: version {found.version} of the Plan, {sum(found.rows.values())} rows")
 
 
-@click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@_DATABASE
-@reports_errors
+@server_command(None, "restore", _BACKUP, _DATABASE, forms=(), offline=True)
 def restore(file: Path, database: str) -> None:
     """Fill an empty database from a backup, and bring it up to date."""
     from service.maintenance.backup import restore as fill
@@ -235,16 +209,20 @@ def restore(file: Path, database: str) -> None:
     click.echo(f"version {found.version} of the Plan, {sum(found.rows.values())} rows restored")
 
 
-@click.command()
-@_DATABASE
-@click.option(
-    "--backup",
-    "kept",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the backup is kept; else agenda-SCHEMA.backup in this folder.",
+@server_command(
+    None,
+    "upgrade",
+    _DATABASE,
+    click.option(
+        "--backup",
+        "kept",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Where the backup is kept; else agenda-SCHEMA.backup in this folder.",
+    ),
+    flag("--dry-run", "Say what would be done; change nothing."),
+    forms=(),
+    offline=True,
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
-@reports_errors
 def upgrade(database: str, kept: Path | None, dry_run: bool) -> None:
     """Bring the database of an older version up to date, with a backup before.
 
@@ -276,21 +254,15 @@ def clock() -> None:
     """
 
 
-@clock.command()
-@database_option
-@reports_errors
-def confirm(database: str) -> int:
+@server_command(clock, "confirm", database_option, forms=(), offline=True)
+def confirm(database: str) -> None:
     """Say that the clock of this host is right: servers of the database follow theirs again."""
     from service.store.host_clock import confirm_clock
 
     now_ms = SystemClock().now_ms()
-    store = open_database(database)
-    try:
+    with closing(open_database(database)) as store:
         confirm_clock(store, now_ms)
-    finally:
-        store.close()
     click.echo(f"confirmed: it is {instant_of(now_ms).isoformat(timespec='seconds')}", err=True)
-    return DONE
 
 
 _LINES: Final = 1000

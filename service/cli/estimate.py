@@ -29,7 +29,8 @@ from rdl.errors import nearest
 from rdl.resources import Resources
 from rdl.text.formatter import format_pretty
 from rdl.time_grid import duration_text
-from service.cli.kit.errors import DONE, STOPPED, CliError, as_cli_error, reports_errors
+from service.cli.kit.commands import flag, server_command
+from service.cli.kit.errors import DONE, STOPPED, CliError, as_cli_error
 from service.cli.kit.options import (
     READABLE_OR_STDIN,
     WRITABLE,
@@ -37,11 +38,12 @@ from service.cli.kit.options import (
     duration,
     known_name,
     names,
+    option_group,
     zone_named,
 )
-from service.cli.kit.output import JSON, TABLE, format_option, print_json, print_table, print_title
+from service.cli.kit.output import JSON, TABLE, print_json, print_table, print_title
 from service.cli.kit.progress import CommandProgress, running
-from service.cli.kit.server import Server, client_options
+from service.cli.kit.server import Server
 from service.importers.histories import RUN_FORMATS, read_applications, read_history
 from service.importers.runs import KEYS, USUAL_KEYS, FinishedRun, RunHistory, job_runs
 
@@ -63,6 +65,14 @@ class JobHistories:
     jobs: dict[str, list[JobRun]]
     calendar: bool
     is_mean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobChoice:
+    """Which jobs: what tells them apart, and the name of the only one or None."""
+
+    job: str | None
+    keys: tuple[str, ...]
 
 
 def histories_of_files(files: Sequence[str], form: str | None, zone: ZoneInfo) -> list[RunHistory]:
@@ -109,7 +119,7 @@ def _tell_skipped(where: str, history: RunHistory) -> None:
     )
 
 
-def jobs_of(histories: Sequence[RunHistory], keys: Sequence[str], job: str | None) -> JobHistories:
+def jobs_of(histories: Sequence[RunHistory], choice: JobChoice) -> JobHistories:
     """Return the jobs that have enough runs, or the one that is asked for.
 
     Raises
@@ -122,7 +132,8 @@ def jobs_of(histories: Sequence[RunHistory], keys: Sequence[str], job: str | Non
         raise CliError(
             "one file has instants, another counts from the zero of a trace; estimate each alone"
         )
-    jobs = runs_by_job(job_runs(_each_once(histories), keys))
+    job = choice.job
+    jobs = runs_by_job(job_runs(_each_once(histories), choice.keys))
     kept = {name: runs for name, runs in jobs.items() if len(runs) >= LEAST_RUNS}
     if job is not None:
         kept = {job: _asked(jobs, job)}
@@ -322,84 +333,93 @@ def _day(value: str | date) -> date:
     return day
 
 
-@click.command("estimate")
-@click.argument("files", type=READABLE_OR_STDIN, nargs=-1, metavar="[FILE]...")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(tuple(RUN_FORMATS)),
-    help="What the files are.  [default: told by how each begins]",
+@server_command(
+    None,
+    "estimate",
+    click.argument("files", type=READABLE_OR_STDIN, nargs=-1, metavar="[FILE]..."),
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(tuple(RUN_FORMATS)),
+        help="What the files are.  [default: told by how each begins]",
+    ),
+    click.option(
+        "--confidence",
+        type=FiniteRange(0, 1, min_open=True, max_open=True),
+        default=0.9,
+        show_default=True,
+        help="Chance that the request holds the next run whole.",
+    ),
+    option_group(
+        "choice",
+        JobChoice,
+        click.option("--job", metavar="NAME", help="Only the job of this name."),
+        click.option(
+            "--key",
+            "keys",
+            type=_keys,
+            metavar="NAMES",
+            default=",".join(USUAL_KEYS),
+            show_default=True,
+            help=f"What runs of one job share: some of {','.join(KEYS)}. Names without dates and "
+            "numbers.",
+        ),
+    ),
+    option_group(
+        "request",
+        RequestForm,
+        click.option(
+            "--step",
+            "step_s",
+            type=_whole_step,
+            metavar="DURATION",
+            default="60s",
+            show_default=True,
+            help="Step of the plan.",
+        ),
+        click.option(
+            "--slack",
+            type=FiniteRange(0, 100),
+            default=0.5,
+            show_default=True,
+            help="What the window has beyond the predicted length, as a share of it.",
+        ),
+        flag("--gang", "Ask for all containers at once; else for one at least."),
+        click.option(
+            "--zone",
+            type=zone_named,
+            metavar="NAME",
+            default="UTC",
+            show_default=True,
+            help="Whose clocks count days.",
+        ),
+    ),
+    click.option(
+        "--for",
+        "day",
+        type=_day,
+        metavar="DATE",
+        help="First day that is asked for.  [default: the day after the last run]",
+    ),
+    click.option(
+        "--back-test",
+        "tested",
+        is_flag=True,
+        help="Predict the last 30 % of the time from what was before, by several rules.",
+    ),
+    click.option(
+        "--figure", type=WRITABLE, help="Draw each job's last run and what was predicted."
+    ),
+    forms=(TABLE, JSON, _RDL),
+    shows_itself=True,
 )
-@click.option(
-    "--confidence",
-    type=FiniteRange(0, 1, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    help="Chance that the request holds the next run whole.",
-)
-@click.option("--job", metavar="NAME", help="Only the job of this name.")
-@click.option(
-    "--key",
-    "keys",
-    type=_keys,
-    metavar="NAMES",
-    default=",".join(USUAL_KEYS),
-    show_default=True,
-    help=f"What runs of one job share: some of {','.join(KEYS)}. Names without dates and numbers.",
-)
-@click.option(
-    "--step",
-    "step_s",
-    type=_whole_step,
-    metavar="DURATION",
-    default="60s",
-    show_default=True,
-    help="Step of the plan.",
-)
-@click.option(
-    "--slack",
-    type=FiniteRange(0, 100),
-    default=0.5,
-    show_default=True,
-    help="What the window has beyond the predicted length, as a share of it.",
-)
-@click.option("--gang", is_flag=True, help="Ask for all containers at once; else for one at least.")
-@click.option(
-    "--zone",
-    type=zone_named,
-    metavar="NAME",
-    default="UTC",
-    show_default=True,
-    help="Whose clocks count days.",
-)
-@click.option(
-    "--for",
-    "day",
-    type=_day,
-    metavar="DATE",
-    help="First day that is asked for.  [default: the day after the last run]",
-)
-@click.option(
-    "--back-test",
-    "tested",
-    is_flag=True,
-    help="Predict the last 30 % of the time from what was before, by several rules.",
-)
-@click.option("--figure", type=WRITABLE, help="Draw each job's last run and what was predicted.")
-@client_options
-@format_option(TABLE, JSON, _RDL)
-@reports_errors
 def estimate_(
     files: tuple[str, ...],
     server: Server,
     format_: str | None,
     confidence: float,
-    job: str | None,
-    keys: tuple[str, ...],
-    step_s: int,
-    slack: float,
-    gang: bool,
-    zone: ZoneInfo,
+    choice: JobChoice,
+    request: RequestForm,
     day: date | None,
     tested: bool,
     figure: Path | None,
@@ -415,16 +435,17 @@ def estimate_(
         from service.pictures.paths import check_picture_path
 
         check_picture_path(figure)
-    read = histories_of_files(files, format_, zone) if files else [history_of_server(server)]
-    found = jobs_of(read, keys, job)
-    request = RequestForm(step_s, slack, gang, zone)
+    histories = (
+        histories_of_files(files, format_, request.zone) if files else [history_of_server(server)]
+    )
+    found = jobs_of(histories, choice)
     with running("estimating jobs") as run:
         made = _estimates(found, confidence, request, day, run)
         scores = _scores(found.jobs, confidence, request, run) if tested else None
     if not made:
         return STOPPED
     if figure is not None:
-        _draw(found.jobs, confidence, step_s, figure)
+        _draw(found.jobs, confidence, request.step_s, figure)
     if found.is_mean:
         click.echo("these histories have totals alone: each run counts as its mean width", err=True)
     _print(made, scores, confidence, form)

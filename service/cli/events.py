@@ -67,7 +67,7 @@ def print_events(
     clock = EventClock(server)
     with as_messages():
         try:
-            for event in EventStream(server.connection(), asked, timeout_s, _tell):
+            for event in EventStream(server, asked, timeout_s, _tell):
                 click.echo(_event_text(event, form, clock))
         except UnauthenticatedError as error:
             raise CliError(server.no_entry(error.body)) from error

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from service.cli.kit.errors import DONE, ERROR, CliError, reports_errors
+from service.cli.kit.commands import ALL_FORMS, Answer, flag, server_command
+from service.cli.kit.errors import DONE, ERROR, CliError
 from service.cli.kit.options import (
     READABLE,
     WRITABLE,
     arrival_rate,
     known_name,
+    option_group,
     read_text,
     seed_option,
 )
-from service.cli.kit.output import CSV, JSON, format_option, print_csv, print_json, print_table
+from service.cli.kit.output import print_csv, print_table
 from service.cli.kit.progress import running
 
 if TYPE_CHECKING:
     from dispatch.tables.job_classes import JobSample
     from lp.lotes.instance import LotesInstance
-    from lp.lotes.pipeline import LotesResult, RateAnswer
+    from lp.lotes.pipeline import LotesOptions, LotesResult, RateAnswer
     from planner.cluster.cluster import Cluster
 
 _SHOWN_BINS = 40
@@ -160,17 +162,15 @@ def _request(inputs: LotesInput, result: LotesResult, index: int) -> Any:
     return request_of(inputs.cluster, result.instance, index)
 
 
-def print_answer(inputs: LotesInput, result: LotesResult, form: str, explain: bool) -> None:
-    """Print the answer in one of the three forms; `explain` adds what led to it."""
+def _answer(inputs: LotesInput, result: LotesResult, explain: bool) -> Answer:
+    """Return what the LPs found; `explain` adds what led to it."""
     document = lotes_json(result)
     asked = None if inputs.asked_per_h is None else result.at_rate(inputs.asked_per_h)
     if asked is not None:
         document["at_rate"] = asked.to_json()
-    if form == JSON:
-        print_json(document | ({"explain": _explanation(inputs, result)} if explain else {}))
-    elif form == CSV:
-        print_csv(_TABLE_COLUMNS, [list(row.values()) for row in document["table"]])
-    else:
+    table = [list(row.values()) for row in document["table"]]
+
+    def text() -> None:
         if explain:
             _print_explained(inputs, result)
         _print_stages(inputs, result)
@@ -187,7 +187,15 @@ def print_answer(inputs: LotesInput, result: LotesResult, form: str, explain: bo
             ],
         )
         click.echo()
-        print_table(_TABLE_COLUMNS, [list(row.values()) for row in document["table"]])
+        print_table(_TABLE_COLUMNS, table)
+
+    return Answer(
+        document | ({"explain": _explanation(inputs, result)} if explain else {}),
+        text,
+        lambda: print_csv(_TABLE_COLUMNS, table),
+        DONE if result.arrival_rate else ERROR,
+        after=lambda: _warn(inputs, result),
+    )
 
 
 def _print_stages(inputs: LotesInput, result: LotesResult) -> None:
@@ -274,55 +282,65 @@ def _solver(value: str) -> str:
     return known_name("solver", value, _SOLVERS)
 
 
-@click.command()
-@click.argument("cluster", type=READABLE)
-@click.argument("classes", type=READABLE, metavar="CLASSES|WORKLOAD|PLAN")
-@click.option(
-    "--mode",
-    type=click.Choice(("priced", "paired", "paper")),
-    default="priced",
-    show_default=True,
-    help="Find bins by column generation over every pair, or over the pairs of the paper's first "
-    "stage (paired), or enumerate the latter as the paper does.",
+def _lotes_options(**given: Any) -> LotesOptions:
+    from lp.lotes.pipeline import LotesOptions
+
+    return LotesOptions(**given)
+
+
+@server_command(
+    None,
+    "lotes",
+    click.argument("cluster", type=READABLE),
+    click.argument("classes", type=READABLE, metavar="CLASSES|WORKLOAD|PLAN"),
+    option_group(
+        "options",
+        _lotes_options,
+        click.option(
+            "--mode",
+            type=click.Choice(("priced", "paired", "paper")),
+            default="priced",
+            show_default=True,
+            help="Find bins by column generation over every pair, or over the pairs of the paper's "
+            "first stage (paired), or enumerate the latter as the paper does.",
+        ),
+        click.option(
+            "--solver",
+            type=_solver,
+            metavar="NAME",
+            default="highs",
+            show_default=True,
+            help="Solver of the LPs: highs, glop, pdlp or pulp:NAME.",
+        ),
+        click.option(
+            "--wheel",
+            type=click.Choice(("delta", "flow")),
+            default="delta",
+            show_default=True,
+            help="Share a class's arrivals among machines by jobs in service, or by jobs finished.",
+        ),
+    ),
+    seed_option("the clustering"),
+    click.option(
+        "--rate",
+        type=arrival_rate,
+        metavar="RATE",
+        help="Say what this rate of arrivals does: 3000/h, 50/m or 0.8/s.",
+    ),
+    flag("--explain", "Also print every intermediate result."),
+    click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png."),
+    forms=ALL_FORMS,
+    offline=True,
 )
-@click.option(
-    "--solver",
-    type=_solver,
-    metavar="NAME",
-    default="highs",
-    show_default=True,
-    help="Solver of the LPs: highs, glop, pdlp or pulp:NAME.",
-)
-@click.option(
-    "--wheel",
-    type=click.Choice(("delta", "flow")),
-    default="delta",
-    show_default=True,
-    help="Share a class's arrivals among machines by jobs in service, or by jobs finished.",
-)
-@seed_option("the clustering")
-@click.option(
-    "--rate",
-    type=arrival_rate,
-    metavar="RATE",
-    help="Say what this rate of arrivals does: 3000/h, 50/m or 0.8/s.",
-)
-@click.option("--explain", is_flag=True, help="Also print every intermediate result.")
-@click.option("--picture", type=WRITABLE, help="Draw the result to this file, .svg or .png.")
-@format_option()
-@reports_errors
 def lotes(
     cluster: Path,
     classes: Path,
-    mode: Literal["priced", "paired", "paper"],
-    solver: str,
-    wheel: Literal["delta", "flow"],
+    options: LotesOptions,
     seed: int,
     rate: float | None,
     explain: bool,
     picture: Path | None,
-    form: str,
-) -> int:
+) -> Answer:
     """Show how much work of these classes CLUSTER sustains, and which machine should run what.
 
     Classes come from a class file (TOML), from the requests of a workload (JSON Lines) or from the
@@ -333,12 +351,11 @@ def lotes(
     adds every step on the way.
     """
     from dispatch.tables.job_classes import plan_work
-    from lp.lotes.pipeline import LotesOptions, plan_lotes
+    from lp.lotes.pipeline import plan_lotes
     from service.pictures.paths import check_picture_path
 
     if picture is not None:
         check_picture_path(picture)
-    options = LotesOptions(mode=mode, wheel=wheel, solver=solver)
     with running("job classes") as run:
         run.progress(0, 2)
         inputs = replace(_read(cluster, classes), asked_per_h=rate)
@@ -356,8 +373,7 @@ def lotes(
         from service.pictures.lotes import write_lotes
 
         write_lotes(result, inputs.own_rate_per_h, picture)
-    print_answer(inputs, result, form, explain)
-    return _warn(inputs, result)
+    return _answer(inputs, result, explain)
 
 
 def _read(cluster_path: Path, path: Path) -> LotesInput:
@@ -407,8 +423,8 @@ def kind_of_file(path: Path) -> str:
     return "plan" if isinstance(whole, dict) and "reservations" in whole else "workload"
 
 
-def _warn(inputs: LotesInput, result: LotesResult) -> int:
-    """Report on standard error what is not served; an error if that is everything."""
+def _warn(inputs: LotesInput, result: LotesResult) -> None:
+    """Report on standard error what is not served."""
     for left in result.classes_without_machine:
         too_large = 1 < left.shortfall < float("inf")
         nearest = f"; nearest is {left.nearest}, one takes {left.shortfall:.2f} of it"
@@ -427,10 +443,10 @@ def _warn(inputs: LotesInput, result: LotesResult) -> int:
             f"lambda is 0 ({idle:,} classes get nothing)",
             err=True,
         )
-        return ERROR
+        return
     if not result.arrival_rate:
         click.echo("agenda: no class has a machine at a positive rate: lambda is 0", err=True)
-        return ERROR
+        return
     own = inputs.own_rate_per_h
     if own is not None and own > result.arrival_rate:
         click.echo(
@@ -438,4 +454,3 @@ def _warn(inputs: LotesInput, result: LotesResult) -> int:
             "sustain: its queue grows without end",
             err=True,
         )
-    return DONE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,22 +21,22 @@ from service.cli.kit.commands import (
     id_of,
     server_command,
 )
-from service.cli.kit.errors import DONE, ERROR, REFUSED, CliError, reports_errors
+from service.cli.kit.errors import DONE, ERROR, REFUSED, CliError
 from service.cli.kit.options import (
     READABLE,
     WRITABLE,
+    WorkerChoice,
     dask_option,
     duration,
     from_now,
     offset,
+    option_group,
     seed_option,
-    task_pool,
 )
 from service.cli.kit.output import (
     CSV,
     JSON,
     TABLE,
-    format_option,
     print_csv,
     print_json,
     print_table,
@@ -66,45 +66,67 @@ _SCORE: Final = (
 #: Most of those left out that are told one by one.
 _TOLD: Final = 20
 
-F = TypeVar("F", bound=Callable[..., Any])
+
+@dataclass(frozen=True, slots=True)
+class SearchGoal:
+    """What may move, what is minimised, and how long it is sought if not by time."""
+
+    pins: tuple[str, ...]
+    admit_refused: bool
+    weights: str | None
+    lexicographic: bool
+    work: int | None
+    seed: int
+
+    def objective(self) -> Objective:
+        """Return what is minimised.
+
+        Raises
+        ------
+        CliError
+            For weights that cannot be.
+        """
+        from planner.optimization.objective import Objective, Weights
+
+        try:
+            return Objective(Weights(**self.parts()), self.lexicographic)
+        except ValueError as error:
+            raise CliError(f"--weights: {error}") from error
+
+    def parts(self) -> dict[str, float]:
+        """Return the weights that are given, by part of the score."""
+        return read_weights(self.weights, lexicographic=self.lexicographic)
 
 
-def goal_options(function: F) -> F:
-    """Add what may move, what is minimised, and how long it is sought if not by time."""
-    options = (
-        click.option(
-            "--pin",
-            "pins",
-            multiple=True,
-            metavar="ID",
-            help="Do not move this reservation; may be repeated.",
-        ),
-        click.option(
-            "--admit-refused", is_flag=True, help="Also admit requests that were refused."
-        ),
-        click.option(
-            "--weights",
-            metavar="NAME=N,...",
-            help="How much parts of the score count: value refused (reject), work moved (churn), "
-            "drops (falls), price (cost).  [default: 1000, 1, 0.5, 0.5]",
-        ),
-        click.option(
-            "--lexicographic",
-            is_flag=True,
-            help="Compare plans by value refused; on a tie by work moved, then drops, then price.",
-        ),
-        click.option(
-            "--work",
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="Stop after N trials; the same N gives the same plan.",
-        ),
-        seed_option("the search's random choices"),
-    )
-    decorated: Any = function
-    for option in reversed(options):
-        decorated = option(decorated)
-    return cast("F", decorated)
+_GOAL: Final = option_group(
+    "goal",
+    SearchGoal,
+    click.option(
+        "--pin",
+        "pins",
+        multiple=True,
+        metavar="ID",
+        help="Do not move this reservation; may be repeated.",
+    ),
+    flag("--admit-refused", "Also admit requests that were refused."),
+    click.option(
+        "--weights",
+        metavar="NAME=N,...",
+        help="How much parts of the score count: value refused (reject), work moved (churn), "
+        "drops (falls), price (cost).  [default: 1000, 1, 0.5, 0.5]",
+    ),
+    flag(
+        "--lexicographic",
+        "Compare plans by value refused; on a tie by work moved, then drops, then price.",
+    ),
+    click.option(
+        "--work",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Stop after N trials; the same N gives the same plan.",
+    ),
+    seed_option("the search's random choices"),
+)
 
 
 def read_weights(given: str | None, *, lexicographic: bool) -> dict[str, float]:
@@ -178,116 +200,134 @@ def _print_left_out(left: Sequence[Mapping[str, str]]) -> None:
     click.echo()
 
 
-@click.command()
-@click.argument("plan", type=READABLE)
-@click.option("--out", type=WRITABLE, help="Write the better Plan to this file.")
-@click.option("--time-limit", type=duration, default="60s", show_default=True,
-              help="Stop after this long and keep the best plan found.")  # fmt: skip
-@click.option("--frozen-until", type=offset, default="0", show_default=True,
-              help="Nothing before this time, counted from the origin, moves.")  # fmt: skip
-@goal_options
-@click.option(
-    "--solver",
-    type=click.Choice(("exact", "hybrid", "milp")),
-    help="Agent that proves a bound on the value.  [default: exact for up to 2,000 requests]",
+@dataclass(frozen=True, slots=True)
+class SolverChoice:
+    """The agent that proves a bound; None: the optimiser's own choice, unless there is none."""
+
+    solver: str | None
+    no_solver: bool
+
+    @property
+    def name(self) -> str | None:
+        """The name that the optimiser takes, "" for none.
+
+        Raises
+        ------
+        click.UsageError
+            If a solver is both asked for and refused.
+        """
+        if self.solver and self.no_solver:
+            raise click.UsageError("give either --solver or --no-solver")
+        return "" if self.no_solver else self.solver
+
+
+@server_command(
+    None,
+    "optimize",
+    click.argument("plan", type=READABLE),
+    click.option("--out", type=WRITABLE, help="Write the better Plan to this file."),
+    click.option(
+        "--time-limit",
+        type=duration,
+        default="60s",
+        show_default=True,
+        help="Stop after this long and keep the best plan found.",
+    ),
+    click.option(
+        "--frozen-until",
+        type=offset,
+        default="0",
+        show_default=True,
+        help="Nothing before this time, counted from the origin, moves.",
+    ),
+    _GOAL,
+    option_group(
+        "solver",
+        SolverChoice,
+        click.option(
+            "--solver",
+            type=click.Choice(("exact", "hybrid", "milp")),
+            help="Agent that proves a bound on the value.  [default: exact for up to 2,000 "
+            "requests]",
+        ),
+        flag("--no-solver", "Search without a solver: no bound is proven."),
+    ),
+    dask_option("the optimisation"),
+    forms=ALL_FORMS,
+    offline=True,
 )
-@click.option("--no-solver", is_flag=True, help="Search without a solver: no bound is proven.")
-@dask_option("the optimisation")
-@format_option()
-@reports_errors
 def optimize(
     plan: Path,
     out: Path | None,
     time_limit: int,
     frozen_until: int,
-    pins: tuple[str, ...],
-    admit_refused: bool,
-    weights: str | None,
-    lexicographic: bool,
-    work: int | None,
-    seed: int,
-    solver: str | None,
-    no_solver: bool,
+    goal: SearchGoal,
+    solver: SolverChoice,
     dask: str | None,
-    form: str,
-) -> int:
+) -> Answer | int:
     """Make a better Plan from PLAN; no accepted reservation loses anything.
 
     Moves accepted reservations, with --admit-refused also admits refused requests, and prints what
     changed. ^C stops and keeps the best plan found. Exits with 3 if the pins cannot all be kept.
     """
     from planner.agent import Limits
-    from planner.files import read_plan
+    from planner.files import read_plan, write_plan
+    from planner.workload.diff import plan_diff
     from planner.workload.reload import plan_of_document
 
-    if solver and no_solver:
-        raise click.UsageError("give either --solver or --no-solver")
-    goal = _goal(weights, lexicographic)
+    chosen, objective = solver.name, goal.objective()
     document = read_plan(plan)
     held = plan_of_document(document, str(plan))
-    scope = _scope(held, frozen_until, pins, admit_refused)
-    limits = Limits(time_s=None if work is not None else time_limit / 1000, work=work, seed=seed)
+    scope = _scope(held, frozen_until, goal)
+    time_s = None if goal.work is not None else time_limit / 1000
+    limits = Limits(time_s=time_s, work=goal.work, seed=goal.seed)
     if dask is None:
         make_ready()
-    found = _optimize(held, (goal, scope, limits), "" if no_solver else solver, dask)
+    found = _optimize(held, (objective, scope, limits), chosen, WorkerChoice(dask=dask))
     if found.conflict is not None:
-        _print_conflict(found, form)
-        return REFUSED
+        return _conflict(found)
     better = _better(held, document, found)
     if better is None:
         click.echo("the changes do not fit the Plan; it is unchanged", err=True)
         return ERROR
-    try:
-        if out is not None:
-            from planner.files import write_plan
-
-            write_plan(better, out)
-    finally:  # minutes of work are printed even if the file cannot be written
-        _print(document, better, found, goal, form)
-    return DONE
-
-
-def _goal(weights: str | None, lexicographic: bool) -> Objective:
-    from planner.optimization.objective import Objective, Weights
-
-    try:
-        return Objective(
-            Weights(**read_weights(weights, lexicographic=lexicographic)), lexicographic
-        )
-    except ValueError as error:
-        raise CliError(f"--weights: {error}") from error
+    difference = plan_diff(document, better).to_json()
+    answer = {**found.to_json(), "goal": objective.to_json(), "diff": difference}
+    return Answer(
+        answer,
+        lambda: print_optimized(answer, TABLE),
+        lambda: print_optimized(answer, CSV),
+        after=lambda: None if out is None else write_plan(better, out),
+    )
 
 
-def _scope(
-    held: Plan, frozen_until_ms: int, pins: tuple[str, ...], admit_refused: bool
-) -> OptimizeScope:
+def _scope(held: Plan, frozen_until_ms: int, goal: SearchGoal) -> OptimizeScope:
     from planner.optimization.result import OptimizeScope
 
     frozen = held.grid.ceil(frozen_until_ms)
     if frozen >= held.grid.horizon:
         raise CliError("--frozen-until: nothing could move; give a time before the horizon")
-    return OptimizeScope(frozen, pins, admit_refused)
+    return OptimizeScope(frozen, goal.pins, goal.admit_refused)
 
 
 def _optimize(
     held: Plan,
     asked: tuple[Objective, OptimizeScope, Limits],
     solver: str | None,
-    dask: str | None,
+    where: WorkerChoice,
 ) -> Optimized:
     """Optimise, showing how far it is; `solver` "" is none, None the optimiser's own choice."""
     from planner.optimization.result import OptimizeOptions
     from service.jobs.tasks import improve_on
 
     goal, scope, limits = asked
-    with task_pool(None, dask) as pool, running("optimizing") as run:
+    with where.open() as workers, running("optimizing") as run:
 
         def tell(now: OptimizeProgress) -> None:
             run.say(progress_text(now.elapsed_s, now.value, now.bound, now.gap, now.source))
 
         options = OptimizeOptions(replace(limits, stop=run.stop), solver, tell)
         try:
-            return improve_on(pool, held, goal, scope, options)
+            return improve_on(workers, held, goal, scope, options)
         except KeyError as error:
             raise CliError(f"--pin: {_unknown_words(held, error.args[0])}") from error
 
@@ -320,22 +360,15 @@ def _better(held: Plan, document: PlanDocument, found: Optimized) -> PlanDocumen
     return replace(written, refusals=refusals)
 
 
-def _print_conflict(found: Optimized, form: str) -> None:
+def _conflict(found: Optimized) -> Answer:
     assert found.conflict is not None
-    if form == JSON:
-        print_json(found.to_json())
-        return
-    click.echo(f"these pins cannot all be kept: {', '.join(found.conflict.pins)}")
-    click.echo(f"  {found.conflict.detail}")
+    text = f"these pins cannot all be kept: {', '.join(found.conflict.pins)}"
+    detail = found.conflict.detail
 
+    def say() -> None:
+        click.echo(f"{text}\n  {detail}")
 
-def _print(
-    before: PlanDocument, after: PlanDocument, found: Optimized, goal: Objective, form: str
-) -> None:
-    from planner.workload.diff import plan_diff
-
-    difference = plan_diff(before, after).to_json()
-    print_optimized({**found.to_json(), "goal": goal.to_json(), "diff": difference}, form)
+    return Answer(found.to_json(), say, say, REFUSED)
 
 
 _PATH: Final = "/v1/optimizations"
@@ -376,7 +409,7 @@ def optimizations() -> None:
                  help="Stop after this long and keep the best plan found; at most 1h."),
     click.option("--frozen-until", callback=from_now, metavar="TIME",
                  help="Nothing before this time moves.  [default: 5m after the time limit]"),
-    goal_options,
+    _GOAL,
     click.option("--solver", type=click.Choice(("exact", "hybrid", "milp", "none")),
                  help="Agent that proves a bound on the value.  [default: exact for up to 2,000 "
                  "requests]"),
@@ -390,8 +423,7 @@ def optimizations() -> None:
 def start(
     server: Server,
     form: str,
-    weights: str | None,
-    lexicographic: bool,
+    goal: SearchGoal,
     apply_result: bool,
     partial: bool,
     detach: bool,
@@ -407,9 +439,9 @@ def start(
     if partial and not apply_result:
         raise click.UsageError("--partial goes with --apply")
     body = {
-        **given(**options, lexicographic=lexicographic),
-        "weights": read_weights(weights, lexicographic=lexicographic) or None,
-        "pins": list(options["pins"]),
+        **given(**options, **asdict(goal)),
+        "weights": goal.parts() or None,
+        "pins": list(goal.pins),
     }
     body = {name: value for name, value in body.items() if value is not None}
     begun = server.call("POST", _PATH, body).good()

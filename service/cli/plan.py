@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from planner.agents import DEFAULT_AGENT
-from service.cli.kit.errors import DONE, REFUSED, CliError, reports_errors
+from service.cli.kit.commands import ALL_FORMS, Answer, flag, server_command
+from service.cli.kit.errors import DONE, REFUSED, CliError
 from service.cli.kit.options import (
     AGENTS_HELP,
     READABLE,
@@ -21,17 +22,10 @@ from service.cli.kit.options import (
     agent_name,
     complete_agent,
     duration,
+    option_group,
     seed_option,
 )
-from service.cli.kit.output import (
-    CSV,
-    JSON,
-    format_option,
-    print_csv,
-    print_json,
-    print_table,
-    print_title,
-)
+from service.cli.kit.output import print_csv, print_table, print_title
 from service.cli.kit.progress import CommandProgress, make_ready, running
 from service.cli.plan_tables import (
     REQUEST_COLUMNS,
@@ -48,6 +42,7 @@ from service.cli.plan_tables import (
 if TYPE_CHECKING:
     from planner.agent import Agent, Limits
     from planner.cluster.cluster import Cluster
+    from planner.files.plan_document import PlanDocument
     from planner.workload.compile import CompiledWorkload
 
 
@@ -55,66 +50,164 @@ _SHOWN_REFUSALS = 20
 _SHOWN_TIMES = 20
 
 
-@click.command(epilog=AGENTS_HELP)
-@click.argument("cluster", type=READABLE)
-@click.argument("workload", type=READABLE_OR_STDIN)
-@click.option(
-    "--agent",
-    type=agent_name,
-    shell_complete=complete_agent,
-    metavar="AGENT",
-    default=DEFAULT_AGENT,
-    show_default=True,
-    help="Who plans; the agents stand below.",
+@dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """When the agent ends: ms, seed of its random choices, and a gap in per cent."""
+
+    time_limit: int | None = None
+    seed: int = 0
+    gap: float | None = None
+
+    def limits(self, run: CommandProgress) -> Limits:
+        """Return them as an agent takes them; `run` stops it and shows how far it is."""
+        limits = limits_of(run, self.time_limit, self.seed)
+        return limits if self.gap is None else replace(limits, gap=self.gap / 100)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFiles:
+    """What is written besides the answer."""
+
+    out: Path | None = None
+    pictures: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a picture that cannot be drawn before any work is done."""
+        from service.pictures.paths import check_picture_path
+
+        for path in self.pictures:
+            check_picture_path(path)
+
+    def write(self, document: PlanDocument, plain: Mapping[str, Any]) -> None:
+        """Write a Plan and its skyline."""
+        if self.out is not None:
+            from planner.files import write_plan
+
+            write_plan(document, self.out)
+        if self.pictures:
+            from service.pictures.skyline import write_skyline
+
+            write_skyline(plain, self.pictures)
+
+
+@dataclass(frozen=True, slots=True)
+class MilpChoice:
+    """What the agent milp is told: its solver, and where its model is written."""
+
+    solver: str | None = None
+    write_model: Path | None = None
+
+    def agent(self, name: str) -> Agent:
+        """Return the agent of a name; milp with the solver and the model file asked for.
+
+        Raises
+        ------
+        CliError
+            If the agent builds no model, or the solver is not there.
+        """
+        from lp.solver import backend_named
+        from planner.agents import agent_named
+        from planner.agents.milp.agent import MilpAgent
+
+        agent = agent_named(name)
+        if self.solver is None and self.write_model is None:
+            return agent
+        if not isinstance(agent, MilpAgent):
+            raise CliError(
+                f"--solver and --write-model are for the agent milp; {name} has no model"
+            )
+        if self.write_model is not None and self.write_model.suffix not in (".lp", ".mps"):
+            raise CliError(f"{self.write_model}: the name of a model file ends in .lp or .mps")
+        solver = self.solver or agent.solver
+        if solver in ("glop", "pdlp"):
+            raise CliError(f"--solver: {solver} takes no whole numbers; write highs or pulp:CBC")
+        try:
+            backend_named(solver)
+        except ValueError as error:
+            raise CliError(f"--solver: {error}") from error
+        return replace(agent, solver=solver, write_to=self.write_model)
+
+
+@server_command(
+    None,
+    "plan",
+    click.argument("cluster", type=READABLE),
+    click.argument("workload", type=READABLE_OR_STDIN),
+    click.option(
+        "--agent",
+        type=agent_name,
+        shell_complete=complete_agent,
+        metavar="AGENT",
+        default=DEFAULT_AGENT,
+        show_default=True,
+        help="Who plans; the agents stand below.",
+    ),
+    option_group(
+        "defaults",
+        RequestDefaults,
+        click.option("--tenant", help="Tenant of a request in RDL.  [default: default]"),
+        click.option("--queue", help="Queue of a request in RDL.  [default: default]"),
+    ),
+    option_group(
+        "files",
+        PlanFiles,
+        click.option("--out", type=WRITABLE, help="Write the Plan to this file."),
+        click.option(
+            "--picture",
+            "pictures",
+            type=WRITABLE,
+            multiple=True,
+            help="Draw the skyline to this file, .svg or .png; may be repeated.",
+        ),
+    ),
+    flag("--strict", "Exit with 3 if any request was refused."),
+    option_group(
+        "ending",
+        PlanLimits,
+        click.option(
+            "--time-limit", type=duration, help="Stop after this long and keep the best plan found."
+        ),
+        seed_option("the agent's random choices"),
+        click.option(
+            "--gap",
+            type=FiniteRange(0, 100),
+            help="Stop when the plan is proven within this many per cent of the best (exact, "
+            "hybrid, milp).  [default: 1, milp 0]",
+        ),
+    ),
+    click.option(
+        "--offers",
+        type=click.IntRange(0, 10),
+        help="Offers to look for in each refusal.  [default: 3, with more than 20 refusals 0]",
+    ),
+    option_group(
+        "milp",
+        MilpChoice,
+        click.option(
+            "--solver",
+            help="Solver of the agent milp: highs, or pulp:NAME for any that PuLP knows.",
+        ),
+        click.option(
+            "--write-model",
+            type=WRITABLE,
+            help="Write the model of the agent milp to this file, .lp or .mps.",
+        ),
+    ),
+    forms=ALL_FORMS,
+    offline=True,
+    epilog=AGENTS_HELP,
 )
-@click.option("--tenant", help="Tenant of a request in RDL.  [default: default]")
-@click.option("--queue", help="Queue of a request in RDL.  [default: default]")
-@click.option("--out", type=WRITABLE, help="Write the Plan to this file.")
-@click.option("--picture", "pictures", type=WRITABLE, multiple=True,
-              help="Draw the skyline to this file, .svg or .png; may be repeated.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="Exit with 3 if any request was refused.")
-@click.option(
-    "--time-limit", type=duration, help="Stop after this long and keep the best plan found."
-)
-@seed_option("the agent's random choices")
-@click.option(
-    "--gap",
-    type=FiniteRange(0, 100),
-    help="Stop when the plan is proven within this many per cent of the best (exact, "
-    "hybrid, milp).  [default: 1, milp 0]",
-)
-@click.option(
-    "--offers",
-    type=click.IntRange(0, 10),
-    help="Offers to look for in each refusal.  [default: 3, with more than 20 refusals 0]",
-)
-@click.option(
-    "--solver", help="Solver of the agent milp: highs, or pulp:NAME for any that PuLP knows."
-)
-@click.option(
-    "--write-model",
-    type=WRITABLE,
-    help="Write the model of the agent milp to this file, .lp or .mps.",
-)
-@format_option()
-@reports_errors
 def plan(
     cluster: Path,
     workload: str,
     agent: str,
-    tenant: str | None,
-    queue: str | None,
-    out: Path | None,
-    pictures: tuple[Path, ...],
+    defaults: RequestDefaults,
+    files: PlanFiles,
     strict: bool,
-    time_limit: int | None,
-    seed: int,
-    gap: float | None,
+    ending: PlanLimits,
     offers: int | None,
-    solver: str | None,
-    write_model: Path | None,
-    form: str,
-) -> int:
+    milp: MilpChoice,
+) -> Answer:
     """Plan WORKLOAD (JSON Lines, or one request in RDL; - is standard input) on CLUSTER.
 
     CLUSTER is TOML, or JSON as a server shows it. Prints the metrics and the refusals; -o json
@@ -123,63 +216,30 @@ def plan(
     """
     from planner.workload.offers import with_offers
     from planner.workload.plan import plan_from_nothing
-    from service.pictures.paths import check_picture_path
 
-    for path in pictures:
-        check_picture_path(path)
-    described, compiled = read_day(cluster, workload, RequestDefaults(tenant, queue))
-    chosen = _agent_of(agent, solver, write_model)
+    described, compiled = read_day(cluster, workload, defaults)
+    chosen = milp.agent(agent)
     make_ready()
     with running(f"planning with {agent}") as run:
-        limits = limits_of(run, time_limit, seed)
-        if gap is not None:
-            limits = replace(limits, gap=gap / 100)
-        planned = plan_from_nothing(described, compiled, chosen, limits)
+        planned = plan_from_nothing(described, compiled, chosen, ending.limits(run))
         if planned.detail:
             click.echo(f"{agent}: {planned.metrics.status}: {planned.detail}", err=True)
         document = with_offers(planned, compiled, chosen, offers, run.stop)
     plain = document.to_json()
-    try:
-        if out is not None:
-            from planner.files import write_plan
 
-            write_plan(document, out)
-        if pictures:
-            from service.pictures.skyline import write_skyline
+    def text() -> None:
+        print_metrics(metric_rows([plain]))
+        print_work([(document.agent, document)])
+        print_times(plain)
+        print_refusals(plain)
 
-            write_skyline(plain, pictures)
-    finally:  # minutes of work are printed even if a file cannot be written
-        _print_plan(plain, form)
-    return REFUSED if strict and plain["refusals"] else DONE
-
-
-def _agent_of(name: str, solver: str | None, write_model: Path | None) -> Agent:
-    """Return the agent of a name; milp with the solver and the model file asked for.
-
-    Raises
-    ------
-    CliError
-        If the agent builds no model, or the solver is not there.
-    """
-    from lp.solver import backend_named
-    from planner.agents import agent_named
-    from planner.agents.milp.agent import MilpAgent
-
-    agent = agent_named(name)
-    if solver is None and write_model is None:
-        return agent
-    if not isinstance(agent, MilpAgent):
-        raise CliError(f"--solver and --write-model are for the agent milp; {name} has no model")
-    if write_model is not None and write_model.suffix not in (".lp", ".mps"):
-        raise CliError(f"{write_model}: the name of a model file ends in .lp or .mps")
-    solver = solver or agent.solver
-    if solver in ("glop", "pdlp"):
-        raise CliError(f"--solver: {solver} takes no whole numbers; write highs or pulp:CBC")
-    try:
-        backend_named(solver)
-    except ValueError as error:
-        raise CliError(f"--solver: {error}") from error
-    return replace(agent, solver=solver, write_to=write_model)
+    return Answer(
+        plain,
+        text,
+        lambda: print_csv(REQUEST_COLUMNS, request_rows(plain)),
+        REFUSED if strict and plain["refusals"] else DONE,
+        after=lambda: files.write(document, plain),
+    )
 
 
 def read_day(
@@ -224,20 +284,6 @@ def limits_of(run: CommandProgress, time_limit_ms: int | None, seed: int) -> Lim
         progress=run.progress,
         news=run.news,
     )
-
-
-def _print_plan(document: Mapping[str, Any], form: str) -> None:
-    from planner.files.plan_document import PlanDocument
-
-    if form == JSON:
-        print_json(document)
-    elif form == CSV:
-        print_csv(REQUEST_COLUMNS, request_rows(document))
-    else:
-        print_metrics(metric_rows([document]))
-        print_work([(document["agent"], PlanDocument.from_json(document))])
-        print_times(document)
-        print_refusals(document)
 
 
 def print_times(document: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,10 +18,9 @@ from rdl.expressions import Absolute, AfterSubmission, Offset
 from rdl.local_time import span_words
 from rdl.resources import CPU, MEMORY, Resources
 from rdl.time_grid import TimeGrid
-from service.cli.kit.errors import DONE, reports_errors
+from service.cli.kit.commands import Listing, Table, server_command
 from service.cli.kit.options import from_now
-from service.cli.kit.output import ListColumn, listing_options, print_listing
-from service.cli.kit.server import Server, client_options
+from service.cli.kit.server import Server
 from service.cli.reservations import list_reservations
 
 #: The unit that people use for a resource, and how many of an amount's are one.
@@ -37,28 +36,27 @@ class HeldWork:
     work: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
-@click.command()
-@click.option(
-    "--by",
-    type=click.Choice(("tenant", "queue", "state")),
-    default="tenant",
-    show_default=True,
-    help="What is added up.",
+@server_command(
+    None,
+    "usage",
+    click.option(
+        "--by",
+        type=click.Choice(("tenant", "queue", "state")),
+        default="tenant",
+        show_default=True,
+        help="What is added up.",
+    ),
+    click.option(
+        "--from",
+        "start",
+        callback=from_now,
+        help="From this time: 2h or +2h from now, or RFC 3339.  [default: now]",
+    ),
+    click.option("--to", "end", callback=from_now, help="Until this time.  [default: the horizon]"),
+    click.option("--last", metavar="TIME", help="From so long ago, such as 24h, until now."),
+    lists=True,
 )
-@click.option(
-    "--from",
-    "start",
-    callback=from_now,
-    help="From this time: 2h or +2h from now, or RFC 3339.  [default: now]",
-)
-@click.option("--to", "end", callback=from_now, help="Until this time.  [default: the horizon]")
-@click.option("--last", metavar="TIME", help="From so long ago, such as 24h, until now.")
-@client_options
-@listing_options()
-@reports_errors
-def usage(
-    server: Server, by: str, start: str | None, end: str | None, last: str | None, form: str
-) -> int:
+def usage(server: Server, by: str, start: str | None, end: str | None, last: str | None) -> Listing:
     """Show how much of the cluster each tenant holds, in amounts and as a share of what there is.
 
     Who sees only its own reservations is told only of those. Outages that are over still count as
@@ -80,20 +78,21 @@ def usage(
         (grid.seconds(span[0]), grid.seconds(span[1])),
     )
     capacity = {name: _capacity(described, name, span) for name in described.resources}
-    rows = [_row(name, one, capacity) for name, one in held.items()]
-    rows.sort(key=lambda row: -float(str(row[2])))
-    names = ("name", *(column.name for column in _columns(capacity)))
+    listed = [{"name": name, **_figures(one, capacity)} for name, one in held.items()]
+    rows = sorted(listed, key=lambda row: -row[next(iter(capacity))])
     instants = [rfc3339_text(grid.instant_at(grid.ms(step))) for step in span]
-    document = {
-        "by": by, "from": instants[0], "to": instants[1], "capacity": capacity,
-        "usage": [dict(zip(names, row, strict=True)) for row in rows],
-    }  # fmt: skip
-    header = (ListColumn("name", by), *_columns(capacity))
-    when = span_words(grid.ms(span[0]), grid.ms(span[1]), grid)
-    title = f"{when}\n{_total(rows, capacity)}; %: of what there is"
-    nothing = "nothing is reserved in that time"
-    print_listing(document, header, rows, form, nothing, title, "usage")
-    return DONE
+    totals = ", ".join(
+        f"{sum(row[name] for row in rows):,.1f} {_unit(name)[0]}" for name in capacity
+    )
+    return Listing(
+        {"by": by, "from": instants[0], "to": instants[1], "capacity": capacity, "usage": rows},
+        rows,
+        _table(by, capacity),
+        f"{span_words(grid.ms(span[0]), grid.ms(span[1]), grid)}\n{totals}; %: of what there is",
+        "nothing is reserved in that time",
+        "usage",
+        timed=False,
+    )
 
 
 def _span(
@@ -167,24 +166,20 @@ def _unit(name: str) -> tuple[str, int]:
     return _UNITS.get(name, (f"{name}-hours", 1))
 
 
-def _columns(resources: Iterable[str]) -> list[ListColumn]:
-    columns = [ListColumn("reservations")]
+def _table(by: str, resources: Iterable[str]) -> Table:
+    """Return the table of a usage: work and share of each resource."""
+    headers = {"name": by}
     for name in resources:
-        columns += [ListColumn(name, _unit(name)[0]), ListColumn(f"{name}_share", f"{name} %")]
-    return columns
+        headers |= {name: _unit(name)[0], f"{name}_share": f"{name} %"}
+    _, *figures = headers
+    return Table(" ".join(("name", "reservations", *figures)), "", headers)
 
 
-def _row(name: str, held: HeldWork, capacity: Mapping[str, float]) -> list[object]:
-    row: list[object] = [name, held.reservations]
+def _figures(held: HeldWork, capacity: Mapping[str, float]) -> dict[str, Any]:
+    figures: dict[str, Any] = {"reservations": held.reservations}
     for resource, whole in capacity.items():
         work = round(held.work[resource] / _HOUR_S / _unit(resource)[1], 3)
-        row += [work, round(100 * work / whole, 3) if whole else None]
-    return row
-
-
-def _total(rows: Sequence[Sequence[object]], resources: Iterable[str]) -> str:
-    parts = []
-    for place, name in enumerate(resources):
-        amount = sum(float(str(row[2 + 2 * place])) for row in rows)
-        parts.append(f"{amount:,.1f} {_unit(name)[0]}")
-    return ", ".join(parts)
+        figures |= {resource: work, f"{resource}_share": None}
+        if whole:
+            figures[f"{resource}_share"] = round(100 * work / whole, 3)
+    return figures

@@ -157,7 +157,7 @@ _TOO_MANY: Final = "the Plan has too many requests for a bound"
 
 
 def _compare(call: JobCall) -> None:
-    asked, reporter = ComparisonJob.from_json(call.asked), call.reporter
+    asked, reporter = msgspec.json.decode(call.asked, type=ComparisonJob), call.reporter
     call.replica.replay()
     with call.replica.newest() as plan:
         twin = plan.copy()
@@ -178,7 +178,7 @@ def _compare(call: JobCall) -> None:
     if asked.workload is None:
         rows = (*(name + BY_ARRIVAL for name in asked.agents), *asked.agents)
     limits = bare_limits(rows, asked.time_s, asked.seed)
-    found = compare_on(call.pool, day, limits, reporter.stop, dict(done), keep)
+    found = compare_on(call.workers, day, limits, reporter.stop, dict(done), keep)
     if asked.workload is None:
         found = replace(found, runs=(_as_it_stands(twin), *found.runs))
     result: dict[str, Any] = {"based_on": twin.version, "requests": len(lines), **found.to_json()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.agent import Limits
@@ -67,15 +67,6 @@ class OptimizationJob:
         limits = Limits(time_s=self.time_s, work=self.work, seed=self.seed, stop=stop)
         return OptimizeOptions(limits, self.solver, tell)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
-        return {**asdict(self), "pins": list(self.pins)}
-
-    @classmethod
-    def from_json(cls, entry: dict[str, Any]) -> OptimizationJob:
-        """Read what :meth:`to_json` wrote."""
-        return cls(**{**entry, "pins": tuple(entry["pins"])})
-
 
 @dataclass(frozen=True, slots=True)
 class ComparisonJob:
@@ -100,27 +91,6 @@ class ComparisonJob:
     seed: int = 0
     since_ms: int = 0
     workload: Sequence[Mapping[str, Any]] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
-        return {
-            "agents": list(self.agents),
-            "time_s": self.time_s,
-            "seed": self.seed,
-            "since_ms": self.since_ms,
-            "workload": self.workload,
-        }
-
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> ComparisonJob:
-        """Read what :meth:`to_json` wrote."""
-        return cls(
-            tuple(entry["agents"]),
-            entry["time_s"],
-            entry["seed"],
-            entry["since_ms"],
-            entry["workload"],
-        )
 
 
 def whole_cluster(plan: Plan) -> Cluster:

@@ -82,7 +82,7 @@ def _joined(rows: Sequence[HeldRow], most: int) -> list[HeldRow]:
 
 
 def _optimize(call: JobCall) -> None:
-    asked, reporter = OptimizationJob.from_json(call.asked), call.reporter
+    asked, reporter = msgspec.json.decode(call.asked, type=OptimizationJob), call.reporter
     load_kernels()
     call.replica.replay()
     with call.replica.newest() as plan:
@@ -94,7 +94,7 @@ def _optimize(call: JobCall) -> None:
     effort = asked.effort(reporter.stop, reporter.tell)
     began = time.monotonic()
     kept = _kept(call.kept)
-    found = improve_on(call.pool, plan, asked.goal, asked.scope, effort, kept, keep)
+    found = improve_on(call.workers, plan, asked.goal, asked.scope, effort, kept, keep)
     elapsed_s = time.monotonic() - began + (0.0 if kept is None else kept.elapsed_s)
     result = _result(plan, found, asked, elapsed_s)
     if found.conflict is not None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -25,8 +25,8 @@ from planner.optimization.result import OptimizeProgress
 from service.clock import Clock, FileClock, SystemClock
 from service.commits.replica import Replica, open_replica
 from service.config import ServiceConfig
-from service.jobs.dask_pool import open_pool
-from service.jobs.pool import TaskPool, TaskPoolError
+from service.jobs.dask_workers import workers_of
+from service.jobs.executors import WorkerError, Workers
 from service.store import OptimizationRow, Store
 from service.store.engine import UNAVAILABLE
 from service.store.host_clock import HostClock
@@ -224,20 +224,20 @@ class JobCall:
     replica
         The Plan, not yet replayed.
     asked
-        The document of the job.
+        The job, as JSON.
     kept
         What an earlier process has kept of it, or nothing.
     reporter
         Where to report.
-    pool
-        Where the heavy part runs.
+    workers
+        Where the heavy part runs; None: in this process.
     """
 
     replica: Replica
-    asked: dict[str, Any]
+    asked: bytes
     kept: bytes
     reporter: Reporter
-    pool: TaskPool
+    workers: Workers | None
 
 
 def carry_out(work: Callable[[JobCall], None]) -> int:
@@ -255,18 +255,17 @@ def carry_out(work: Callable[[JobCall], None]) -> int:
     reporter = Reporter(replica.store, row, clock, None if file is None else FileClock(Path(file)))
     reporter.start()
     try:
-        call = partial(JobCall, replica, msgspec.json.decode(row.document))
+        call = partial(JobCall, replica, row.document)
         try:
-            with open_pool(dask=job["dask"]) as pool:
-                work(call(row.result, reporter, pool))
-        except TaskPoolError as failure:
+            with workers_of(dask=job["dask"]) as workers:
+                work(call(row.result, reporter, workers))
+        except WorkerError as failure:
             if not reporter.newest:
                 reporter.end("failed", str(failure))
                 return _FAILED
             # The best that was kept outlives the workers: it is written down here.
             reporter.ask(str(failure))
-            with open_pool() as pool:
-                work(call(reporter.newest, reporter, pool))
+            work(call(reporter.newest, reporter, None))
     except Exception as failure:
         logger.exception("job %s failed", job["id"])
         reporter.end("failed", f"{type(failure).__name__}: {failure}")

@@ -102,7 +102,7 @@ class Runner:
         """
         now_ms = self.now_ms()
         created_ms = self.plan_now_ms()
-        row = OptimizationRow(id_, created_ms, msgspec.json.encode(asked.to_json()), now_ms)
+        row = OptimizationRow(id_, created_ms, msgspec.json.encode(asked), now_ms)
         self.rows.add(row, MOST_AT_ONCE, id_[:_PREFIX], audited)
         self._launch(id_)
 

@@ -1,4 +1,4 @@
-"""The tasks of pools: agents of a comparison, one each; and one optimisation of a Plan."""
+"""Tasks for workers: the agents of a comparison, one each, and one optimisation of a Plan."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from planner.workload.compare import (
 )
 from planner.workload.compile import CompiledWorkload
 from planner.workload.warm_up import load_kernels
-from service.jobs.pool import PoolTask, PoolWatch, TaskLink, TaskPool
+from service.jobs.executors import Link, Workers, answers_of
 
 
 def compare_on(
-    pool: TaskPool,
+    workers: Workers | None,
     day: tuple[Cluster, CompiledWorkload],
     limits: Mapping[str, Limits],
     stop: Callable[[], bool],
     done: Mapping[str, AgentRun] | None = None,
     tell: Callable[[AgentRun], None] | None = None,
 ) -> Comparison:
-    """Plan a day with each agent on a pool; after a stop with those that had begun.
+    """Plan a day with each agent on workers; after a stop with those that had begun.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def compare_on(
     """
     runs = dict(done or {})
     left = [name for name in limits if name not in runs]
-    tasks = [PoolTask(name, partial(_plan_day, day, name, limits[name])) for name in left]
-    for index, run in pool.run(tasks, PoolWatch(stop)):
+    tasks = [(name, partial(_plan_day, day, name, limits[name])) for name in left]
+    for index, run in answers_of(tasks, workers, Link(stop)):
         runs[left[index]] = run
         if tell is not None:
             tell(run)
@@ -80,7 +80,7 @@ def bare_limits(
 
 
 def _plan_day(
-    day: tuple[Cluster, CompiledWorkload], name: str, limits: Limits, link: TaskLink
+    day: tuple[Cluster, CompiledWorkload], name: str, limits: Limits, link: Link
 ) -> AgentRun:
     load_kernels()
     own = Limits(time_s=limits.time_s, seed=limits.seed, stop=link.stop)
@@ -110,26 +110,8 @@ class KeptPlan:
     elapsed_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class PlanTask:
-    """What is sought, on which Plan.
-
-    Attributes
-    ----------
-    plan
-        A checkpoint.
-    options
-        Without what reports or stops.
-    """
-
-    plan: bytes
-    objective: Objective
-    scope: OptimizeScope
-    options: OptimizeOptions
-
-
 def improve_on(
-    pool: TaskPool,
+    workers: Workers | None,
     plan: Plan,
     objective: Objective,
     scope: OptimizeScope,
@@ -137,44 +119,42 @@ def improve_on(
     kept: KeptPlan | None = None,
     keep: Callable[[KeptPlan], None] | None = None,
 ) -> Optimized:
-    """Optimise on a pool, as `planner.optimization.optimizer.optimize` does here.
+    """Optimise on workers, as `planner.optimization.optimizer.optimize` does here.
 
     Parameters
     ----------
     options
-        `tell` and `limits.stop` are heard of here; `start` and `keep` are not looked at.
+        `tell` and `limits.stop` are called here; `start` and `keep` are ignored.
     kept, keep
-        What an earlier run kept, to go on from; and who is given what this one keeps.
+        What an earlier run kept, to start from; and what is called with what this one keeps.
     """
     limits = options.limits
     bare = OptimizeOptions(replace(limits, stop=None, progress=None, news=None), options.solver)
-    task = PlanTask(take_checkpoint(plan).encode(), objective, scope, bare)
-
-    def told(index: int, news: Any) -> None:
-        if options.tell is not None:
-            options.tell(news)
-
-    def note(index: int, state: Any) -> None:
-        if keep is not None:
-            keep(state)
-
-    watch = PoolWatch(limits.stop or bool, told, note)
-    tasks = [PoolTask("optimisation", partial(_improve, task), kept)]
-    answers = dict(pool.run(tasks, watch))
+    raw = take_checkpoint(plan).encode()
+    task = partial(_improve, raw, objective, scope, bare, kept)
+    ours = Link(limits.stop or bool, options.tell or Link().tell, keep or Link().keep)
+    answers = dict(answers_of([("optimisation", task)], workers, ours))
     # Stopped before a worker had time for it: the Plan stays as it is.
     nothing = Optimized(based_on=plan.version, status="stopped")
     found: Optimized = answers.get(0, nothing)
     return found
 
 
-def _improve(task: PlanTask, link: TaskLink) -> Optimized:
-    """Improve a Plan on a worker; go on from what an earlier run has kept."""
+def _improve(
+    raw: bytes,
+    objective: Objective,
+    scope: OptimizeScope,
+    options: OptimizeOptions,
+    earlier: KeptPlan | None,
+    link: Link,
+) -> Optimized:
+    """Improve the Plan of a checkpoint; continue from what an earlier run has kept."""
     load_kernels()
-    plan = read_checkpoint(task.plan)
-    kept: KeptPlan | None = link.kept
+    plan = read_checkpoint(raw)
+    kept: KeptPlan | None = link.kept or earlier
     before_s = 0.0 if kept is None else kept.elapsed_s
     keeper = _PlanKeeper(plan, link, before_s)
-    limits = replace(task.options.limits, stop=keeper.stop)
+    limits = replace(options.limits, stop=keeper.stop)
     if limits.time_s is not None:
         limits = replace(limits, time_s=max(0.0, limits.time_s - before_s))
     starts = () if kept is None else (tuple(changes_from_json(kept.changes, plan)[0]),)
@@ -182,8 +162,12 @@ def _improve(task: PlanTask, link: TaskLink) -> Optimized:
     def tell(now: OptimizeProgress) -> None:
         link.tell(replace(now, elapsed_s=before_s + now.elapsed_s))
 
-    options = OptimizeOptions(limits, task.options.solver, tell, starts, keep=keeper.consider)
-    return optimize(plan, task.objective, task.scope, options)
+    return optimize(
+        plan,
+        objective,
+        scope,
+        OptimizeOptions(limits, options.solver, tell, starts, keep=keeper.consider),
+    )
 
 
 class _PlanKeeper:
@@ -196,7 +180,7 @@ class _PlanKeeper:
     def __init__(
         self,
         plan: Plan,
-        link: TaskLink,
+        link: Link,
         before_s: float,
         steady_s: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench.papers import points
-from bench.papers.points import answers_of, executor_of
+from service.jobs import dask_workers
 from tests.dask_cluster import dask_cluster
 from tests.papers.command_line import papers
 
@@ -29,25 +26,9 @@ def test_a_sweep_has_the_same_figures_and_jobs_wherever_it_runs(tmp_path: Path) 
 
 def test_a_missing_scheduler_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 1, one line, and no file of points is left behind."""
-    monkeypatch.setattr(points, "_CONNECT_S", 0.5)
+    monkeypatch.setattr(dask_workers, "CONNECT_S", 0.5)
     kept = tmp_path / "points.jsonl"
     done = papers("omega", "--small", "--dask", "tcp://127.0.0.1:1", "--resume", kept)
     assert (done.exit_code, done.stdout) == (1, "")
     assert "no Dask scheduler answers at tcp://127.0.0.1:1 within 0.5 s" in done.stderr
     assert not kept.exists()
-
-
-def _square(number: int) -> int:
-    return number * number
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_stop_finishes_what_has_started(workers: int) -> None:
-    """The first answer always comes, and after a stop no more than one a worker."""
-    work: list[Callable[[], int]] = [partial(_square, number) for number in range(20)]
-    with executor_of(workers, None) as executor:
-        found = dict(answers_of(work, executor, lambda: True))
-        everything = dict(answers_of(work, executor, lambda: False))
-    assert 1 <= len(found) <= workers
-    assert all(answer == index**2 for index, answer in found.items())
-    assert everything == {number: number**2 for number in range(20)}

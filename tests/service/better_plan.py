@@ -39,7 +39,7 @@ def found(service: Service, id_: str = "p-1", **row: Any) -> str:
     result = {"based_on": better.based_on, "changes": changes}
     result |= {"found": better.to_json(), "diff": {}}
     rows, now_ms = runtime.optimizations.rows, runtime.optimizations.now_ms()
-    document = msgspec.json.encode(OptimizationJob(0).to_json())
+    document = msgspec.json.encode(OptimizationJob(0))
     kept = {"state": "finished", "result": msgspec.json.encode(result), **row}
     rows.add(OptimizationRow(id_, now_ms, document, now_ms, **kept), most=9)
     return id_

@@ -108,7 +108,9 @@ class Listing:
     empty
         What stands in place of a table without rows; None: its header.
     timed
-        Whether times are shown by the clock of the server's cluster.
+        Whether times are shown by the clock of a zone.
+    zone
+        That zone; None: the zone of the server's cluster.
     after
         Printed below a table.
     """
@@ -120,6 +122,7 @@ class Listing:
     empty: str | None = None
     listed: str | None = None
     timed: bool = True
+    zone: str | None = None
     after: Callable[[], None] | None = None
 
     def show(self, form: str, server: Server | None) -> None:
@@ -128,7 +131,9 @@ class Listing:
             for entry in self.entries:
                 click.echo(json.dumps(entry, ensure_ascii=False))
             return
-        zone = server.zone() if server is not None and self.timed and form == TABLE else None
+        zone = None
+        if self.timed and form == TABLE:
+            zone = self.zone or (None if server is None else server.zone())
         rows = [self.table.row(entry, zone) for entry in self.entries]
         title = self.title if zone is None else f"{self.title}; {zone_line(zone)}"
         print_listing(
@@ -152,12 +157,15 @@ class Answer:
         Prints it as CSV, for commands that offer that.
     code
         How the command ends.
+    after
+        Called once it is printed: writes files, whose faults must not lose minutes of work.
     """
 
     body: object
     text: Callable[[], None]
     csv: Callable[[], None] | None = None
     code: int = DONE
+    after: Callable[[], None] | None = None
 
     def show(self, form: str, _server: Server | None) -> int:
         """Print the answer in a form; return how the command ends."""
@@ -167,6 +175,8 @@ class Answer:
             self.csv()
         else:
             self.text()
+        if self.after is not None:
+            self.after()
         return self.code
 
 
@@ -179,6 +189,7 @@ def server_command(
     offline: bool = False,
     shows_itself: bool = False,
     short_help: str | None = None,
+    epilog: str | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Return the decorator of a command on a server.
 
@@ -219,7 +230,9 @@ def server_command(
             decorated = client_options(decorated)
         for option in reversed(options):
             decorated = option(decorated)
-        command: click.Command = click.command(name, short_help=short_help)(decorated)
+        command: click.Command = click.command(name, short_help=short_help, epilog=epilog)(
+            decorated
+        )
         if group is not None:
             group.add_command(command)
         return command

@@ -8,24 +8,58 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from zoneinfo import ZoneInfo
 
 import click
 
-from service.cli.kit.errors import CliError
+from service.cli.kit.errors import CliError, as_cli_error
 from service.sentences import AGENTS
 
 if TYPE_CHECKING:
-    from service.jobs.pool import TaskPool
+    from service.jobs.executors import Workers
 
 #: Of these are so many in an hour.
 _UNITS_AN_HOUR = {"s": 3600.0, "m": 60.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
 
 #: A decorator that adds an option.
 Option: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def option_group(name: str, kind: Callable[..., Any], *options: Option) -> Option:
+    """Return options that a command is given as one argument.
+
+    Parameters
+    ----------
+    name
+        Of the command's parameter.
+    kind
+        Called with what the options say, by their names: a dataclass, or a function that makes one.
+        Its errors are the user's.
+    options
+        In the order of the help.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def with_group(*args: Any, **values: Any) -> Any:
+            own = {option: values.pop(option) for option in own_names}
+            with as_cli_error():
+                values[name] = kind(**own)
+            return function(*args, **values)
+
+        decorated: Any = with_group
+        before = len(getattr(function, "__click_params__", ()))
+        for option in reversed(options):
+            decorated = option(decorated)
+        own_names = [one.name for one in decorated.__click_params__[before:]]
+        return cast("Callable[..., Any]", decorated)
+
+    return decorate
+
 
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 READABLE_OR_STDIN = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -265,38 +299,52 @@ def dask_option(what: str) -> Option:
     )
 
 
-def pool_options(what: str) -> Option:
-    """Return a decorator that adds `--workers` and `--dask`; `what` is one task."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        workers = click.option(
-            "--workers",
-            type=click.IntRange(1, 1024),
-            metavar="N",
-            help=f"Run {what} in one of N processes.  [default: 1, this process]",
-        )
-        return workers(dask_option(what)(function))
-
-    return decorate
-
-
-@contextmanager
-def task_pool(workers: int | None, dask: str | None) -> Iterator[TaskPool]:
-    """Inside, the pool that the options ask for.
+@dataclass(frozen=True, slots=True)
+class WorkerChoice:
+    """Where tasks run: so many processes, a Dask cluster, or this process if none is given.
 
     Raises
     ------
     click.UsageError
         If both are given.
-    service.jobs.pool.TaskPoolError
-        If the cluster cannot be used.
     """
-    from service.jobs.dask_pool import open_pool
 
-    if workers is not None and dask is not None:
-        raise click.UsageError("give either --workers or --dask")
-    with open_pool(workers or 1, dask) as pool:
-        yield pool
+    workers: int | None = None
+    dask: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse both."""
+        if self.workers is not None and self.dask is not None:
+            raise click.UsageError("give either --workers or --dask")
+
+    @contextmanager
+    def open(self) -> Iterator[Workers | None]:
+        """Provide the workers; None for this process.
+
+        Raises
+        ------
+        service.jobs.executors.WorkerError
+            If the cluster cannot be used.
+        """
+        from service.jobs.dask_workers import workers_of
+
+        with workers_of(self.workers or 1, self.dask) as workers:
+            yield workers
+
+
+def worker_options(what: str) -> Option:
+    """Return `--workers` and `--dask`, given as a `WorkerChoice`; `what` is one task."""
+    return option_group(
+        "where",
+        WorkerChoice,
+        click.option(
+            "--workers",
+            type=click.IntRange(1, 1024),
+            metavar="N",
+            help=f"Run {what} in one of N processes.  [default: 1, this process]",
+        ),
+        dask_option(what),
+    )
 
 
 @dataclass(frozen=True, slots=True)

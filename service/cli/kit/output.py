@@ -170,20 +170,6 @@ def instant_text(entry: Mapping[str, Any], seconds: float | None, zone: str | No
     return local_text(entry["submitted_at"], later, own, with_offset=zone is None)
 
 
-def local_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], names: Iterable[str], zone: str
-) -> list[list[object]]:
-    """Return rows of a table with the RFC 3339 instants of some columns by the clock of a zone."""
-    places = {columns.index(name) for name in names}
-    return [
-        [
-            local_text(str(cell), 0, zone) if place in places and cell else cell
-            for place, cell in enumerate(row)
-        ]
-        for row in rows
-    ]
-
-
 def _zone(name: str) -> ZoneInfo:
     """Return a zone; UTC where this machine does not know the name that a server says."""
     try:

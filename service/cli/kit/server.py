@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -29,8 +29,6 @@ __all__ = ["NoAnswerError", "Server", "ServerReply", "as_messages", "client_opti
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_SERVER: Final = DEFAULT_URL
-
 #: Pauses before a change is sent again, seconds: together a restart of the server and more.
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -44,27 +42,8 @@ class NoAnswerError(CliError):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerReply:
-    """The status and the body that a server answered.
-
-    Attributes
-    ----------
-    status
-        HTTP status.
-    body
-        The JSON value, or None when there is none.
-    tag
-        The ETag, as If-Match takes it; None where the answer has none.
-    """
-
-    status: int
-    body: Any
-    tag: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether the call succeeded."""
-        return self.status < 400
+class ServerReply(Reply):
+    """What a server answered, and what it says to a person."""
 
     @property
     def code(self) -> Any:
@@ -95,30 +74,24 @@ class ServerReply:
         return problems.status_text(self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server by its URL, and the token it wants, if any."""
+@dataclass(frozen=True)
+class Server(Connection):
+    """A server by its URL, and the token it wants, if any.
 
-    url: str = DEFAULT_SERVER
-    token: str | None = field(default=None, repr=False)
+    Raises
+    ------
+    CliError
+        For what is not an HTTP URL, and a token that no header can carry, naming what would be
+        right; in calls, if nothing answers, or not as an Agenda server does.
+    """
 
     def __post_init__(self) -> None:
-        """Refuse what is not an HTTP URL, and a token that no header can carry.
-
-        Raises
-        ------
-        CliError
-            Naming what would be right.
-        """
+        """Refuse settings that cannot work."""
         try:
-            self.connection()
+            super().__post_init__()
         except AgendaError as error:
             hint = "" if "URL" in str(error) else "; look at --token, AGENDA_TOKEN or --token-file"
             raise CliError(f"{error}{hint}") from error
-
-    def connection(self) -> Connection:
-        """Return it as the client library calls it."""
-        return Connection(self.url, self.token)
 
     def call(
         self,
@@ -128,15 +101,9 @@ class Server:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ServerReply:
-        """Send one request as `Connection.call` does.
-
-        Raises
-        ------
-        CliError
-            If nothing answers, or not as an Agenda server does.
-        """
+        """Send one request as `Connection.call` does."""
         with as_messages():
-            return self._shown(self.connection().call(method, path, body, query, headers))
+            return self._shown(super().call(method, path, body, query, headers))
 
     def _shown(self, reply: Reply) -> ServerReply:
         if reply.status == HTTPStatus.UNAUTHORIZED:
@@ -176,12 +143,8 @@ class Server:
             As :meth:`call`; a server that is not there at first is not waited for.
         """
         headers = {"Idempotency-Key": key or uuid4().hex}
-        connection = self.connection()
         retries = Retries(_PAUSES_S, patient=False, notice=_tell_retry)
-
-        def send() -> Reply:
-            return connection.call("POST", path, body, query, headers)
-
+        send = partial(super().call, "POST", path, body, query, headers)
         with as_messages():
             return self._shown(retries.answer(send, Repeatable.HARMLESS))
 
@@ -228,7 +191,7 @@ def client_options(function: F) -> F:
         return function(*args, server=Server(server, used), **options)
 
     url = click.option(
-        "--server", default=DEFAULT_SERVER, envvar="AGENDA_SERVER", show_default=True,
+        "--server", default=DEFAULT_URL, envvar="AGENDA_SERVER", show_default=True,
         show_envvar=True, help="The server's URL.",
     )  # fmt: skip
     token = click.option(

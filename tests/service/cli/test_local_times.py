@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli.kit.output import common_zone, local_rows, local_text, zone_line
+from service.cli.kit.commands import Table
+from service.cli.kit.output import common_zone, local_text, zone_line
 
 
 @pytest.mark.parametrize(
@@ -35,8 +36,8 @@ def test_entries_of_one_zone_say_it_once() -> None:
 
 def test_rows_have_their_instants_in_one_zone() -> None:
     """Only the columns that are named are instants; an empty one stays empty."""
-    rows = [("a", "2026-11-23T17:12:00Z", ""), ("b", None, "2026-11-23T17:12:00Z")]
-    assert local_rows(("id", "at", "end"), rows, ("at", "end"), "Europe/Berlin") == [
-        ["a", "2026-11-23 18:12", ""],
-        ["b", None, "2026-11-23 18:12"],
-    ]
+    table = Table("id at end", "at end")
+    first = {"id": "a", "at": "2026-11-23T17:12:00Z", "end": ""}
+    second = {"id": "b", "at": None, "end": "2026-11-23T17:12:00Z"}
+    assert table.row(first, "Europe/Berlin") == ["a", "2026-11-23 18:12", ""]
+    assert table.row(second, "Europe/Berlin") == ["b", None, "2026-11-23 18:12"]

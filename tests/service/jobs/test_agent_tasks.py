@@ -6,7 +6,6 @@ import msgspec
 
 from planner.workload.compare import AgentRun
 from service.jobs.comparison import kept_runs, written_runs
-from service.jobs.pool import InlinePool
 from service.jobs.tasks import bare_limits, compare_on
 from tests.service.conftest import Service
 from tests.service.jobs import work
@@ -18,7 +17,7 @@ def test_runs_that_were_kept_are_taken_over(service: Service) -> None:
     with service.runtime.reading() as plan:
         day = work.day_of(plan)
     ran: list[AgentRun] = []
-    first = compare_on(InlinePool(), day, bare_limits(["gree"], None, 0), bool, tell=ran.append)
+    first = compare_on(None, day, bare_limits(["gree"], None, 0), bool, tell=ran.append)
     kept = msgspec.json.encode({"runs": written_runs({"gree": first.run("gree")}, 7)})
     assert kept_runs(kept, 8) == {}, "of another version of the Plan"
     older = msgspec.json.encode({"runs": "0.0.1 gASVCA=="})
@@ -26,7 +25,7 @@ def test_runs_that_were_kept_are_taken_over(service: Service) -> None:
     done = kept_runs(kept, 7)
     assert done == {"gree": first.run("gree")}
     names = bare_limits(["gree-l", "gree"], None, 0)
-    whole = compare_on(InlinePool(), day, names, bool, done, ran.append)
+    whole = compare_on(None, day, names, bool, done, ran.append)
     assert [one.agent for one in ran] == ["gree", "gree-l"]
     assert [one.agent for one in whole.runs] == ["gree-l", "gree"]
     assert whole.baseline == "gree"

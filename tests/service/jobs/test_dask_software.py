@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from service.jobs.dask_pool import require_one_thread
-from service.jobs.pool import TaskPoolError
-from service.jobs.software import require_same_software, software_here
+from service.jobs.dask_workers import require_one_thread, require_same_software, software_here
+from service.jobs.executors import WorkerError
 
 _WHERE = "tcp://10.0.0.5:4000"
 
@@ -16,7 +15,7 @@ _WHERE = "tcp://10.0.0.5:4000"
 def test_the_same_software_is_taken() -> None:
     """Nothing is said."""
     require_same_software(software_here(), software_here(), _WHERE)
-    require_one_thread({_WHERE: {"nthreads": 1}})
+    require_one_thread({_WHERE: 1})
 
 
 @pytest.mark.parametrize(
@@ -30,6 +29,6 @@ def test_the_same_software_is_taken() -> None:
 )
 def test_other_software_is_named_with_its_worker(theirs: object, said: str) -> None:
     """The worker, both versions, and what to do."""
-    with pytest.raises(TaskPoolError, match=re.escape(f"the Dask worker {_WHERE}")) as told:
+    with pytest.raises(WorkerError, match=re.escape(f"the Dask worker {_WHERE}")) as told:
         require_same_software(software_here(), theirs, _WHERE)
     assert said in str(told.value)

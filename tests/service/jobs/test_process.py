@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from service.clock import SystemClock
-from service.jobs.pool import TaskPoolError
+from service.jobs.executors import WorkerError
 from service.jobs.process import JobCall, carry_out
 from service.store import OptimizationRow, Store
 from tests.service.conftest import Open
@@ -52,7 +52,7 @@ def test_the_best_that_was_kept_outlives_the_workers(
         if len(calls) == 1:
             if kept:
                 call.reporter.keep(kept)
-            raise TaskPoolError("the scheduler is gone")
+            raise WorkerError("the scheduler is gone")
         assert call.reporter.stop()
         call.reporter.ended_with(call.kept, "the best so far")
 

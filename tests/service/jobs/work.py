@@ -1,4 +1,4 @@
-"""Tasks for tests of pools: they import nothing of tests' own, so any worker finds them."""
+"""Tasks for tests of workers: they import nothing of tests' own, so any worker finds them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 from planner.cluster.cluster import Cluster
 from planner.plan.plan import Plan
 from planner.workload.compile import CompiledWorkload, compile_workload
+from service.jobs.executors import Link
 from service.jobs.job import lines_of_plan, whole_cluster
-from service.jobs.pool import TaskLink
 
 
-def squared(number: int, link: TaskLink) -> int:
+def squared(number: int, link: Link) -> int:
     """Return a square, after a word of news."""
     link.tell(f"squaring {number}")
     return number * number
 
 
-def broken(link: TaskLink) -> int:
+def broken(link: Link) -> int:
     """Fail."""
     raise ValueError("no such number")
 
 
-def until_stopped(link: TaskLink) -> str:
+def until_stopped(link: Link) -> str:
     """Go on until asked to stop."""
     link.tell("begun")
     while not link.stop():
@@ -33,17 +33,32 @@ def until_stopped(link: TaskLink) -> str:
     return "the best so far"
 
 
-def dies_once(mark: Path, link: TaskLink) -> object:
-    """Keep a state and kill its worker; begun again, return what was kept."""
+def until_stopped_at(mark: Path, link: Link) -> str:
+    """Make a file that is there until the task is asked to stop."""
+    mark.touch()
+    try:
+        return until_stopped(link)
+    finally:
+        mark.unlink()
+
+
+def deaf(link: Link) -> bool:
+    """Work for ten minutes, whoever asks for a stop."""
+    time.sleep(600.0)
+    return True
+
+
+def dies_once(mark: Path, link: Link) -> object:
+    """Keep a state and kill its worker; started again, return what was kept, or False."""
     if not mark.exists():
         link.keep({"found": 0.1 + 0.2})
         time.sleep(1.0)  # the word of it travels
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return link.kept
+    return link.kept or False
 
 
-def dies(link: TaskLink) -> None:
+def dies(link: Link) -> None:
     """Kill whoever works on it."""
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -427,7 +427,7 @@ def test_a_process_that_dies_is_followed_by_another_not_for_ever(service: Servic
 def test_one_whose_process_and_server_were_killed_at_once_goes_on(service: Service) -> None:
     """As with a container: the server is back before the silence is noticed, and goes on then."""
     rows, now_ms = service.runtime.optimizations.rows, service.runtime.optimizations.now_ms()
-    document = msgspec.json.encode(OptimizationJob(0, time_s=600.0, solver="").to_json())
+    document = msgspec.json.encode(OptimizationJob(0, time_s=600.0, solver=""))
     rows.add(OptimizationRow("p-1", now_ms, document, now_ms - SILENCE_MS + 1_000), most=9)
     _wait_for_process(service, "p-1")
     assert _shown(service, "p-1")["progress"]["deaths"] == 1

@@ -16,8 +16,8 @@ from planner.optimization.objective import Objective
 from planner.optimization.optimizer import optimize
 from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.workload.compare import comparison_of, run_agent
-from service.jobs.dask_pool import DaskPool
-from service.jobs.pool import PoolTask, PoolWatch, TaskPoolError
+from service.jobs.dask_workers import DaskWorkers
+from service.jobs.executors import Link, WorkerError, answers_of
 from service.jobs.tasks import bare_limits, compare_on, improve_on
 from tests.dask_cluster import DaskCluster, dask_cluster
 from tests.patience import eventually
@@ -48,38 +48,46 @@ def cluster(clusters: Callable[[], DaskCluster]) -> DaskCluster:
 
 
 @pytest.fixture
-def pool(cluster: DaskCluster) -> Iterator[DaskPool]:
-    """Return the cluster as a pool."""
-    made = DaskPool(cluster.address)
+def workers(cluster: DaskCluster) -> Iterator[DaskWorkers]:
+    """Return the workers of the cluster."""
+    made = DaskWorkers(cluster.address)
     yield made
     made.close()
 
 
-def test_each_task_is_answered_once_and_its_news_is_heard(pool: DaskPool) -> None:
+def test_each_task_is_answered_once_and_its_news_is_heard(workers: DaskWorkers) -> None:
     """As in local processes; and what a task raises is raised here."""
-    heard: list[tuple[int, Any]] = []
-    watch = PoolWatch(told=lambda index, news: heard.append((index, news)))
-    tasks = [PoolTask(f"square of {n}", partial(work.squared, n)) for n in range(5)]
-    assert sorted(pool.run(tasks, watch)) == [(n, n * n) for n in range(5)]
-    assert sorted(heard) == [(n, f"squaring {n}") for n in range(5)]
+    heard: list[Any] = []
+    tasks = [(f"square of {n}", partial(work.squared, n)) for n in range(5)]
+    found = answers_of(tasks, workers, Link(tell=heard.append))
+    assert sorted(found) == [(n, n * n) for n in range(5)]
+    assert sorted(heard) == [f"squaring {n}" for n in range(5)]
     with pytest.raises(ValueError, match="no such number"):
-        list(pool.run([PoolTask("broken", work.broken)]))
+        list(answers_of([("broken", work.broken)], workers, Link()))
 
 
-def test_after_a_stop_those_at_work_end_and_no_more_begin(pool: DaskPool) -> None:
+def test_after_a_stop_those_at_work_end_and_no_more_begin(workers: DaskWorkers) -> None:
     """Each that had begun answers with the best so far; of six tasks two workers begin two."""
-    begun: list[int] = []
-    watch = PoolWatch(lambda: bool(begun), lambda index, news: begun.append(index))
-    tasks = [PoolTask(str(n), work.until_stopped) for n in range(6)]
-    found = dict(pool.run(tasks, watch))
+    begun: list[Any] = []
+    tasks = [(str(n), work.until_stopped) for n in range(6)]
+    found = dict(answers_of(tasks, workers, Link(lambda: bool(begun), begun.append)))
     assert set(found.values()) == {"the best so far"}
     assert 0 < len(found) <= 2
 
 
-def test_the_first_begins_though_it_is_to_stop_already(pool: DaskPool) -> None:
+def test_the_first_begins_though_it_is_to_stop_already(workers: DaskWorkers) -> None:
     """As in this process: what it had kept is not lost, it answers with that."""
-    tasks = [PoolTask(str(n), work.until_stopped) for n in range(2)]
-    assert dict(pool.run(tasks, PoolWatch(lambda: True)))[0] == "the best so far"
+    tasks = [(str(n), work.until_stopped) for n in range(2)]
+    assert dict(answers_of(tasks, workers, Link(lambda: True)))[0] == "the best so far"
+
+
+def test_a_task_at_work_ends_when_its_command_leaves(cluster: DaskCluster, tmp_path: Path) -> None:
+    """No worker continues for a command that gave up."""
+    workers, mark = DaskWorkers(cluster.address), tmp_path / "mark"
+    workers.submit(partial(work.until_stopped_at, mark), first=True)
+    eventually(mark.exists, bool)
+    workers.close()
+    eventually(mark.exists, lambda there: not there)
 
 
 def test_a_job_of_a_server_runs_there_is_watched_and_stopped(
@@ -104,19 +112,19 @@ def test_a_job_of_a_server_runs_there_is_watched_and_stopped(
     assert {one["status"] for one in compared["result"]["agents"]} == {"placed"}
 
 
-def test_plans_are_the_same_as_here(pool: DaskPool, service: Service) -> None:
+def test_plans_are_the_same_as_here(workers: DaskWorkers, service: Service) -> None:
     """An optimisation by work and a comparison: the same changes, value and documents."""
     two_in_the_way(service)
     with service.runtime.reading() as plan:
         twin = plan.copy()
     scope, options = OptimizeScope(admit_refused=True), OptimizeOptions(Limits(work=60), "")
-    there = improve_on(pool, twin, Objective(), scope, options)
+    there = improve_on(workers, twin, Objective(), scope, options)
     here = optimize(twin, Objective(), scope, options)
     assert there.to_json() == here.to_json()
     assert [repr(one) for one in there.changes] == [repr(one) for one in here.changes]
     day = work.day_of(twin)
     names = ("gree", "gree-l")
-    compared = compare_on(pool, day, bare_limits(names, None, 0), bool)
+    compared = compare_on(workers, day, bare_limits(names, None, 0), bool)
     alone = comparison_of([run_agent(*day, agent_named(name), Limits()) for name in names])
     for one, other in zip(compared.runs, alone.runs, strict=True):
         assert one.document is not None
@@ -133,8 +141,8 @@ def test_a_worker_with_more_threads_is_refused_by_name(cluster: DaskCluster) -> 
 
     def refused() -> str:
         try:
-            DaskPool(cluster.address).close()
-        except TaskPoolError as error:
+            DaskWorkers(cluster.address).close()
+        except WorkerError as error:
             return str(error)
         return ""
 
@@ -147,22 +155,24 @@ def test_a_worker_with_more_threads_is_refused_by_name(cluster: DaskCluster) -> 
 
 
 def test_a_task_whose_worker_is_killed_goes_on_from_what_it_kept(
-    cluster: DaskCluster, pool: DaskPool, tmp_path: Path
+    cluster: DaskCluster, workers: DaskWorkers, tmp_path: Path
 ) -> None:
     """Of two workers one is left, which is given what the other has kept."""
     left = sum(one.poll() is None for one in cluster.workers)
-    task = PoolTask("dies once", partial(work.dies_once, tmp_path / "mark"))
-    assert list(pool.run([task])) == [(0, {"found": 0.1 + 0.2})]
+    kept: list[Any] = []
+    tasks = [("dies once", partial(work.dies_once, tmp_path / "mark"))]
+    found = list(answers_of(tasks, workers, Link(keep=kept.append)))
+    assert (found, kept) == ([(0, {"found": 0.1 + 0.2})], [{"found": 0.1 + 0.2}])
     assert sum(one.poll() is None for one in cluster.workers) == left - 1
 
 
 def test_a_scheduler_that_dies_is_told_and_its_tasks_end(cluster: DaskCluster) -> None:
     """Nobody waits for the command, and no worker goes on for nobody."""
-    pool = DaskPool(cluster.address)
-    watch = PoolWatch(told=lambda index, news: cluster.scheduler.kill())
-    with pytest.raises(TaskPoolError, match="does not answer any more"):
-        list(pool.run([PoolTask("long", work.until_stopped)], watch))
-    pool.close()
+    workers = DaskWorkers(cluster.address)
+    killing = Link(tell=lambda news: cluster.scheduler.kill())
+    with pytest.raises(WorkerError, match="does not answer any more"):
+        list(answers_of([("long", work.until_stopped)], workers, killing))
+    workers.close()
     cluster.scheduler.wait()
     eventually(lambda: [one.poll() for one in cluster.workers], lambda codes: None not in codes)
 
