@@ -101,6 +101,6 @@ def part(name: str, count: int, command: str, *, core: bool = True, cpu: int = 4
     }  # fmt: skip
 
 
-def until(look: Callable[[], Any], limit_s: float = 120) -> Any:
+def until(look: Callable[[], Any], limit_s: float = 240) -> Any:
     """Wait, looking as often as a busy machine bears."""
     return eventually(look, limit_s=limit_s, pause_s=0.3)
