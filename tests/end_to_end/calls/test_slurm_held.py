@@ -55,7 +55,8 @@ class Row:
         status, answer = Client(self.lab.port).call("POST", "/v1/reservations", body)
         assert status < 300 or "refusal" in answer, answer
         self.said = str(answer.get("detail"))
-        return answer if status < 300 and answer["state"] == "accepted" else None
+        # One that begins at once may have begun before it is answered.
+        return answer if status < 300 and answer["state"] in ("accepted", "active") else None
 
     def id(self, id_: str) -> str:
         """Return the id of a reservation."""
@@ -65,15 +66,22 @@ class Row:
         """Return where a reservation stands."""
         return str(self.lab.call("GET", f"/v1/reservations/{self.id(id_)}")["state"])
 
+    def told(self, id_: str) -> list[tuple[str, str]]:
+        """Return what its owner was told of a reservation."""
+        found = self.lab.call("GET", f"/v1/reservations/{self.id(id_)}")["history"]
+        return [(one["what"], one.get("detail", "")) for one in found]
+
     def cancel(self, id_: str) -> None:
         """Cancel a reservation."""
         self.lab.call("DELETE", f"/v1/reservations/{self.id(id_)}")
 
-    def submit(self, id_: str, command: str = "sleep 900", nodes: int = 2, minutes: int = 1) -> int:
+    def submit(
+        self, id_: str, command: str = "sleep 900", nodes: int = 2, minutes: int = 1, *more: str
+    ) -> int:
         """Submit a job for a reservation as `agenda sbatch` does."""
         comment = promise_comment(self.id(id_), 0, 0)
         return self._sbatch("--hold", f"--comment={comment}", f"--time={minutes}",
-                            f"--nodes={nodes}", "--ntasks-per-node=4",
+                            f"--nodes={nodes}", "--ntasks-per-node=4", *more,
                             f"--wrap={command}")  # fmt: skip
 
     def submit_urgent(self, minutes: int) -> int:
@@ -222,6 +230,21 @@ def its_job_may_run_for_longer(row: Row) -> None:
     third = row.ask("third", 20, 1, 400)
     assert third is not None
     assert datetime.fromisoformat(third["begin_at"]).timestamp() >= ends_s - 1
+    until(lambda: "work_runs_on" in dict(row.told("first")), LOOK_S)
+    assert row.job(job).is_up
+
+
+def its_job_can_never_start(row: Row) -> None:
+    """Its owner is told why, and when its window is over the job leaves the queue."""
+    failed = row._sbatch("--partition=main", "--time=1", "--nodes=1", "--wrap=exit 1")
+    until(lambda: not row.job(failed).is_open)
+    assert row.ask("first", 30, 1, 75) is not None
+    job = row.submit("first", "sleep 1", 2, 1, f"--dependency=afterok:{failed}")
+    until(lambda: row.state("first") == "failed")
+    until(lambda: not row.job(job).is_open)
+    why = f"job {job} waits in Slurm: DependencyNeverSatisfied"
+    assert ("work_waits", why) in row.told("first")
+    assert any(what == "missed" and why in detail for what, detail in row.told("first"))
 
 
 def its_job_is_cancelled_while_it_waits(row: Row) -> None:
@@ -277,6 +300,7 @@ ROWS: list[Callable[[Row], None]] = [
     degraded_while_its_job_waits,
     degraded_while_its_job_runs,
     its_job_may_run_for_longer,
+    its_job_can_never_start,
     its_job_is_cancelled_while_it_waits,
     its_job_is_cancelled_while_it_runs,
     its_job_fails,
