@@ -25,7 +25,7 @@ from dispatch.backends.slurm.reserved.kept_promises import (
 )
 from tests.end_to_end.kills.fault_log import REACTION_S, Absence, longest_calm_s
 from tests.end_to_end.server_process import Client
-from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
+from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, resume, until
 
 #: Each kind once, in the run that is always done.
 FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel", "slurmdbd")
@@ -127,15 +127,6 @@ def cause(lab: SlurmLab, kind: str, rng: random.Random) -> Absence:
     until(lambda: can_answer(lab))
     what = node if kind in ("node", "blink", "drain") else kind
     return Absence(what, since_s, time.time())
-
-
-def resume(lab: SlurmLab, node: str) -> None:
-    """End a drain; Slurm itself ends that of a node that was down before and is back meanwhile."""
-    try:
-        lab.slurm.commands.run("scontrol", "update", f"nodename={node}", "state=resume")
-    except SlurmError:
-        if any(one.name == node and "DRAIN" in one.flags for one in lab.slurm.commands.nodes()):
-            raise
 
 
 def can_answer(lab: SlurmLab) -> bool:
