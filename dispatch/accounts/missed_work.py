@@ -76,11 +76,14 @@ class JobWait(NamedTuple):
         Whether all of them may run: then they are late by the engine's doing.
     seen_ms
         When they were seen to wait: what came after that is not known.
+    reason
+        Why one of them waits, in words; empty where the engine does not say it.
     """
 
     submitted_ms: int
     may_run: bool
     seen_ms: int
+    reason: str = ""
 
     def missed_until(self, now_ms: int, stretch: HeldStretch) -> int | None:
         """Return until when a stretch is missed, in ms; None where it is not."""
@@ -212,7 +215,8 @@ class MissedWork:
                 change = self._change_of(plan, number, fellows, table.pool)
             elif name in waits and not fellows:
                 until = partial(waits[name].missed_until, plan.grid.ms(plan.now))
-                change = missed_change(plan, number, _missed(plan, number, until))
+                missed = _missed(plan, number, until)
+                change = missed_change(plan, number, missed, waits[name].reason)
             else:
                 continue
             if change is not None:

@@ -150,7 +150,7 @@ def may_miss(plan: Plan, number: int) -> bool:
 
 
 def missed_change(
-    plan: Plan, number: int, missed: Sequence[tuple[HeldStretch, int]]
+    plan: Plan, number: int, missed: Sequence[tuple[HeldStretch, int]], why: str = ""
 ) -> Degrade | None:
     """Return what takes stretches out of a reservation; None where none is to be taken out yet.
 
@@ -158,6 +158,8 @@ def missed_change(
     ----------
     missed
         Stretches, and until when each was missed, in ms from the origin.
+    why
+        Why the work did not run, where that is known.
     """
     cuts = _cuts(plan, number, [stretch for stretch, _ in missed])
     if not cuts:
@@ -165,7 +167,7 @@ def missed_change(
     told = [one for one in missed if any(cut[:2] == one[0][:2] for cut in cuts)]
     revision = int(plan.table.meta[number]["revision"])
     kept = without(plan.table.holding(number), cuts)
-    reason = _reason(told, plan.grid)
+    reason = _reason(told, plan.grid) + (f"; {why}" if why else "")
     return Degrade(plan.table.id_of(number), revision, kept, reason, cause=MISSED)
 
 

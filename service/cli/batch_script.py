@@ -28,11 +28,15 @@ class SbatchOption:
         Empty for an option without one.
     written
         As the user wrote it.
+    place, count
+        Of its words among all: the first, and how many.
     """
 
     name: str
     value: str
     written: str
+    place: int = 0
+    count: int = 1
 
 
 #: Short names; those behind `_NO_VALUE` or `_MAY_HAVE_VALUE` by their long names take none.
@@ -60,11 +64,12 @@ _MAY_HAVE_VALUE: Final = _names("exclusive get-user-env nice no-kill propagate")
 
 #: Options that `agenda sbatch` gives sbatch by itself, or that submit nothing, and what to do.
 _REFUSED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        _names("comment deadline hold reservation"), "is set by `agenda sbatch`; leave it out"
-    ),
-    **dict.fromkeys(_names("help usage version test-only"), "submits nothing; ask sbatch itself"),
+    **dict.fromkeys(_names("deadline hold reservation"), "is set by `agenda sbatch`; leave it out"),
+    **dict.fromkeys(_names("help usage version"), "submits nothing; ask sbatch itself"),
 }
+
+#: Options that `agenda sbatch` carries out itself.
+OWN: Final = _names("comment test-only")
 
 #: All others. What they demand is read of the job that sbatch makes of them.
 _PASSED_ON: Final = _names(
@@ -81,7 +86,7 @@ _PASSED_ON: Final = _names(
     "time-min tmp tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes wckey wrap"
 )
 
-_KNOWN: Final = _PASSED_ON | _REFUSED.keys()
+_KNOWN: Final = _PASSED_ON | OWN | _REFUSED.keys()
 
 
 def read_options(words: Sequence[str]) -> tuple[list[SbatchOption], int]:
@@ -103,7 +108,7 @@ def read_options(words: Sequence[str]) -> tuple[list[SbatchOption], int]:
             return found, place + 1
         if not word.startswith("-") or word == "-":
             break
-        place += 1
+        first, place = place, place + 1
         given: list[tuple[str, str, str | None]]
         if word.startswith("--"):
             text, mark, after = word[2:].partition("=")
@@ -120,7 +125,7 @@ def read_options(words: Sequence[str]) -> tuple[list[SbatchOption], int]:
                 value, place = words[place], place + 1
             if name in _REFUSED:
                 raise CliError(f"sbatch's option {written} {_REFUSED[name]}")
-            found.append(SbatchOption(name, value or "", written))
+            found.append(SbatchOption(name, value or "", written, first, place - first))
     return found, place
 
 
@@ -173,16 +178,30 @@ def marked_words(script: str, mark: str) -> list[str]:
     return words
 
 
-def request_of(demand: JobDemand, seconds: int, end: str) -> str:
-    """Return the request in RDL: a gang of nodes of their own for so long, before an instant."""
+def request_of(demand: JobDemand, seconds: int, end: str, begin: str = "") -> str:
+    """Return the request in RDL: a gang of nodes of their own for so long, before an instant.
+
+    Of an array it is as many of them as tasks may run at a time, for as long as all take one after
+    the other.
+
+    Parameters
+    ----------
+    seconds
+        How long the job, or each task, runs.
+    begin, end
+        Between which it runs, as RDL writes times; empty: from now on.
+    """
     memory = f", {demand.memory} MiB memory" if demand.memory else ""
     gpus = f", {demand.gpus} gpu" if demand.gpus else ""
     bundle = f"<{demand.cpus} cpu{memory}{gpus}>"
-    nodes = demand.nodes
-    gang = f"{nodes}, {nodes}, {seconds}s, {seconds * nodes}s, spread=1"
+    nodes, length_s = demand.nodes * demand.throttle, seconds * demand.waves
+    gang = f"{nodes}, {nodes}, {length_s}s, {length_s * nodes}s"
+    if demand.nodes > 1 or demand.throttle == 1:  # tasks of one node may share it
+        gang += ", spread=1"
     if demand.label:
         gang += f', on="{demand.label}"'
-    return f"deadline(atom({bundle}, {gang}), {end})"
+    atom = f"atom({bundle}, {gang})"
+    return f"window({atom}, {begin}, {end})" if begin else f"deadline({atom}, {end})"
 
 
 def whole_nodes(demand: JobDemand, machines: Sequence[Mapping[str, Any]]) -> JobDemand:

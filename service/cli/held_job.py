@@ -17,6 +17,7 @@ from dispatch.backends.slurm.control.job_demand import (
     demand_of,
     fields_of,
 )
+from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.kit.errors import CliError
 
 
@@ -62,16 +63,39 @@ class HeldJob:
         except JobDemandError as error:
             raise CliError(str(error)) from error
 
-    def promise(self, comment: str, nodes: int) -> None:
+    def promise(self, comment: str, demand: JobDemand, seconds: int) -> None:
         """Write into the job what it is promised; it runs on so many nodes and no others.
+
+        Parameters
+        ----------
+        seconds
+            How long each task of an array may run that has no time limit.
 
         Raises
         ------
         SlurmError
             If Slurm does not take it.
         """
-        self._commands.update_job(self.id, comment=comment, numnodes=f"{nodes}-{nodes}")
+        changes = {"comment": comment}
+        if not demand.is_array:
+            changes["numnodes"] = f"{demand.nodes}-{demand.nodes}"
+        elif demand.limit_s is None:
+            changes["timelimit"] = str(-(-seconds // 60))
+        self._commands.update_job(self.id, **changes)
         self.is_promised = True
+
+    def others(self) -> list[SlurmJob]:
+        """Return the jobs that slurmctld knows.
+
+        Raises
+        ------
+        CliError
+            If it does not say them.
+        """
+        try:
+            return self._commands.jobs()
+        except SlurmError as error:
+            raise CliError(f"Slurm does not say which jobs there are: {error}") from error
 
     def cancel(self) -> None:
         """Cancel it."""

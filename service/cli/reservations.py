@@ -528,6 +528,9 @@ def _print_reservation(server: Server, body: Mapping[str, Any]) -> None:
         print_table(SLOT_COLUMNS, slots)
     for note in body["notes"]:
         click.echo(f"note: {note}")
+    last = (body.get("history") or [{}])[-1]
+    if last.get("detail") and "degradation" not in body:
+        click.echo(f"\n{last['what']} at {last['at_at']}: {last['detail']}")
 
 
 def refused_request(kept: Mapping[str, Any]) -> dict[str, Any]:

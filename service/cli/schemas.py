@@ -281,7 +281,9 @@ _SQUEUE: Final = _list(
         state=_said(_TEXT, "Of the job, in Slurm's words."),
         nodes=_said(_TEXT, "Names with commas between them."),
         reservation=_or_null(_TEXT),
-        promised=_or_null(_said(_TEXT, "State of the reservation.")),
+        promised=_or_null(
+            _said(_TEXT, "State of the reservation; over: it ended, and the job has not.")
+        ),
         begins=_INSTANT,
         ends=_INSTANT,
         reason=_said(_TEXT, "Why it waits, in Slurm's words."),
@@ -293,7 +295,7 @@ _SACCT: Final = _list(
         reservation=_TEXT,
         user=_TEXT,
         promise=_said(_TEXT, "What the server says: kept, open, degraded, unused, failed."),
-        work=_said(_TEXT, "What Slurm says: in time, short, late, failed."),
+        work=_said(_TEXT, "What Slurm says: in time, short, late, cancelled, failed."),
         deadline=_INSTANT,
         begun=_INSTANT,
         ended=_INSTANT,

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pwd
 import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.job_demand import JobDemand
 from dispatch.backends.slurm.control.job_names import promise_comment
-from service.cli.batch_script import marked_words, read_options, request_of, whole_nodes
+from service.cli.batch_script import (
+    OWN,
+    SbatchOption,
+    marked_words,
+    read_options,
+    request_of,
+    whole_nodes,
+)
 from service.cli.held_job import HeldJob, held_job
+from service.cli.job_limits import ask_within, known_limits
 from service.cli.kit.errors import DONE, CliError, reports_errors
 from service.cli.kit.options import duration, read_text
 from service.cli.kit.output import ListColumn, listing_options, print_listing
-from service.cli.kit.server import Server, client_options, completing, entry_path
+from service.cli.kit.server import (
+    Server,
+    ServerReply,
+    client_options,
+    completing,
+    entry_path,
+)
 from service.cli.plan_tables import offer_lines
 
 if TYPE_CHECKING:
@@ -116,16 +132,19 @@ def sbatch(
     """Submit SCRIPT to Slurm, with nodes that are reserved for it before a deadline.
 
     Options of sbatch are passed on. The job waits, held, and what Slurm says of it is reserved:
-    nodes, CPUs, memory, GPUs, a feature (-C), whole nodes (--exclusive) and time. A job that asks
-    for anything else is refused by name and cancelled. Lines "#AGENDA --deadline=6h --work=8h" of
-    the script stand for options that are not given.
+    nodes, CPUs, memory, GPUs, a feature (-C), whole nodes (--exclusive), time, a begin (-b), jobs
+    that come before it (-d) and arrays (-a). A job that asks for anything else is refused by name
+    and cancelled. With --test-only nothing is reserved, and it is said when it would run. Lines
+    "#AGENDA --deadline=6h --work=8h" of the script stand for options that are not given.
     Exits with 3 if the reservation is refused: the job is cancelled then.
     """
     if shutil.which("sbatch") is None:
         raise CliError("there is no sbatch here; run this where Slurm's commands are")
     given_options, place = read_options(words)
     is_wrapped = any(option.name == "wrap" for option in given_options)
-    lines = {} if is_wrapped else _own_lines(read_text(script_name(words, place)))
+    script = "" if is_wrapped else read_text(script_name(words, place))
+    lines = _own_lines(script)
+    words, own = _without_own(words, given_options, script)
     given = {"deadline": deadline, "work": work, "id": id_, "queue": queue}
     options = {name: given[name] or lines.get(name) for name in _LINES}
     if not options["deadline"]:
@@ -138,13 +157,25 @@ def sbatch(
             groups = server.call("GET", _CLUSTER).good()["machines"]
             demand = whole_nodes(demand, groups)
         seconds = _seconds(work_s, demand)
-        rdl = request_of(demand, seconds, end)
-        body: dict[str, Any] = {
-            "rdl": _with_start(server, rdl, demand.cpus, user) if allow_start else rdl,
-            "tenant": user,
-        }
-        body |= {name: options[name] for name in ("id", "queue") if options[name]}
-        reply = server.once(_PATH, body)
+        earliest_s = _begin_s(server, job, demand)
+        limits = known_limits(user, demand, seconds)
+        longer = _longer(server, demand.cpus, user) if allow_start else str
+
+        def ask(begin_s: int, is_try: bool) -> ServerReply:
+            left_s = max(begin_s, earliest_s) - int(time.time())
+            begin = f"+{left_s}s" if left_s > 0 else ""
+            rdl = longer(request_of(demand, seconds, end, begin))
+            body: dict[str, Any] = {"rdl": rdl, "tenant": user}
+            body |= {name: options[name] for name in ("id", "queue") if options[name]}
+            if is_try:
+                return server.call("POST", _PATH, body, {"dry_run": "true"})
+            return server.once(_PATH, body)
+
+        begin_s = 0
+        if limits or own.is_test:
+            begin_s, reply = ask_within(limits, demand, job.others, server, ask)
+        if not own.is_test:
+            reply = ask(begin_s, False)
         if not reply.ok:
             code = reply.body.get("code") if isinstance(reply.body, dict) else None
             click.echo(f"agenda: {reply.problem()}", err=True)
@@ -152,25 +183,29 @@ def sbatch(
             for line in offer_lines(refusal.get("offers", ())):
                 click.echo(line, err=True)
             return reply.exit_code
-        _promise(server, job, reply.body, demand.nodes, seconds)
+        if own.is_test:
+            click.echo(f"would be reserved: {_when(reply.body)}", err=True)
+            return DONE
+        _promise(server, job, reply.body, demand, seconds, own.comment)
     click.echo(f"Submitted batch job {job.id}")
     click.echo(f"reserved as {reply.body['id']}: {_when(reply.body)}", err=True)
     return job.wait()
 
 
-def _with_start(server: Server, rdl: str, cpus: int, user: str) -> str:
-    """Return a request that allows for what Slurm takes to start a job, and say how much.
+def _longer(server: Server, cpus: int, user: str) -> Callable[[str], str]:
+    """Return what makes requests allow for what Slurm takes to start a job, and say how much.
 
-    It stays as it is where the server allows for it in every request.
+    They stay as they are where the server allows for it in every request.
     """
     from dispatch.backends.slurm.control.commands import SlurmCommands
+    from rdl.resources import Resources
 
     if server.call("GET", _POLICY).good().get("allow_start"):
-        return rdl
-    longer, delay_ms = enlarged(rdl, cpus, learnt_delays(SlurmCommands(), user))
-    if delay_ms:
+        return str
+    table = learnt_delays(SlurmCommands(), user)
+    if delay_ms := table.delay_ms(Resources.of({"cpu": 1000 * cpus})):
         click.echo(f"reserving {delay_ms / 1000:g} s more: jobs wait so long to start", err=True)
-    return longer
+    return lambda rdl: enlarged(rdl, cpus, table)[0]
 
 
 def script_name(words: Sequence[str], place: int) -> str:
@@ -211,7 +246,7 @@ def _work_s(work: str | None) -> int | None:
 def _seconds(work_s: int | None, demand: JobDemand) -> int:
     """Return how long the job runs."""
     if work_s is not None:
-        return max(1, -(-work_s // demand.nodes))
+        return max(1, -(-work_s // (demand.nodes * demand.tasks)))
     if demand.limit_s:
         return demand.limit_s
     raise CliError("say how long it runs: --work 8h (node time), or sbatch's --time")
@@ -232,8 +267,70 @@ def _end(text: str) -> str:
     return text if ":" in text or text.startswith("+") else f"+{text}"
 
 
+class _OwnOptions(NamedTuple):
+    """What `agenda sbatch` does itself of what was asked of sbatch."""
+
+    comment: str
+    is_test: bool
+
+
+def _without_own(
+    words: Sequence[str], options: Iterable[SbatchOption], script: str
+) -> tuple[tuple[str, ...], _OwnOptions]:
+    """Return words without the options that are carried out here, and what these say."""
+    own = [one for one in options if one.name in OWN]
+    lines = marked_words(script, "SBATCH")
+    if "--test-only" in lines:
+        raise CliError("#SBATCH --test-only submits nothing; give it to `agenda sbatch` instead")
+    of_lines = [value for word, value in pairwise([*lines, ""]) if word == "--comment"]
+    of_lines += [word.partition("=")[2] for word in lines if word.startswith("--comment=")]
+    comments = [*of_lines, *(one.value for one in own if one.name == "comment")]
+    taken = {place for one in own for place in range(one.place, one.place + one.count)}
+    kept = tuple(word for place, word in enumerate(words) if place not in taken)
+    is_test = any(one.name == "test-only" for one in own)
+    return kept, _OwnOptions(comments[-1] if comments else "", is_test)
+
+
+def _begin_s(server: Server, job: HeldJob, demand: JobDemand) -> int:
+    """Return from when a job may run, Unix time; 0: from now on.
+
+    Raises
+    ------
+    CliError
+        Where it waits for a job of which nobody knows when it ends.
+    """
+    begins_s = [demand.begin_s or 0]
+    if demand.after:
+        others = [one for one in job.others() if one.is_open]
+        for id_ in demand.after:
+            begins_s += [_end_of_job(server, one) for one in others if id_ in (one.id, one.array)]
+    return max(begins_s)
+
+
+def _end_of_job(server: Server, job: SlurmJob) -> int:
+    """Return when a job will have ended, Unix time: by its limit, or by what it is promised."""
+    from dispatch.backends.slurm.control.job_names import words_of
+
+    if job.is_up and job.ends_s and job.limit_min:
+        return job.ends_s
+    id_ = words_of(job).get("reservation", "-")
+    promised = {} if id_ == "-" else _reservation(server, id_)
+    if promised.get("finish_at") and not job.is_up:
+        return math.ceil(datetime.fromisoformat(promised["finish_at"]).timestamp())
+    why = "has no time limit" if job.is_up else "waits in Slurm without a promise"
+    raise CliError(
+        f"--dependency: job {job.id} {why}, so nobody knows when it ends; submit it by "
+        "`agenda sbatch` too"
+    )
+
+
 def _promise(
-    server: Server, job: HeldJob, reservation: dict[str, Any], nodes: int, seconds: int
+    server: Server,
+    job: HeldJob,
+    reservation: dict[str, Any],
+    demand: JobDemand,
+    seconds: int,
+    own: str,
 ) -> None:
     """Write into a held job what it is promised, so that the server binds it.
 
@@ -244,8 +341,9 @@ def _promise(
     """
     id_ = reservation["id"]
     try:
-        comment = promise_comment(id_, window_end_s(reservation) or 0, nodes * seconds)
-        job.promise(comment, nodes)
+        work_s = demand.nodes * demand.tasks * seconds
+        comment = promise_comment(id_, window_end_s(reservation) or 0, work_s, own)
+        job.promise(comment, demand, seconds)
     except SlurmError as error:
         server.call("DELETE", entry_path(_PATH, id_))
         raise CliError(f"{error}; the reservation was given up") from error
@@ -268,9 +366,11 @@ _QUEUED: Final = (
     "job", "name", "user", "partition", "state", "nodes", "reservation", "promised", "begins",
     "ends", "reason",
 )  # fmt: skip
-_QUEUE_LIST: Final = tuple(
-    ListColumn(name, is_wide=name in ("partition", "reason")) for name in _QUEUED
-)
+_QUEUE_LIST: Final = tuple(ListColumn(name, is_wide=name == "partition") for name in _QUEUED)
+
+
+#: A promise whose time is over while its job waits or runs.
+_OVER: Final = "over"
 
 
 @click.command()
@@ -307,7 +407,7 @@ def squeue(server: Server, user: str | None, form: str) -> int:
                 "state": job.state.lower(),
                 "nodes": ",".join(job.nodes or job.wanted_nodes),
                 "reservation": None if id_ == "-" else id_,
-                "promised": promise.get("state"),
+                "promised": _OVER if promise.get("state") == "completed" else promise.get("state"),
                 "begins": promise.get("begin_at"),
                 "ends": promise.get("finish_at"),
                 "reason": "" if job.is_up else job.reason,
@@ -350,7 +450,7 @@ def sacct(server: Server, since: str, wanted: str | None, form: str) -> int:
     PROMISE is what the server says, as its page and /v1/promises do: kept, open (and kept so far),
     or lacking machines while they were due (degraded, unused, failed). WORK is what Slurm says: in
     time (all jobs ended well before the deadline), short (they had the node time that was promised
-    and needed more), late (neither), or failed.
+    and needed more), late (neither), cancelled (by their owner, before the deadline) or failed.
     """
     from dispatch.backends.slurm.control.commands import SlurmCommands, instant_word
     from dispatch.backends.slurm.control.errors import SlurmError

@@ -139,7 +139,7 @@ class DispatchChange:
     change
         `Release`: rows of the future whose work was done early. `Degrade`: time that passed without
         its work, which is owed again. `Note`: an entitlement that passed while its application
-        waited.
+        waited, or what became of work in an engine.
     """
 
     change: Release | Degrade | Note

@@ -81,14 +81,14 @@ class Releaser:
         self._change(DispatchChange(change, tenure), f"what {change.id} missed", "owed again")
 
     def report(self, change: Note, tenure: int) -> None:
-        """Report that an entitlement passed unused.
+        """Report that an entitlement passed unused, or what became of work in an engine.
 
         Raises
         ------
         LeadershipLostError
             If another tenure has begun; nothing was changed.
         """
-        self._change(DispatchChange(change, tenure), f"the unused time of {change.id}", "reported")
+        self._change(DispatchChange(change, tenure), f"what happened to {change.id}", "reported")
 
     def _change(self, command: Command, what: str, done: str = "given back") -> bool:
         """Make a change; return False where the planner had no time for it."""

@@ -293,6 +293,8 @@ class Tenure:
             return
         with self._replica.newest() as plan:
             self._slurm.read(plan, now_ms)
+        for note in self._slurm.notes:
+            self._releaser.report(note, self.number)
         for reservation in self._slurm.follow(now_ms):
             if not self._loop.table.of_reservation(reservation):
                 self._releaser.close(reservation, self.number)
@@ -338,7 +340,7 @@ class Tenure:
         if slurm is None:
             return {}
         return {
-            id_: JobWait(slurm.plan_ms(one.submitted_s), one.may_run, slurm.seen_ms)
+            id_: JobWait(slurm.plan_ms(one.submitted_s), one.may_run, slurm.seen_ms, one.reason)
             for id_, one in slurm.waits.items()
         }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from dispatch.backends.slurm.control.job_demand import gpu_label
 from dispatch.backends.slurm.control.records import SlurmJob, SlurmNode, SlurmReservation
 from dispatch.backends.slurm.reserved.foreign_reservations import foreign_spans
 from planner.cluster.cluster import RESERVED
@@ -169,7 +170,7 @@ def _groups(nodes: Iterable[SlurmNode], known: Mapping[str, str]) -> dict[str, l
     alike: dict[tuple[object, ...], list[SlurmNode]] = {}
     for node in sorted(nodes, key=place):
         own = frozenset(node.partitions) - everywhere
-        kind = (node.cpus, node.memory, node.gres, frozenset(node.features), own)
+        kind = (node.cpus, node.memory, node.gres, node.gpu_type, frozenset(node.features), own)
         alike.setdefault(kind, []).append(node)
     found: dict[str, list[SlurmNode]] = {}
     for group in alike.values():
@@ -200,7 +201,8 @@ def _group_lines(name: str, nodes: Sequence[SlurmNode]) -> Iterator[str]:
     gres = "".join(f", {kind} = {count}" for kind, count in first.gres)
     yield from ("", "[[machines]]", f'name = "{name}"', f"count = {len(nodes)}")
     yield f'resources = {{ cpu = {first.cpus}, memory = "{first.memory} MiB"{gres} }}'
-    labels = sorted({_NO_LABEL.sub("-", one) for one in first.features})
+    kinds = [*first.features, *([gpu_label(first.gpu_type)] if first.gpu_type else [])]
+    labels = sorted({_NO_LABEL.sub("-", one) for one in kinds})
     if labels:
         yield f"labels = [{', '.join(f'{one!r}' for one in labels)}]"
 

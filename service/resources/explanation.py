@@ -206,7 +206,7 @@ def _explain_place(plan: Plan, placement: _Placement, user: User) -> Explanation
         id=one.id,
         version=plan.version,
         state=one.state.value,
-        detail=_sentence(placement, stood, bound, grid),
+        detail=_sentence(placement, stood, bound, grid) + _last_told(one),
         agent=one.agent,
         window=None if window is None else [grid.seconds(step) for step in window],
         begin=grid.seconds(placement.begin),
@@ -269,6 +269,12 @@ def _sentence(placement: _Placement, stood: Binding | None, bound: str, grid: Ti
     return (
         f"it begins at {begin}: at {at} there is too little {stood.resource} for its least height"
     )
+
+
+def _last_told(one: Reservation) -> str:
+    """Return what happened to a reservation last, where its history says more than a word."""
+    last = one.history[-1] if one.history else None
+    return f"; {last.what}: {last.detail}" if last is not None and last.detail else ""
 
 
 def _slack(

@@ -33,6 +33,9 @@ _HAPPENED: Final[Mapping[str, str]] = {
     "released": "released capacity",
     "extended": "has further runs",
     "hold_accepted": "was accepted from a hold",
+    "work_waits": "has begun, and its job waits in Slurm",
+    "work_runs_on": "is over, and its job runs on",
+    "work_ended": "is over, and its job has ended",
     "archived": "went to the archive",
     "starting_soon": "begins soon",
     "started_late": "has begun, and its work does not run yet",
@@ -41,7 +44,7 @@ _HAPPENED: Final[Mapping[str, str]] = {
 
 #: What people are warned of, ahead of the message.
 _WARNINGS: Final = frozenset(
-    {"degraded", "failed", "missed", "unused", "started_late", "at_risk", "refused"}
+    {"degraded", "failed", "missed", "unused", "started_late", "at_risk", "refused", "work_waits"}
 )
 
 

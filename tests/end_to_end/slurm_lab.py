@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import Client, serving
@@ -101,6 +102,15 @@ def part(name: str, count: int, command: str, *, core: bool = True, cpu: int = 4
     }  # fmt: skip
 
 
-def until(look: Callable[[], Any], limit_s: float = 120) -> Any:
+def resume(lab: SlurmLab, node: str) -> None:
+    """End a drain; Slurm itself ends that of a node that was down before and is back meanwhile."""
+    try:
+        lab.slurm.commands.run("scontrol", "update", f"nodename={node}", "state=resume")
+    except SlurmError:
+        if any(one.name == node and "DRAIN" in one.flags for one in lab.slurm.commands.nodes()):
+            raise
+
+
+def until(look: Callable[[], Any], limit_s: float = 240) -> Any:
     """Wait, looking as often as a busy machine bears."""
     return eventually(look, limit_s=limit_s, pause_s=0.3)

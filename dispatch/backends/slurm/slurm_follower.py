@@ -17,7 +17,10 @@ from dispatch.backends.slurm.reserved.held_nodes import held_spans, lasting_jobs
 from dispatch.backends.slurm.reserved.reservation_keeper import ReservationKeeper
 from dispatch.backends.slurm.reserved.reservation_pieces import PlanPiece, machineless_at, pieces_of
 from dispatch.backends.slurm.reserved.user_jobs import UserJobs, WaitingJobs
+from dispatch.backends.slurm.reserved.work_notes import WorkNotes
 from planner.plan.plan import Plan
+from planner.plan.records.changes import Note
+from planner.reservations.state import State
 
 logger = logging.getLogger("agenda.slurm")
 
@@ -50,6 +53,8 @@ class SlurmFollower:
         Runs components in these reservations.
     seen_ms
         When people's jobs were seen last as :attr:`waits` tells them, in ms from the Plan's origin.
+    notes
+        What owners of reservations are to be told of their jobs, as of the last :meth:`read`.
     """
 
     def __init__(
@@ -86,6 +91,9 @@ class SlurmFollower:
         self._kept: list[PlanPiece] | None = None
         self._tenants: dict[str, str] = {}
         self._live: set[str] = set()
+        self._given_up: set[str] = set()
+        self._work_notes = WorkNotes()
+        self.notes: list[Note] = []
         self._machineless: frozenset[str] = frozenset()
         self._failed = ""
         self._held: list[ForeignSpan] = []
@@ -105,9 +113,16 @@ class SlurmFollower:
         self._live = {
             id_ for id_, number in numbers.items() if number is not None and finish[number] > step
         }
+        self._given_up = {
+            id_
+            for id_, number in numbers.items()
+            if number is not None and plan.table.state(number) is State.FAILED
+        }
         self._machineless = machineless_at(plan, now_ms, now_ms + _SOON_MS)
         if look is not None:
             self._held = self._held_beyond(plan, look, now_ms)
+            owned = self._jobs.owned(look.jobs.values(), self._tenants)
+            self.notes = self._work_notes.due(plan, owned, now_ms, self._origin_ms)
         at_s = self._steady_s()
         if plan.version == self._version and at_s - self._read_s < _PLAN_S:
             return
@@ -129,6 +144,7 @@ class SlurmFollower:
             return []
         try:
             if look is not None:
+                self._jobs.cancel_failed(look.jobs.values(), self._tenants, self._given_up)
                 self._jobs.unbind_lost(look.jobs.values(), self._live)
             if self._wanted != self._kept or at_s - self._kept_s > _OTHERS_S:
                 done = self._keeper.keep(self._wanted, now_s)
@@ -149,7 +165,7 @@ class SlurmFollower:
             self._jobs.forget_waits()
             return []
         self._failed = ""
-        return ended
+        return [id_ for id_ in ended if id_ not in self._given_up]
 
     @property
     def waits(self) -> dict[str, WaitingJobs]:

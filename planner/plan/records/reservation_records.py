@@ -25,6 +25,10 @@ MISSED = "missed"
 #: Word of a note: the entitlement passed, covered nothing, and an application waited for it.
 UNUSED = "unused"
 
+#: Words of notes on work that an engine runs for a reservation: why it waits in its time, that it
+#: runs past it, and how it ended.
+WORK_WAITS, WORK_RUNS_ON, WORK_ENDED = "work_waits", "work_runs_on", "work_ended"
+
 
 def promise_entry(level: PromiseLevel) -> dict[str, Any]:
     """Return the key of a record that says the level; totals only say nothing."""

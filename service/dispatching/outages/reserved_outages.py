@@ -25,11 +25,11 @@ def outages_with_reserved(
         Now, in ms from the origin.
     """
     now_ms = now_ms // cluster.step_ms * cluster.step_ms
-    wanted: dict[str, set[tuple[int, int]]] = {}
+    wanted: dict[str, dict[tuple[int, int], str]] = {}
     for one in spans:
         if one.end > now_ms:
             start_ms = one.start // cluster.step_ms * cluster.step_ms
-            wanted.setdefault(one.machine, set()).add((start_ms, one.end))
+            wanted.setdefault(one.machine, {})[start_ms, one.end] = one.reservation
     kept: list[Outage] = []
     for outage in cluster.outages:
         if outage.kind != RESERVED or outage.end_ms <= now_ms:
@@ -38,12 +38,12 @@ def outages_with_reserved(
         stay: list[int] = []
         over: list[int] = []
         for index in outage.indices:
-            mine = wanted.get(f"{outage.machines}-{index}", set())
+            mine = wanted.get(f"{outage.machines}-{index}", {})
             span = _match(outage, mine, now_ms)
             if span is None:
                 over.append(index)
             else:
-                mine.discard(span)
+                del mine[span]
                 stay.append(index)
         if stay:
             kept.append(replace(outage, indices=tuple(stay)))
@@ -62,17 +62,23 @@ def _match(outage: Outage, spans: Iterable[tuple[int, int]], now_ms: int) -> tup
 
 
 def _outages_of(
-    spans: Mapping[str, Iterable[tuple[int, int]]], cluster: Cluster, now_ms: int
+    spans: Mapping[str, Mapping[tuple[int, int], str]], cluster: Cluster, now_ms: int
 ) -> list[Outage]:
-    """Return one outage for the machines of a group that are away from and to the same times."""
+    """Return one outage for the machines of a group that are away for the same times and reason."""
     counts = {group.name: group.count for group in cluster.machines}
-    alike: dict[tuple[str, int, int], set[int]] = {}
+    alike: dict[tuple[str, int, int, str], set[int]] = {}
     for name, mine in spans.items():
         group, _, index = name.rpartition("-")
         if int(index) < counts.get(group, 0):
-            for start_ms, end_ms in mine:
-                alike.setdefault((group, max(start_ms, now_ms), end_ms), set()).add(int(index))
+            for (start_ms, end_ms), why in mine.items():
+                kind = (group, max(start_ms, now_ms), end_ms, why)
+                alike.setdefault(kind, set()).add(int(index))
     return [
-        Outage(group, tuple(sorted(indices)), start_ms, end_ms, RESERVED)
-        for (group, start_ms, end_ms), indices in sorted(alike.items())
+        Outage(group, tuple(sorted(indices)), start_ms, end_ms, RESERVED, reason=_in_words(why))
+        for (group, start_ms, end_ms, why), indices in sorted(alike.items())
     ]
+
+
+def _in_words(why: str) -> str:
+    """Return what holds the machines in Slurm: the name of a reservation, or ``job 7``."""
+    return f"in Slurm: {why}" if why else ""

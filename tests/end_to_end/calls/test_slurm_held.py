@@ -31,7 +31,7 @@ CLUSTER = 'step = "1s"\nhorizon = "1h"\n' + "".join(
 )
 
 #: For so long, s, a look may take on a busy machine, and the pause before it.
-LOOK_S = 40
+LOOK_S = 120
 
 #: How long before its slot a reservation is one of Slurm's too.
 AHEAD_S = 60
@@ -55,7 +55,8 @@ class Row:
         status, answer = Client(self.lab.port).call("POST", "/v1/reservations", body)
         assert status < 300 or "refusal" in answer, answer
         self.said = str(answer.get("detail"))
-        return answer if status < 300 and answer["state"] == "accepted" else None
+        # One that begins at once may have begun before it is answered.
+        return answer if status < 300 and answer["state"] in ("accepted", "active") else None
 
     def id(self, id_: str) -> str:
         """Return the id of a reservation."""
@@ -65,15 +66,23 @@ class Row:
         """Return where a reservation stands."""
         return str(self.lab.call("GET", f"/v1/reservations/{self.id(id_)}")["state"])
 
+    def told(self, id_: str) -> list[tuple[str, str]]:
+        """Return what its owner was told of a reservation."""
+        found = self.lab.call("GET", f"/v1/reservations/{self.id(id_)}")["history"]
+        return [(one["what"], one.get("detail", "")) for one in found]
+
     def cancel(self, id_: str) -> None:
         """Cancel a reservation."""
         self.lab.call("DELETE", f"/v1/reservations/{self.id(id_)}")
 
-    def submit(self, id_: str, command: str = "sleep 900", nodes: int = 2) -> int:
+    def submit(
+        self, id_: str, command: str = "sleep 900", nodes: int = 2, minutes: int = 1, *more: str
+    ) -> int:
         """Submit a job for a reservation as `agenda sbatch` does."""
         comment = promise_comment(self.id(id_), 0, 0)
-        return self._sbatch("--hold", f"--comment={comment}", "--time=1", f"--nodes={nodes}",
-                            "--ntasks-per-node=4", f"--wrap={command}")  # fmt: skip
+        return self._sbatch("--hold", f"--comment={comment}", f"--time={minutes}",
+                            f"--nodes={nodes}", "--ntasks-per-node=4", *more,
+                            f"--wrap={command}")  # fmt: skip
 
     def submit_urgent(self, minutes: int) -> int:
         """Start a job on both nodes that promised work does not push aside."""
@@ -95,17 +104,17 @@ class Row:
         """Cancel a job."""
         self.lab.slurm.commands.cancel([id_])
 
-    def running(self, id_: str, seconds: int = 60) -> int:
+    def running(self, id_: str, minutes: int = 5) -> int:
         """Promise both nodes from now on, and return a job that runs there."""
-        assert self.ask(id_, seconds, 1, seconds + 3) is not None, self.said
-        job = self.submit(id_)
+        assert self.ask(id_, 60 * minutes, 1, 60 * minutes + 3) is not None, self.said
+        job = self.submit(id_, minutes=minutes)
         until(lambda: self.job(job).is_up)
         return job
 
-    def waiting(self, id_: str, in_s: int = 45) -> tuple[int, float]:
+    def waiting(self, id_: str, in_s: int = 100) -> tuple[int, float]:
         """Promise both nodes for later; return a job that was bound to them, and its begin."""
         begin_s = time.time() + in_s
-        assert self.ask(id_, 30, in_s, in_s + 30) is not None, self.said
+        assert self.ask(id_, 60, in_s, in_s + 60) is not None, self.said
         job = self.submit(id_)
         until(lambda: self.job(job).partition == "agenda" and not self.job(job).is_held)
         return job, begin_s
@@ -137,7 +146,7 @@ class Row:
 
     def keep_once_free(self, id_: str, nodes: int = 2) -> None:
         """Ask until the nodes are free, within some looks, and keep that promise."""
-        answer = until(lambda: self.ask(id_, 20, 1, 50, nodes), LOOK_S)
+        answer = until(lambda: self.ask(id_, 60, 1, 90, nodes), LOOK_S)
         self.keep(id_, answer, nodes)
 
     def keep_from(self, id_: str, begin_s: float, nodes: int = 2) -> None:
@@ -148,9 +157,9 @@ class Row:
 
         def ask() -> Any:
             in_s = begin_s - time.time()
-            return self.ask(id_, 20, in_s, in_s + 22, nodes)
+            return self.ask(id_, 60, in_s, in_s + 62, nodes)
 
-        self.keep(id_, until(ask, 10), nodes)
+        self.keep(id_, until(ask, 20), nodes)
 
     def drain(self, state: str) -> None:
         """Drain the first node, or resume it."""
@@ -204,7 +213,7 @@ def degraded_while_its_job_runs(row: Row) -> None:
     job = row.running("first")
     row.drain("drain")
     row.wait_until_held()
-    assert row.state("first") in ("degraded", "failed")
+    until(lambda: row.state("first") in ("degraded", "failed"), LOOK_S)
     assert row.job(job).is_up
     assert row.ask("second", 20, 1, 30, nodes=1) is None
     row.scancel(job)
@@ -213,14 +222,29 @@ def degraded_while_its_job_runs(row: Row) -> None:
 
 def its_job_may_run_for_longer(row: Row) -> None:
     """An operator changes the limit: what is promised next begins when the job has ended."""
-    job = row.running("first")
-    row.lab.slurm.commands.update_job(job, timelimit="3")
+    job = row.running("first", minutes=1)
+    row.lab.slurm.commands.update_job(job, timelimit="4")
     ends_s = row.job(job).ends_s
     row.wait_until_held()
     assert row.ask("second", 20, ends_s - time.time() - 60, ends_s - time.time() - 5) is None
     third = row.ask("third", 20, 1, 400)
     assert third is not None
     assert datetime.fromisoformat(third["begin_at"]).timestamp() >= ends_s - 1
+    until(lambda: "work_runs_on" in dict(row.told("first")), LOOK_S)
+    assert row.job(job).is_up
+
+
+def its_job_can_never_start(row: Row) -> None:
+    """Its owner is told why, and when its window is over the job leaves the queue."""
+    failed = row._sbatch("--partition=main", "--time=1", "--nodes=1", "--wrap=exit 1")
+    until(lambda: not row.job(failed).is_open)
+    assert row.ask("first", 30, 1, 75) is not None
+    job = row.submit("first", "sleep 1", 2, 1, f"--dependency=afterok:{failed}")
+    until(lambda: row.state("first") == "failed")
+    until(lambda: not row.job(job).is_open)
+    why = f"job {job} waits in Slurm: DependencyNeverSatisfied"
+    assert ("work_waits", why) in row.told("first")
+    assert any(what == "missed" and why in detail for what, detail in row.told("first"))
 
 
 def its_job_is_cancelled_while_it_waits(row: Row) -> None:
@@ -232,17 +256,17 @@ def its_job_is_cancelled_while_it_waits(row: Row) -> None:
 
 def its_job_is_cancelled_while_it_runs(row: Row) -> None:
     """The rest is free within a look."""
-    row.scancel(row.running("first", 120))
+    row.scancel(row.running("first"))
     until(lambda: row.state("first") == "completed", LOOK_S)
-    row.keep("second", row.ask("second", 20, 1, 50))
+    row.keep("second", row.ask("second", 60, 1, 90))
 
 
 def its_job_fails(row: Row) -> None:
     """As one that has ended well."""
-    assert row.ask("first", 120, 1, 123) is not None
-    row.submit("first", "sleep 1; exit 3")
-    until(lambda: row.state("first") == "completed", 60)
-    row.keep("second", row.ask("second", 20, 1, 50))
+    assert row.ask("first", 300, 1, 303) is not None
+    row.submit("first", "sleep 1; exit 3", minutes=5)
+    until(lambda: row.state("first") == "completed", LOOK_S)
+    row.keep("second", row.ask("second", 60, 1, 90))
 
 
 def a_job_runs_that_is_not_pushed_aside(row: Row) -> None:
@@ -257,7 +281,7 @@ def a_job_runs_that_is_not_pushed_aside(row: Row) -> None:
 def a_job_comes_that_is_not_pushed_aside(row: Row) -> None:
     """What was promised there moves to after its end, and its owner can read so."""
     # Later than Slurm is told of it: else no job of four minutes could begin before.
-    assert row.ask("first", 12, AHEAD_S + 60, 500) is not None
+    assert row.ask("first", 12, AHEAD_S + 100, 500) is not None
     job = row.submit_urgent(4)
     until(lambda: row.job(job).is_up)
 
@@ -276,6 +300,7 @@ ROWS: list[Callable[[Row], None]] = [
     degraded_while_its_job_waits,
     degraded_while_its_job_runs,
     its_job_may_run_for_longer,
+    its_job_can_never_start,
     its_job_is_cancelled_while_it_waits,
     its_job_is_cancelled_while_it_runs,
     its_job_fails,

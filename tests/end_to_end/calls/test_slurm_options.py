@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,14 +14,16 @@ from click.testing import CliRunner, Result
 from dispatch.backends.slurm.control.errors import SlurmError
 from dispatch.backends.slurm.control.records import SlurmJob
 from rdl.resources import Resources
+from service.cli.batch_script import _PASSED_ON, read_options
 from service.cli.main import main
 from tests.end_to_end.server_process import serving
 from tests.end_to_end.slurm_lab import CLUSTER, SlurmLab, until
+from tests.patience import eventually
 
 pytestmark = pytest.mark.slurm
 
-#: Options of jobs that begin: their nodes, CPUs and MiB of each are reserved.
-BEGIN = {
+#: Options of jobs that begin: their nodes, and CPUs, MiB and GPUs of each, are reserved.
+BEGIN: dict[str, tuple[int, ...]] = {
     "": (1, 1, 100),
     "-n 6": (2, 3, 300),
     "-N 2 -n 8": (2, 4, 400),
@@ -26,22 +31,57 @@ BEGIN = {
     "-N 2 --ntasks-per-node=2 -c 2 --mem=500": (2, 4, 500),
     "--mem-per-cpu=150 -c 2": (1, 2, 300),
     "--mincpus=3": (1, 3, 300),
-    "--exclusive -N 1": (1, 4, 2000),
-    "--mem=0": (1, 4, 2000),
+    "--exclusive -N 1": (1, 4, 2000, 2),
+    "--mem=0": (1, 4, 2000, 2),
+    "-G 2": (1, 1, 100, 2),
+    "-N 2 -G 3 -n 2": (2, 1, 100, 2),
+    "--gres=gpu:a100:1": (1, 1, 100, 1),
+    "-N 2 --gpus-per-node=1": (2, 1, 100, 1),
+    "--gpus-per-task=a100:1 -n 2": (1, 2, 200, 2),
+    "-G 2 --cpus-per-gpu=2 --gpu-bind=none": (1, 4, 400, 2),
+    "-G 1 --mem-per-gpu=300 --gres-flags=enforce-binding": (1, 1, 300, 1),
+    "-O -n 8": (1, 1, 100),
+    "-m block --use-min-nodes --cpu-freq=high --mem-bind=none": (1, 1, 100),
+    "--acctg-freq=0 -D /tmp -e /dev/null -i /dev/null --export=NONE": (1, 1, 100),
+    "--no-kill --no-requeue --propagate --profile=none --nice=10": (1, 1, 100),
+    "--prefer=thin --wckey=x -Q -v --mail-user=root --wait-all-nodes=1": (1, 1, 100),
+    "--kill-on-invalid-dep=yes --delay-boot=1 --parsable --ignore-pbs": (1, 1, 100),
     "-C fat": (1, 1, 100),
     "-p main": (1, 1, 100),
     "--partition=scavenge --requeue": (1, 1, 100),
     "-J mine -A root --nice --mail-type=NONE": (1, 1, 100),
     "--spread-job -N 2": (2, 1, 100),
     "--signal=B:TERM@10 --open-mode=append": (1, 1, 100),
+    "--comment=mine": (1, 1, 100),
+    "-b now+60": (1, 1, 100),
+    "-d afterany:{first}": (1, 1, 100),
+    "-q single -c 2": (1, 2, 200),
+    "-q single -c 3": (1, 3, 300),
+}
+
+#: Arrays: tasks, how many nodes' worth is reserved, of so many CPUs and MiB, for how many seconds.
+ARRAYS = {
+    "-a 0-2": (3, 3, 1, 100, 60),
+    "-a 1-5:2%2 -c 2": (3, 2, 2, 200, 120),
+    "-a 7 -N 2": (1, 2, 1, 100, 60),
 }
 
 #: Options of jobs that are refused, and what the refusal names.
 REFUSED = {
     "-C fat|thin": "--constraint=fat|thin",
-    "-d singleton": "--dependency",
-    "-b now+100": "--begin",
-    "-a 0-3": "--array",
+    "-d singleton": "--dependency=singleton",
+    "--gres=fpga:1": "gres",
+    "--gres=gpu:v100:1": "not available",
+    "--gpus-per-socket=1 --sockets-per-node=1": "--gpus-per-socket",
+    "--exclusive=user": "--exclusive=user",
+    "-B 1:2:1": "sockets, cores and threads",
+    "--hint=nomultithread": "sockets, cores and threads",
+    "--gres=gpu:a100:1 -C fat": "fat and gpu-a100",
+    "-M elsewhere": "elsewhere",
+    "--priority=5": "--priority",
+    "-q single -t 6": "MaxWall of QOS single is 5 minutes",
+    "-q single -a 0-1": "jobs of root in QOS single are 1 at a time",
+    "-N 1 : -N 2": "several components",
     "-x n1": "--exclude",
     "-w n1": "--nodelist",
     "--contiguous -N 2": "--contiguous",
@@ -51,7 +91,9 @@ REFUSED = {
     "--ntasks-per-socket=1 -n 2": "--ntasks-per-socket",
     "-s": "--oversubscribe",
     "-t 2 --time-min=1": "--time-min",
-    "--comment=mine": "--comment",
+    "--reservation=mine": "--reservation",
+    "--ntasks-per-core=1 -n 2": "--ntasks-per-core",
+    "--switches=1": "--switches",
     "--hold": "--hold",
     "--no-such-option": "--no-such-option",
     "-L none:1": "license",
@@ -60,13 +102,27 @@ REFUSED = {
 }
 
 
+#: Options that are not played, and why.
+NOT_PLAYED = {
+    "uid gid get-user-env": "of root alone, and older users' files",
+    "reboot": "restarts nodes",
+    "bb bbf container network power mcs-label resv-ports cluster-constraint": "need a plugin",
+    "core-spec thread-spec": "are dropped by a Slurm without AllowSpecResourcesUsage",
+    "batch nodefile gpu-freq ntasks-per-gpu export-file tres-per-task": "as others of their kind",
+    "container-id extra segment stepmgr tres-bind": "newer than 22.05",
+    "output": "in every script here",
+    "wrap wait": "tried by test_a_job_without_a_script_is_waited_for",
+}
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
     """Return a server on a Slurm of which two nodes have a feature."""
     with ExitStack() as stack:
         found = SlurmLab(tmp_path_factory.mktemp("slurm"), stack)
-        fat = 'name = "n"\ncount = 6\nlabels = ["fat"]'
-        found.cluster.write_text(CLUSTER.replace('name = "n"\ncount = 6', fat))
+        fat = 'name = "n"\ncount = 6\nlabels = ["fat", "gpu-a100"]'
+        text = CLUSTER.replace('name = "n"\ncount = 6', fat).replace("cpu = 4", "cpu = 4, gpu = 2")
+        found.cluster.write_text(text)
         stack.callback(found.close)
         for node in range(1, 7):
             found.slurm.commands.run(
@@ -84,7 +140,8 @@ def sbatch(lab: SlurmLab, options: str) -> Result:
     script = lab.folder / "job.sh"
     script.write_text("#!/bin/bash\n#SBATCH --time=1 --output=/dev/null\nsleep 1\n")
     url = f"http://127.0.0.1:{lab.port}"
-    words = ["sbatch", "--server", url, "--deadline=10m", *options.split(), str(script)]
+    words = ["sbatch", "--server", url, "--deadline=15m", "--no-allow-start"]
+    words += [*options.split(), str(script)]
     return CliRunner().invoke(main, words)
 
 
@@ -102,29 +159,140 @@ def test_each_job_begins_in_its_slot_or_is_refused_and_gone(lab: SlurmLab) -> No
             faults.append(f"{options}: exit code {done.exit_code}, {done.stderr.strip()}")
     until(lambda: not open_jobs(lab))
     jobs: dict[str, tuple[int, str]] = {}
-    for options in BEGIN:
-        done = sbatch(lab, options)
+    held: dict[str, Any] = {}
+    for options in [*BEGIN, *ARRAYS]:
+        done = sbatch(lab, options.replace("{first}", str(jobs[""][0] if jobs else 0)))
         if done.exit_code:
             faults.append(f"{options}: exit code {done.exit_code}, {done.stderr.strip()}")
             continue
         id_ = done.stderr.partition("reserved as ")[2].partition(":")[0]
         jobs[options] = int(done.stdout.split()[-1]), id_
+        if options in ARRAYS:  # what is left over is released at its end
+            held[options] = lab.call("GET", f"/v1/reservations/{id_}")
     until(lambda: not open_jobs(lab), 300)
     ended = {job.id: job for job in lab.slurm.commands.jobs()}
     for options, (number, id_) in jobs.items():
-        job, (nodes, cpus, memory) = ended[number], BEGIN[options]
+        if options in ARRAYS:
+            faults += array_faults(lab, options, number, held[options])
+            continue
+        job, (nodes, cpus, memory, *gpus) = ended[number], BEGIN[options]
         if job.state != "COMPLETED" or len(job.nodes) != nodes or job.partition != "agenda":
             faults.append(f"{options}: {job.state} on {job.nodes} in {job.partition}")
         found = lab.call("GET", f"/v1/reservations/{id_}")
         (atom,) = found["atoms"]
-        wanted = Resources.of({"cpu": 1000 * cpus, "memory": memory})
+        wanted = Resources.of({"cpu": 1000 * cpus, "memory": memory, "gpu": sum(gpus)})
         if Resources.from_json(atom["bundle"]) != wanted:
             faults.append(f"{options}: {atom['bundle']} of each node was reserved")
         if [entry["what"] for entry in found["history"]][:1] != ["admitted"] or "missed" in str(
             found["history"]
         ):
             faults.append(f"{options}: {found['history']}")
+        if options == "--comment=mine" and not job.comment.endswith(" -- mine"):
+            faults.append(f"{options}: {job.comment}")
+        if options.startswith("-b") and job.started_s < job.submitted_s + 59:
+            faults.append(f"{options}: began {job.started_s - job.submitted_s} s after it came")
+        if options.startswith("-d") and job.started_s < ended[jobs[""][0]].ends_s:
+            faults.append(f"{options}: began before the job that it waits for had ended")
+    first, second = (ended[jobs[f"-q single -c {cpus}"][0]] for cpus in (2, 3))
+    if second.started_s < first.ends_s:
+        faults.append("QOS single runs one job at a time")
     assert not faults, "\n".join(faults)
+
+
+def array_faults(lab: SlurmLab, options: str, number: int, found: dict[str, Any]) -> list[str]:
+    """Return what is wrong with an array that has ended, and that was promised this."""
+    tasks, bundles, cpus, memory, seconds = ARRAYS[options]
+    (atom,) = found["atoms"]
+    wanted = Resources.of({"cpu": 1000 * cpus, "memory": memory})
+    rows = [(end - start, count) for start, end, count in atom["allocation"]]
+    there = [job for job in lab.slurm.commands.jobs() if job.array == number]
+    faults: list[str] = []
+    if [job.state for job in there] != ["COMPLETED"] * tasks:
+        faults.append(f"{options}: tasks are {[(job.state, job.reason) for job in there]}")
+    if any(job.partition != "agenda" for job in there):
+        faults.append(f"{options}: not all tasks ran in the promised partition")
+    if Resources.from_json(atom["bundle"]) != wanted or rows != [(seconds, bundles)]:
+        faults.append(f"{options}: {rows} of {atom['bundle']} was reserved")
+    begin_s, end_s = (
+        datetime.fromisoformat(found[name]).timestamp() for name in ("begin_at", "finish_at")
+    )
+    if any(job.started_s < begin_s - 1 or job.ends_s > end_s + seconds for job in there):
+        faults.append(f"{options}: {[(job.started_s, job.ends_s) for job in there]} in {begin_s}")
+    return faults
+
+
+def test_every_option_of_sbatch_is_played_or_left_out_for_a_reason() -> None:
+    """The rows above name each that `agenda sbatch` knows."""
+    rows = [*BEGIN, *ARRAYS, *REFUSED]
+    played = {one.name for row in rows if "no-such" not in row and "hold" not in row
+              and "reservation" not in row
+              for one in read_options(row.split())[0]}  # fmt: skip
+    left_out = {name for names in NOT_PLAYED for name in names.split()}
+    assert _PASSED_ON - played - left_out == set()
+    assert left_out & played == set()
+    assert left_out <= _PASSED_ON
+
+
+def test_a_job_without_a_script_is_waited_for(lab: SlurmLab) -> None:
+    """`--wrap` and `--wait`: the exit code is the job's own."""
+    url = f"http://127.0.0.1:{lab.port}"
+    words = ["sbatch", "--server", url, "--deadline=10m", "--time=1", "--output=/dev/null"]
+    done = CliRunner().invoke(main, [*words, "--wait", "--wrap=exit 4"])
+    assert done.exit_code == 4, done.output
+
+
+def test_a_try_reserves_and_submits_nothing(lab: SlurmLab) -> None:
+    """`--test-only` says when the job would run, or why not."""
+    before = len(lab.call("GET", "/v1/reservations")["reservations"])
+    jobs = {job.id for job in open_jobs(lab)}
+    done = sbatch(lab, "--test-only -N 2")
+    assert done.exit_code == 0, done.output
+    assert "would be reserved: from " in done.stderr
+    assert sbatch(lab, "--test-only -N 99").exit_code in (1, 3)
+    until(lambda: {job.id for job in open_jobs(lab)} <= jobs)
+    assert len(lab.call("GET", "/v1/reservations")["reservations"]) == before
+
+
+def test_why_a_job_waits_and_how_it_ended_is_said(lab: SlurmLab) -> None:
+    """In Slurm's words: in the history, in `agenda squeue`, and in the explanation."""
+    script = lab.folder / "fails.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --time=1 --output=/dev/null\nexit 3\n")
+    url = f"http://127.0.0.1:{lab.port}"
+    words = ["sbatch", "--server", url, "--deadline=10m", "--id=fails", str(script)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    number = done.stdout.split()[-1]
+
+    def said() -> str:
+        history = lab.call("GET", "/v1/reservations/fails")["history"]
+        return next((one["detail"] for one in history if one["what"] == "work_ended"), "")
+
+    assert until(said) == f"job {number} failed with exit code 3"
+    until(lambda: lab.call("GET", "/v1/reservations/fails")["state"] == "completed")
+    shown = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
+    (entry,) = (one for one in json.loads(shown.stdout) if one["reservation"] == "fails")
+    assert entry["work"] == "failed"
+
+
+def test_what_its_owner_cancels_is_cancelled_and_no_failure(lab: SlurmLab) -> None:
+    """By Slurm's accounting; and its promise is given back."""
+    script = lab.folder / "long.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --time=5 --output=/dev/null\nsleep 300\n")
+    url = f"http://127.0.0.1:{lab.port}"
+    words = ["sbatch", "--server", url, "--deadline=20m", "--id=cancelled", str(script)]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    number = int(done.stdout.split()[-1])
+    until(lambda: any(job.id == number and job.is_up for job in lab.slurm.commands.jobs()))
+    lab.slurm.commands.cancel([number])
+
+    def work() -> str:
+        shown = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
+        entries = json.loads(shown.stdout)
+        return next((one["work"] for one in entries if one["reservation"] == "cancelled"), "")
+
+    assert eventually(work, lambda found: found not in ("", "open")) == "cancelled"
+    until(lambda: lab.call("GET", "/v1/reservations/cancelled")["state"] == "completed")
 
 
 def test_the_promised_partition_takes_no_job_without_a_promise(lab: SlurmLab) -> None:

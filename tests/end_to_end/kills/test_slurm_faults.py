@@ -25,7 +25,7 @@ from dispatch.backends.slurm.reserved.kept_promises import (
 )
 from tests.end_to_end.kills.fault_log import REACTION_S, Absence, longest_calm_s
 from tests.end_to_end.server_process import Client
-from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, until
+from tests.end_to_end.slurm_lab import NODES, SlurmLab, part, resume, until
 
 #: Each kind once, in the run that is always done.
 FEW = ("node", "slurmctld", "drain", "server", "blink", "cancel", "slurmdbd")
@@ -43,6 +43,8 @@ LEASE_S = int(os.environ.get("AGENDA_SOAK_LEASE", "40"))
 AGENT = os.environ.get("AGENDA_SOAK_AGENT", "gree-l")
 #: What was decided so soon after the last of a gang had ended, s, did not know of it yet.
 LOOK_S = 2
+#: The reaction, s, where other tests use the same machine.
+BUSY_REACTION_S = 40.0
 PAUSE_S = float(os.environ.get("AGENDA_SOAK_PAUSE", "25"))
 
 
@@ -64,9 +66,12 @@ class FaultStory:
         Id of each reservation, its state at the end and the words of its history.
     refused, faults
         How many requests were refused, and faults by kind.
+    reaction_s
+        How much longer than a lease calm must be until a promise is late for no fault.
     """
 
     since_s: int
+    reaction_s: float = REACTION_S
     applications: list[str] = field(default_factory=list)
     windows: dict[str, tuple[float, int]] = field(default_factory=dict)
     absences: list[Absence] = field(default_factory=list)
@@ -124,15 +129,6 @@ def cause(lab: SlurmLab, kind: str, rng: random.Random) -> Absence:
     return Absence(what, since_s, time.time())
 
 
-def resume(lab: SlurmLab, node: str) -> None:
-    """End a drain; Slurm itself ends that of a node that was down before and is back meanwhile."""
-    try:
-        lab.slurm.commands.run("scontrol", "update", f"nodename={node}", "state=resume")
-    except SlurmError:
-        if any(one.name == node and "DRAIN" in one.flags for one in lab.slurm.commands.nodes()):
-            raise
-
-
 def can_answer(lab: SlurmLab) -> bool:
     """Return whether slurmctld answers, and slurmdbd."""
     try:
@@ -143,11 +139,16 @@ def can_answer(lab: SlurmLab) -> bool:
 
 
 def play(
-    lab: SlurmLab, kinds: Iterable[str], seed: int, seconds: float, pause_s: float
+    lab: SlurmLab,
+    kinds: Iterable[str],
+    seed: int,
+    seconds: float,
+    pause_s: float,
+    reaction_s: float,
 ) -> FaultStory:
     """Ask and cause faults in turn; return when every application has completed."""
     rng, ends = random.Random(seed), time.monotonic() + seconds
-    story = FaultStory(int(time.time()))
+    story = FaultStory(int(time.time()), reaction_s)
     lab.submit("fill", part("c", 1, "sleep 86400"), part("e", 3, "sleep 86400", core=False))
     for kind in kinds:
         if time.monotonic() > ends:
@@ -230,7 +231,7 @@ def verdicts_of(story: FaultStory, records: Sequence[SlurmJob]) -> dict[str, str
         verdict = promise_record(id_, runs, window[1], 2**40).verdict if runs else Verdict.LATE
         if verdict is Verdict.IN_TIME:
             found[id_] = "kept"
-        elif longest_calm_s(window, story.absences, runs) >= LEASE_S + REACTION_S:
+        elif longest_calm_s(window, story.absences, runs) >= LEASE_S + story.reaction_s:
             found[id_] = "late"
         else:
             is_told = story.told.get(id_, ("", []))[0] in ("failed", "degraded")
@@ -275,7 +276,12 @@ def note_what_was_told(lab: SlurmLab, story: FaultStory) -> None:
 
 
 def judged(
-    folder: Path, kinds: Iterable[str], seed: int, seconds: float, pause_s: float
+    folder: Path,
+    kinds: Iterable[str],
+    seed: int,
+    seconds: float,
+    pause_s: float,
+    reaction_s: float = REACTION_S,
 ) -> list[str]:
     """Play on a server of its own; print what there was and return the faults.
 
@@ -285,7 +291,7 @@ def judged(
         lab = SlurmLab(folder, stack)
         stack.callback(lab.close)
         lab.serve()
-        story = play(lab, kinds, seed, seconds, pause_s)
+        story = play(lab, kinds, seed, seconds, pause_s, reaction_s)
         states = {id_: str(lab.application(id_)["state"]) for id_ in story.applications}
         records = records_of(lab, story)
         note_what_was_told(lab, story)
@@ -309,8 +315,8 @@ def judged(
 def test_a_fault_of_each_kind_loses_and_repeats_nothing_and_breaks_no_promise(
     tmp_path: Path,
 ) -> None:
-    """By Slurm's own accounting."""
-    assert judged(tmp_path, FEW, 1, 600, 4) == []
+    """By Slurm's own accounting, on a machine that is busy with other tests."""
+    assert judged(tmp_path, FEW, 1, 1800, 4, BUSY_REACTION_S) == []
 
 
 @pytest.mark.soak
@@ -356,7 +362,7 @@ def test_what_is_lost_twice_or_late_is_noticed(
     runs: list[SlurmJob], state: str, count: int
 ) -> None:
     """The judge of this file can find something."""
-    story = FaultStory(0, ["g0"], {"p0": (0, 100)})
+    story = FaultStory(0, applications=["g0"], windows={"p0": (0, 100)})
     assert len(faults_of(story, runs, {"g0": state})) == count
 
 
@@ -409,5 +415,5 @@ def test_a_promise_is_broken_rightly_where_no_time_was_left_and_its_owner_told(
     told: str, away: list[Absence], verdict: str
 ) -> None:
     """Both, and nothing else."""
-    story = FaultStory(0, [], {"p0": (0, 100)}, away, {"p0": (told, [])})
+    story = FaultStory(0, windows={"p0": (0, 100)}, absences=away, told={"p0": (told, [])})
     assert verdicts_of(story, [LATE]) == {"p0": verdict}

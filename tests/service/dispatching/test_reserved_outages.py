@@ -89,3 +89,13 @@ def test_two_reservations_of_one_machine_are_two_outages() -> None:
     spans = [SPANS[0], SPANS[0]._replace(end=960_000, reservation="course")]
     one = replace(HELD, indices=(0,))
     assert outages_with_reserved(CLUSTER, spans, 0) == (OWN, one, replace(one, end_ms=960_000))
+
+
+def test_an_outage_says_what_holds_its_machines_in_slurm() -> None:
+    """Machines that two jobs hold until the same time are two outages, each with its own reason."""
+    spans = [ForeignSpan(f"a-b-{n}", 300_000, 900_000, f"job {n}") for n in (0, 1)]
+    found = outages_with_reserved(CLUSTER, spans, 301_000)[1:]
+    assert [(one.indices, one.reason) for one in found] == [
+        ((0,), "in Slurm: job 0"),
+        ((1,), "in Slurm: job 1"),
+    ]

@@ -48,6 +48,16 @@ def test_nodes_alike_are_a_group_in_the_order_of_their_numbers(tmp_path: Path) -
     assert dict(read_settings(settings).machines) == dict(found.machines)
 
 
+def test_the_type_of_gpus_is_a_label(tmp_path: Path) -> None:
+    """Nodes whose GPUs differ are two groups."""
+    gpus = {"gres": (("gpu", 2),)}
+    nodes = [node("g1", **gpus, gpu_type="a100"), node("g2", **gpus, features=("fat",))]
+    path = tmp_path / "cluster.toml"
+    path.write_text(import_slurm(SlurmView(nodes, (), (), AT), MODEL).cluster)
+    groups = read_cluster(path).machines
+    assert [set(group.labels) for group in groups] == [{"gpu-a100"}, {"fat"}]
+
+
 def test_a_node_that_is_added_gets_the_next_machine() -> None:
     """Those of an import before keep theirs, in every group, though another comes before them."""
     nodes = [node("c2"), node("c3"), node("c9", 8)]

@@ -84,6 +84,8 @@ class SlurmCommands:
 
     timeout_s: float = 6.0
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    #: What lists nodes: ``sinfo`` of Slurm 22.05, another command since.
+    _node_words: list[str] = field(default_factory=lambda: ["sinfo", "--json"], compare=False)
 
     def jobs(self) -> list[SlurmJob]:
         """Return the jobs that slurmctld knows, those that ended lately included."""
@@ -91,7 +93,11 @@ class SlurmCommands:
 
     def nodes(self) -> list[SlurmNode]:
         """Return all nodes."""
-        return [node_of(one) for one in self._json("sinfo", "--json")["nodes"]]
+        found = self._json(*self._node_words)
+        if "nodes" not in found:  # since 23.02 it lists groups of nodes
+            self._node_words[:] = ["scontrol", "--json", "show", "nodes"]
+            found = self._json(*self._node_words)
+        return [node_of(one) for one in found["nodes"]]
 
     def reservations(self) -> list[SlurmReservation]:
         """Return all reservations."""
@@ -218,7 +224,7 @@ class SlurmCommands:
     def _accounted(self, *which: str) -> list[SlurmJob]:
         columns = (
             "JobIDRaw,JobName,NodeList,State,ExitCode,Submit,Start,End,User,Partition,AllocCPUS,"
-            "Eligible,Comment"
+            "Eligible,UID,Comment"
         )
         text = self.run(
             "sacct", "--allocations", "--noheader", "--parsable2", f"--delimiter={_BETWEEN}",
@@ -241,7 +247,10 @@ class SlurmCommands:
 
     def answer(self, *words: str, given: str | None = None) -> tuple[str, str]:
         """Run a command; return what it wrote, and what it complained of though it ended well."""
-        environment = {**self.environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+        environment = {
+            **self.environment, "TZ": "UTC", "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C",
+            "SLURM_BITSTR_LEN": "0",  # all tasks of an array, however many
+        }  # fmt: skip
         try:
             done = subprocess.run(
                 words, input=given, capture_output=True, encoding="utf-8", errors="replace",
@@ -284,7 +293,7 @@ def _jobs_of_errors(said: str, ids: Collection[int]) -> set[int]:
 
 def _accounted_of(fields: Sequence[str]) -> SlurmJob:
     id_, name, nodes, state, code, submitted, started, ended, *rest = fields
-    user, partition, cpus, eligible, comment = rest
+    user, partition, cpus, eligible, uid, comment = rest
     status, _, signal = code.partition(":")
     return SlurmJob(
         int(id_),
@@ -301,6 +310,7 @@ def _accounted_of(fields: Sequence[str]) -> SlurmJob:
         ends_s=_unix(ended),
         cpus=_unix(cpus),
         eligible_s=_unix(eligible),
+        is_cancelled_by_owner=state == f"CANCELLED by {uid}",
     )
 
 

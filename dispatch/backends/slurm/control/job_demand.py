@@ -11,15 +11,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from dispatch.backends.slurm.control.amounts import mebibytes, seconds_of
+
 _NONE: Final = frozenset({"", "(null)", "N/A", "*", "0", "None"})
 _FEATURE: Final = re.compile(r"[A-Za-z0-9_.-]+")
-_MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
-_TIME: Final = re.compile(r"(?:(\d+)-)?(\d+):(\d+):(\d+)")
+_TYPED_GPU: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+
+#: Tasks of an array, such as ``0-7:2``, and how it says what a job waits for.
+_TASKS: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_AFTER: Final = re.compile(r"(afterany|afterok|afternotok):(\d+)(?:_(?:\d+|\*))?(?:\([^()]*\))?")
 
 #: Fields that say what no reservation has, and the option of sbatch that asks for it.
 _NOT_RESERVED: Final = {
     "Licenses": "licenses",
-    "Dependency": "dependency",
     "ReqNodeList": "nodelist",
     "ExcNodeList": "exclude",
     "Contiguous": "contiguous",
@@ -29,7 +33,6 @@ _NOT_RESERVED: Final = {
     "Socks/Node": "sockets-per-node",
     "TimeMin": "time-min",
     "Deadline": "deadline",
-    "ArrayJobId": "array",
     "HetJobId": "hetjob",
     "Switches": "switches",
     "TresPerSocket": "gpus-per-socket",
@@ -61,6 +64,14 @@ class JobDemand:
         The feature that its nodes have; empty for any.
     whole
         Whether it has its nodes to itself, and all of their memory.
+    is_array, tasks, throttle
+        Whether it is an array, how many jobs alike it is, and how many of them may run at a time.
+    begin_s
+        Before which it must not begin, Unix time; None for none.
+    after
+        Jobs that must have ended before it begins.
+    account, qos
+        Whose limits it is under; empty where Slurm does not say it.
     """
 
     nodes: int
@@ -70,6 +81,18 @@ class JobDemand:
     limit_s: int | None = None
     label: str = ""
     whole: bool = False
+    is_array: bool = False
+    tasks: int = 1
+    throttle: int = 1
+    begin_s: int | None = None
+    after: tuple[int, ...] = ()
+    account: str = ""
+    qos: str = ""
+
+    @property
+    def waves(self) -> int:
+        """How often as many tasks as may run at a time are to run, one after the other."""
+        return -(-self.tasks // self.throttle)
 
 
 def fields_of(text: str) -> list[dict[str, str]]:
@@ -99,14 +122,62 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         int(fields.get("MinCPUsNode", "1")),
         gpus * _count_of(fields.get("CpusPerTres", "")),
     )
-    memory = _mebibytes(fields.get("MinMemoryNode", ""))
-    memory = memory or cpus * _mebibytes(fields.get("MinMemoryCPU", ""))
+    memory = mebibytes(fields.get("MinMemoryNode", ""))
+    memory = memory or cpus * mebibytes(fields.get("MinMemoryCPU", ""))
     memory = memory or gpus * _count_of(fields.get("MemPerTres", ""))
-    label = fields.get("Features", "")
+    label = next(iter(_labels(fields)), "")
+    tasks = _tasks_of(fields.get("ArrayTaskId", ""))
+    throttle = int(fields.get("ArrayTaskThrottle", "0")) or tasks
+    begin = fields.get("StartTime", "")
     return JobDemand(
-        nodes, cpus, memory, gpus, _seconds(fields.get("TimeLimit", "")),
-        "" if label in _NONE else label, whole,
+        nodes, cpus, memory, gpus, seconds_of(fields.get("TimeLimit", "")), label, whole,
+        "ArrayTaskId" in fields, tasks,
+        min(throttle, tasks), int(begin) if begin.isdecimal() else None,
+        tuple(int(found[2]) for found in _afters(fields) if found is not None),
+        _said(fields, "Account"), _said(fields, "QOS"),
     )  # fmt: skip
+
+
+def _said(fields: Mapping[str, str], name: str) -> str:
+    value = fields.get(name, "")
+    return "" if value in _NONE else value
+
+
+def _afters(fields: Mapping[str, str]) -> list[re.Match[str] | None]:
+    """Return what it waits for, one by one; None for what is no end of a job."""
+    text = fields.get("Dependency", "")
+    return [] if text in _NONE else [_AFTER.fullmatch(part) for part in text.split(",")]
+
+
+def _tasks_of(text: str) -> int:
+    """Return how many tasks ``0-7:2,9%4`` has; 1 for no array, 0 where that is not said whole."""
+    if text in _NONE - {"0"}:
+        return 1
+    count = 0
+    for part in text.partition("%")[0].split(","):
+        found = _TASKS.fullmatch(part)
+        if found is None:
+            return 0
+        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        count += (last - first) // step + 1
+    return count
+
+
+def _labels(fields: Mapping[str, str]) -> list[str]:
+    """Return the labels that its machines carry: its feature, and the type of its GPUs."""
+    feature = _said(fields, "Features")
+    types = {
+        part[1]
+        for name in ("TresPerNode", "TresPerJob", "TresPerTask")
+        for part in _parts(fields.get(name, ""))
+        if part[0] == "gpu" and len(part) == 3
+    }
+    return [*([feature] if feature else []), *(gpu_label(one) for one in sorted(types))]
+
+
+def gpu_label(kind: str) -> str:
+    """Return the label of machines all of whose GPUs are of a type."""
+    return f"gpu-{kind}"
 
 
 def _problems(fields: Mapping[str, str]) -> Iterator[str]:
@@ -122,13 +193,24 @@ def _problems(fields: Mapping[str, str]) -> Iterator[str]:
     feature = fields.get("Features", "")
     if feature not in _NONE and not _FEATURE.fullmatch(feature):
         yield f"--constraint={feature}: one feature is reserved; not counts, lists or alternatives"
-    if fields.get("StartTime", "Unknown") not in ("Unknown", "N/A"):
-        yield "--begin is not reserved by `agenda sbatch`; leave it out"
+    if fields.get("Priority", "0") != "0":
+        yield "--priority lets the job begin, and it must wait for its reservation; leave it out"
+    if any(found is None for found in _afters(fields)):
+        text = fields.get("Dependency", "")
+        yield f"--dependency={text}: only afterok, afterany and afternotok are reserved"
+    if not _tasks_of(fields.get("ArrayTaskId", "")):
+        yield f"--array={fields['ArrayTaskId']}: write ranges such as --array=0-99%8"
+    start = fields.get("StartTime", "Unknown")
+    if not start.isdecimal() and start not in ("Unknown", "N/A"):
+        yield f"--begin: Slurm says {start}, which is no Unix time"
+    if len(labels := _labels(fields)) > 1:
+        yield f"nodes that are {' and '.join(labels)}: one feature or type of GPUs is reserved"
     for name in ("TresPerNode", "TresPerJob", "TresPerTask"):
         for part in _parts(fields.get(name, "")):
-            if part[0] not in ("gpu", "cpu") or len(part) > 2:
+            typed = part[0] == "gpu" and len(part) == 3 and _TYPED_GPU.fullmatch(part[1])
+            if part[0] not in ("gpu", "cpu") or (len(part) > 2 and not typed):
                 what = ":".join(part)
-                yield f"{what}: only numbers of GPUs are reserved; write such as --gres=gpu:2"
+                yield f"{what}: only GPUs are reserved; write such as --gres=gpu:2 or gpu:a100:2"
 
 
 def _parts(text: str) -> list[list[str]]:
@@ -136,7 +218,8 @@ def _parts(text: str) -> list[list[str]]:
     if text in _NONE:
         return []
     plain = (part.replace("gres/", "").replace("=", ":") for part in text.split(","))
-    return [part.removeprefix("gres:").split(":") for part in plain]
+    found = [part.removeprefix("gres:").split(":") for part in plain]
+    return [[*part, "1"] if len(part) == 2 and not part[1].isdecimal() else part for part in found]
 
 
 def _gpus_per_node(fields: Mapping[str, str], nodes: int) -> int:
@@ -146,7 +229,7 @@ def _gpus_per_node(fields: Mapping[str, str], nodes: int) -> int:
     for name, times in (("TresPerNode", 1.0), ("TresPerTask", per_node), ("TresPerJob", 1 / nodes)):
         for part in _parts(fields.get(name, "")):
             if part[0] == "gpu":
-                count = int(part[1]) if len(part) > 1 else 1
+                count = int(part[-1]) if part[-1].isdecimal() else 1
                 found = max(found, -int(-count * times // 1))
     return found
 
@@ -155,18 +238,3 @@ def _count_of(text: str) -> int:
     """Return the number of ``gres:gpu:4``, in CPUs or MiB for each GPU; 0 where there is none."""
     parts = _parts(text)
     return int(parts[0][-1]) if parts and parts[0][-1].isdecimal() else 0
-
-
-def _mebibytes(text: str) -> int:
-    found = _MEMORY.fullmatch(text)
-    if found is None:
-        return 0
-    return -int(-float(found[1]) * 1024.0 ** ("KMGTP".index(found[2] or "M") - 1) // 1)
-
-
-def _seconds(text: str) -> int | None:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    days, hours, minutes, seconds = (int(one or 0) for one in found.groups())
-    return 86_400 * days + 3600 * hours + 60 * minutes + seconds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from dispatch.backends.slurm.control.records import SlurmJob
 from dispatch.executions.assignment import Key
 
@@ -29,7 +31,11 @@ def comment_of(tenure: int, reservation: str | None) -> str:
     return f"agenda tenure={tenure} reservation={reservation or '-'}"
 
 
-def promise_comment(reservation: str, deadline_s: int, work_s: int) -> str:
+#: What stands between the words of Agenda and its user's own in the comment of a job.
+_OWN: Final = " -- "
+
+
+def promise_comment(reservation: str, deadline_s: int, work_s: int, own: str = "") -> str:
     """Return the comment of a job of people: what it is promised, so that Slurm's records say it.
 
     Parameters
@@ -40,9 +46,11 @@ def promise_comment(reservation: str, deadline_s: int, work_s: int) -> str:
         Unix time.
     work_s
         Node time, in seconds.
+    own
+        What its user has to say.
     """
     promise = f"deadline={deadline_s} work={work_s}"
-    return f"agenda reservation={reservation} close=yes {promise}"
+    return f"agenda reservation={reservation} close=yes {promise}{_OWN if own else ''}{own}"
 
 
 def is_job_for(job: SlurmJob, reservation: str) -> bool:
@@ -71,5 +79,5 @@ def tenure_of(job: SlurmJob) -> int:
 
 def words_of(job: SlurmJob) -> dict[str, str]:
     """Return the words of an Agenda comment; none of another's."""
-    first, *rest = job.comment.split() or [""]
+    first, *rest = job.comment.partition(_OWN)[0].split() or [""]
     return dict(word.partition("=")[::2] for word in rest) if first == "agenda" else {}

@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil
 from typing import Any, Final
+
+from dispatch.backends.slurm.control.amounts import tres_of
 
 #: Parts of a list of nodes, and ranges in them: ``n[1-3,7],login`` is n1, n2, n3, n7 and login.
 _PART = re.compile(r"((?:[^,\[\]]|\[[^\]]*\])+)(?:,|$)")
 _RANGE = re.compile(r"\[([^\]]*)\]")
-
-#: Memory in a list of what a job was given.
-_MEMORY_PART: Final = re.compile(r"(?:^|,)mem=(\d+(?:\.\d+)?)([KMGTP]?)")
 
 #: States in which a job is on its nodes or may come onto them.
 OPEN_STATES: Final = frozenset(
     {"PENDING", "RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD",
      "REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT", "SPECIAL_EXIT", "RESV_DEL_HOLD",
      "COMPLETING"}
+)  # fmt: skip
+
+#: States that Slurm adds to another, which they stand before: newer versions list both.
+_ADDED_STATES: Final = (
+    "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
+    "SPECIAL_EXIT", "STOPPED", "REVOKED", "RESV_DEL_HOLD", "SIGNALING", "STAGE_OUT",
 )  # fmt: skip
 
 #: States of a job whose processes run.
@@ -67,6 +71,14 @@ class SlurmJob:
         say the memory.
     eligible_s
         From when it might have begun: the accounting alone says it, else 0.
+    is_cancelled_by_owner
+        Whether its own user cancelled it: the accounting alone says it.
+    array
+        Number of the array of which it is a task, or all that wait; 0: of none.
+    account, qos
+        Whose limits it is under.
+    tres
+        What it has or asks for on all its nodes, such as ``cpu=4,mem=400M,node=1``.
     """
 
     id: int
@@ -88,6 +100,11 @@ class SlurmJob:
     cpus: int = 0
     memory: int = 0
     eligible_s: int = 0
+    is_cancelled_by_owner: bool = False
+    array: int = 0
+    account: str = ""
+    qos: str = ""
+    tres: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -141,6 +158,8 @@ class SlurmNode:
     ----------
     begun_s
         Since when its slurmd runs, Unix time; 0 where nobody says it.
+    gpu_type
+        Of all of its GPUs; empty where they are of none, or of several.
     """
 
     name: str
@@ -153,6 +172,7 @@ class SlurmNode:
     features: tuple[str, ...] = ()
     gres: tuple[tuple[str, int], ...] = ()
     begun_s: int = 0
+    gpu_type: str = ""
 
     @property
     def is_up(self) -> bool:
@@ -208,7 +228,7 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         name=entry.get("name") or "",
         user=entry.get("user_name") or "",
         comment=entry.get("comment") or "",
-        state=_first(entry["job_state"]),
+        state=_job_state(entry["job_state"]),
         reason=entry.get("state_reason") or "",
         nodes=expand_hostlist(entry.get("nodes") or ""),
         wanted_nodes=expand_hostlist(entry.get("required_nodes") or ""),
@@ -221,16 +241,12 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         started_s=number(entry.get("start_time")),
         ends_s=number(entry.get("end_time")),
         cpus=number(entry.get("cpus")),
-        memory=_allocated_mib(entry.get("tres_alloc_str") or ""),
+        memory=tres_of(entry.get("tres_alloc_str") or "").get("mem", 0),
+        array=number(entry.get("array_job_id")),
+        account=entry.get("account") or "",
+        qos=entry.get("qos") or "",
+        tres=entry.get("tres_alloc_str") or entry.get("tres_req_str") or "",
     )
-
-
-def _allocated_mib(text: str) -> int:
-    """Return the MiB of memory in a list such as ``cpu=4,mem=1.50G,node=1``."""
-    found = _MEMORY_PART.search(text)
-    if found is None:
-        return 0
-    return ceil(float(found[1]) * 1024.0 ** ("KMGTP".index(found[2] or "M") - 1))
 
 
 def node_of(entry: Mapping[str, Any]) -> SlurmNode:
@@ -250,6 +266,7 @@ def node_of(entry: Mapping[str, Any]) -> SlurmNode:
         features=_words(entry.get("features")),
         gres=_gres(entry.get("gres") or ""),
         begun_s=number(entry.get("slurmd_start_time")),
+        gpu_type=_gpu_type(entry.get("gres") or ""),
     )
 
 
@@ -277,13 +294,16 @@ def number(value: Any) -> int:
 
 def _status(value: Any) -> int:
     if isinstance(value, Mapping) and "return_code" in value:
-        signal = number((value.get("signal") or {}).get("id"))
+        killed = value.get("signal") or {}
+        signal = number(killed.get("id", killed.get("signal_id")))
         return number(value["return_code"]) << 8 | signal
     return number(value)
 
 
-def _first(value: Any) -> str:
-    return str(value if isinstance(value, str) else value[0]).upper()
+def _job_state(value: Any) -> str:
+    """Return the state of a job, of one word or of a list: 22.05 writes the added one alone."""
+    words = [str(one).upper() for one in ([value] if isinstance(value, str) else value)]
+    return next((one for one in _ADDED_STATES if one in words), words[0])
 
 
 def _words(value: Any) -> tuple[str, ...]:
@@ -299,6 +319,13 @@ def _gres(value: str) -> tuple[tuple[str, int], ...]:
         if words[-1].isdecimal():
             counts[words[0]] = counts.get(words[0], 0) + int(words[-1])
     return tuple(sorted(counts.items()))
+
+
+def _gpu_type(value: str) -> str:
+    """Return ``a100`` of ``gpu:a100:4(S:0),fpga:1``; nothing where GPUs are not all of one type."""
+    gpus = [part.partition("(")[0].split(":") for part in value.split(",")]
+    types = {words[1] if len(words) == 3 else "" for words in gpus if words[0] == "gpu"}
+    return types.pop() if len(types) == 1 else ""
 
 
 def _set(value: str) -> str:

@@ -18,14 +18,16 @@ class Verdict(StrEnum):
     """What became of the work of a promise.
 
     ``in time``: every job ended well before the deadline. ``short``: the jobs had the node time
-    that was promised and needed more. ``late``: neither. ``failed``: a job ended badly of itself or
-    was cancelled before the deadline. ``open``: the deadline is ahead. ``unknown``: nobody says
+    that was promised and needed more. ``late``: neither. ``cancelled``: its owner cancelled a job
+    before the deadline, and none failed. ``failed``: a job ended badly of itself, or others
+    cancelled it, before the deadline. ``open``: the deadline is ahead. ``unknown``: nobody says
     when it was.
     """
 
     IN_TIME = "in time"
     SHORT = "short"
     LATE = "late"
+    CANCELLED = "cancelled"
     FAILED = "failed"
     OPEN = "open"
     UNKNOWN = "unknown"
@@ -46,7 +48,7 @@ class PromiseRecord:
     begun_s, ended_s
         First begin and last end of its runs; 0 where there is none yet.
     jobs, runs
-        Jobs by name, and how often one of them ran.
+        Jobs (components, tasks of arrays), and how often one of them ran.
     promised_s, had_s
         Node time that was promised (0 where nobody says it), and had before the deadline.
     """
@@ -91,9 +93,10 @@ def promise_record(
     deadline_s, now_s
         Unix times.
     """
-    by_name: dict[str, list[SlurmJob]] = defaultdict(list)
+    by_job: dict[tuple[str, int], list[SlurmJob]] = defaultdict(list)
     for run in runs:
-        by_name[run.name].append(run)
+        # A component that begins anew is another job of its name; tasks of an array share one.
+        by_job[run.name, 0 if "tenure" in words_of(run) else run.id].append(run)
     begun = [run for run in runs if run.started_s]
     ends = [run.ends_s for run in begun if not run.is_open]
     promised_s = max(_number(words_of(run), "work") for run in runs)
@@ -102,11 +105,11 @@ def promise_record(
     return PromiseRecord(
         reservation,
         runs[0].user,
-        _verdict(by_name, deadline_s, now_s, bool(promised_s) and had_s >= promised_s),
+        _verdict(by_job, deadline_s, now_s, bool(promised_s) and had_s >= promised_s),
         deadline_s,
         min((run.started_s for run in begun), default=0),
         max(ends, default=0),
-        len(by_name),
+        len(by_job),
         len(begun),
         promised_s,
         had_s,
@@ -114,19 +117,25 @@ def promise_record(
 
 
 def _verdict(
-    by_name: Mapping[str, Sequence[SlurmJob]], deadline_s: int | None, now_s: int, had_all: bool
+    by_job: Mapping[tuple[str, int], Sequence[SlurmJob]],
+    deadline_s: int | None,
+    now_s: int,
+    had_all: bool,
 ) -> Verdict:
     if deadline_s is None:
         return Verdict.UNKNOWN
-    ended = [_good_end(runs) for runs in by_name.values()]
+    ended = [_good_end(runs) for runs in by_job.values()]
     if all(end is not None and end <= deadline_s for end in ended):
         return Verdict.IN_TIME
     if had_all and now_s > deadline_s:
         return Verdict.SHORT
-    last = [max(runs, key=lambda run: (run.submitted_s, run.id)) for runs in by_name.values()]
+    last = [max(runs, key=lambda run: (run.submitted_s, run.id)) for runs in by_job.values()]
     bad = [run for run in last if run.state in _BAD and run.ends_s <= deadline_s]
+    if bad and had_all:
+        return Verdict.SHORT
     if bad:
-        return Verdict.SHORT if had_all else Verdict.FAILED
+        own = all(run.is_cancelled_by_owner for run in bad)
+        return Verdict.CANCELLED if own else Verdict.FAILED
     return Verdict.LATE if now_s > deadline_s else Verdict.OPEN
 
 

@@ -10,7 +10,7 @@ without the reservation and out of the promised partition.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,10 +46,13 @@ class WaitingJobs:
         Unix time at which the last of them came.
     may_run
         Whether each has been bound to what stands in Slurm.
+    reason
+        Why one of those that may run waits, in words; empty where Slurm does not say it.
     """
 
     submitted_s: int
     may_run: bool
+    reason: str = ""
 
 
 class UserJobs:
@@ -114,10 +117,7 @@ class UserJobs:
         done: dict[str, None] = {}
         waiting: set[int] = set()
         by_id: dict[str, list[SlurmJob]] = {}
-        for job in jobs:
-            id_ = self._reservation_of(job)
-            if id_ is None or not self._is_owner(job, id_, tenants):
-                continue
+        for id_, job in self.owned(jobs, tenants):
             by_id.setdefault(id_, []).append(job)
             if _never_began(job):
                 self._seen.pop(job.id, None)
@@ -143,6 +143,28 @@ class UserJobs:
         self._closed.update(found)
         return found
 
+    def cancel_failed(
+        self, jobs: Iterable[SlurmJob], tenants: Mapping[str, str], failed: Collection[str]
+    ) -> None:
+        """Cancel what waits for reservations that have failed: it would stay in the queue for ever.
+
+        Parameters
+        ----------
+        jobs, tenants
+            As for :meth:`follow`.
+        failed
+            Reservations that were given up: their windows cannot hold them any more.
+
+        Raises
+        ------
+        SlurmAwayError
+            If Slurm does not answer.
+        """
+        lost = [job.id for id_, job in self.owned(jobs, tenants) if job.waits and id_ in failed]
+        if lost:
+            logger.info("jobs %s are cancelled: their reservations have failed", lost)
+            self._commands.cancel(lost)
+
     def unbind_lost(self, jobs: Iterable[SlurmJob], live: Collection[str]) -> None:
         """Take the promised partition from jobs that wait and whose reservations hold nothing.
 
@@ -167,8 +189,9 @@ class UserJobs:
             try:
                 if not job.is_held or job.id in self._bound:  # it was released since the look
                     self._commands.hold(job.id)
+                nodes = {"excnodelist": ""} if job.array else {"reqnodelist": ""}
                 self._commands.update_job(
-                    job.id, partition=self._settings.best_effort, reservationname="", reqnodelist=""
+                    job.id, partition=self._settings.best_effort, reservationname="", **nodes
                 )
             except SlurmAwayError:
                 raise
@@ -195,8 +218,16 @@ class UserJobs:
         for id_, some in by_id.items():
             jobs = list(some)
             if id_ not in used and all(job.waits for job in jobs):
-                may_run = all(self._may_run(job) for job in jobs)
-                found[id_] = WaitingJobs(max(job.submitted_s for job in jobs), may_run)
+                reasons = [
+                    f"job {job.id} waits in Slurm: {job.reason}"
+                    for job in jobs
+                    if self._may_run(job) and job.reason not in ("", "None") and not job.is_held
+                ]
+                found[id_] = WaitingJobs(
+                    max(job.submitted_s for job in jobs),
+                    all(self._may_run(job) for job in jobs),
+                    reasons[0] if reasons else "",
+                )
         return found
 
     def _may_run(self, job: SlurmJob) -> bool:
@@ -206,6 +237,15 @@ class UserJobs:
         """Return the reservations of the Plan that people's jobs name, or named before."""
         found = (self._reservation_of(job) for job in jobs)
         return {id_ for id_ in found if id_ is not None} | set(self._seen.values())
+
+    def owned(
+        self, jobs: Iterable[SlurmJob], tenants: Mapping[str, str]
+    ) -> Iterator[tuple[str, SlurmJob]]:
+        """Yield the jobs of people, each with the reservation of its owner that it is for."""
+        for job in jobs:
+            id_ = self._reservation_of(job)
+            if id_ is not None and self._is_owner(job, id_, tenants):
+                yield id_, job
 
     def _reservation_of(self, job: SlurmJob) -> str | None:
         """Return what a job of people names; None for jobs of components and all others."""
@@ -275,7 +315,7 @@ class UserJobs:
             return
         try:
             self._keeper.admit(best, job.user)
-            self._commands.update_job(job.id, **_changes(job, best, now_s, self._settings.promised))
+            self._commands.update_job(job.id, **_changes(job, best, now_s, self._settings))
             if job.is_held or job.is_stranded:
                 self._commands.release(job.id)
         except SlurmAwayError:
@@ -291,15 +331,23 @@ def _never_began(job: SlurmJob) -> bool:
     return job.state in ("CANCELLED", "DEADLINE") and not job.nodes
 
 
-def _changes(job: SlurmJob, one: SlurmReservation, now_s: int, partition: str) -> dict[str, str]:
-    """Return what binds a job to a reservation: it begins with it and ends with it."""
+def _changes(
+    job: SlurmJob, one: SlurmReservation, now_s: int, settings: SlurmSettings
+) -> dict[str, str]:
+    """Return what binds a job to a reservation: it begins with it and ends with it.
+
+    A job has all of its nodes. Each task of an array has some of them, and no others: it may run
+    outside of a reservation that it names.
+    """
     minutes = max(1, (one.end_s - max(one.start_s, now_s)) // 60)
     if 0 < job.limit_min < minutes:
         minutes = job.limit_min
+    others = sorted(set(settings.machines.values()) - set(one.nodes))
+    nodes = {"excnodelist": ",".join(others)} if job.array else {"reqnodelist": ",".join(one.nodes)}
     return {
         "reservationname": one.name,
-        "partition": partition,
-        "reqnodelist": ",".join(one.nodes),
+        "partition": settings.promised,
+        **nodes,
         "starttime": instant_word(max(one.start_s, now_s)),
         "timelimit": str(minutes),
     }

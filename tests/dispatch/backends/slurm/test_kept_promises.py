@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dispatch.backends.slurm.control.job_names import promise_comment
@@ -45,6 +47,19 @@ def test_work_is_judged_by_its_runs(runs: list[SlurmJob], now_s: int, verdict: V
     """A deadline that is met to the second is in time; node time that was had is not late."""
     assert deadline_of(runs) == DEADLINE_S
     assert promise_record("r", runs, DEADLINE_S, now_s).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "verdict"),
+    [(True, [], Verdict.CANCELLED), (False, [], Verdict.FAILED),
+     (True, [run_of("FAILED", 970, 971, "other")], Verdict.FAILED)],
+)  # fmt: skip
+def test_what_its_owner_cancelled_has_not_failed(
+    own: bool, others: list[SlurmJob], verdict: Verdict
+) -> None:
+    """It has where an operator cancelled it, or another job of the promise failed."""
+    run = replace(run_of("CANCELLED", 970, 971), is_cancelled_by_owner=own)
+    assert promise_record("r", [run, *others], DEADLINE_S, 995).verdict is verdict
 
 
 def test_node_time_counts_until_the_deadline_and_in_every_run() -> None:

@@ -44,7 +44,8 @@ def test_a_job_of_any_name_is_read_from_the_accounting(
 ) -> None:
     """One with a line end in it is left out; the others are there."""
     row = (
-        "\x1f{name}\x1fn[1-2]\x1fCOMPLETED\x1f0:0\x1f5\x1f6\x1f9\x1fann\x1fmain\x1f4\x1f5\x1fx|y\n"
+        "\x1f{name}\x1fn[1-2]\x1fCOMPLETED\x1f0:0\x1f5\x1f6\x1f9\x1fann\x1fmain\x1f4\x1f5"
+        "\x1f9\x1fx|y\n"
     )
     said = tmp_path / "said"
     said.write_text("1" + row.format(name=name) + "2" + row.format(name="plain"))
@@ -57,3 +58,21 @@ def test_a_job_of_any_name_is_read_from_the_accounting(
     assert [(job.name, job.nodes, job.ends_s, job.comment) for job in found] == [
         (one, ("n1", "n2"), 9, "x|y") for one in names
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "own"),
+    [("CANCELLED by 9", True), ("CANCELLED by 0", False), ("CANCELLED", False), ("FAILED", False)],
+)
+def test_the_accounting_says_who_cancelled_a_job(
+    state: str, own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user of the job, whose number is 9 here, or another."""
+    row = ["1", "job", "n1", state, "0:0", "5", "6", "9", "ann", "main", "4", "5", "9", "x"]
+    (tmp_path / "said").write_text("\x1f".join(row) + "\n")
+    sacct = tmp_path / "sacct"
+    sacct.write_text(f"#!/bin/sh\ncat {tmp_path / 'said'}\n")
+    sacct.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (job,) = SlurmCommands().accounted_runs("now-1days")
+    assert (job.state, job.is_cancelled_by_owner) == (state.split()[0], own)

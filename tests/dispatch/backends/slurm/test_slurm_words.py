@@ -68,6 +68,11 @@ def test_a_node_takes_work_unless_it_is_down_or_drained(
     assert node.is_up is is_up
     assert node.is_up is node_of({**entry, "state": [state, *flags]}).is_up
     assert node.gres == (("gpu", 3),)
+    assert node.gpu_type == ""
+    entry |= {"state": state, "state_flags": flags}
+    one = node_of(entry | {"gres": "gpu:a100:2(S:0),fpga:1"})
+    assert (one.gres, one.gpu_type) == ((("fpga", 1), ("gpu", 2)), "a100")
+    assert node_of(entry | {"gres": "gpu:4"}).gpu_type == ""
 
 
 def test_a_reservation_is_read_from_its_line() -> None:

@@ -144,3 +144,40 @@ def test_a_job_that_an_administrator_holds_is_not_released() -> None:
     other.follow([held], {"p": "ann"}, 101)
     assert released == []
     assert other.waits == {"p": WaitingJobs(100, may_run=False)}
+
+
+@pytest.mark.parametrize(
+    ("array", "nodes"),
+    [(0, {"reqnodelist": "n0"}), (7, {"excnodelist": "n1,n2"})],
+)
+def test_a_job_has_all_nodes_of_its_reservation_and_a_task_some(
+    array: int, nodes: dict[str, str]
+) -> None:
+    """A task may name a reservation and run outside of it: the other nodes are closed to it."""
+    changes: list[dict[str, str]] = []
+    slurm = SimpleNamespace(
+        update_job=lambda _id, **change: changes.append(change), release=lambda _id: None
+    )
+    one = SlurmReservation("a_p_1", 98, 158, ("n0",), ("ann",), ())
+    keeper = SimpleNamespace(of=lambda _id: [one], admit=lambda _one, _user: None)
+    machines = {f"m-{number}": f"n{number}" for number in range(3)}
+    settings = SlurmSettings(machines, promised="agenda", best_effort="scavenge")
+    jobs = UserJobs(settings, cast("Any", slurm), cast("Any", keeper))
+    jobs.follow([replace(HELD, array=array)], {"p": "ann"}, 101)
+    (change,) = changes
+    assert {key: change[key] for key in change if key.endswith("nodelist")} == nodes
+
+
+def test_what_waits_for_a_promise_that_failed_is_cancelled() -> None:
+    """Not what runs, nor what another user submitted for it."""
+    cancelled: list[int] = []
+    slurm = SimpleNamespace(cancel=cancelled.extend)
+    settings = SlurmSettings({"m-0": "n0"}, promised="agenda", best_effort="scavenge")
+    jobs = UserJobs(settings, cast("Any", slurm), cast("Any", None))
+    others = [
+        replace(HELD, id=8, state="RUNNING", nodes=("n0",)),
+        replace(HELD, id=9, user="bob"),
+        replace(HELD, id=10, comment=promise_comment("q", 99, 9)),
+    ]
+    jobs.cancel_failed([HELD, *others], {"p": "ann", "q": "ann"}, {"p"})
+    assert cancelled == [7]

@@ -15,7 +15,7 @@ from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
 from service.cli.batch_script import marked_words, read_options, request_of, whole_nodes
 from service.cli.kit.errors import ERROR, CliError
-from service.cli.slurm import _end, script_name
+from service.cli.slurm import _end, _without_own, script_name
 from tests.service.cli.command_line import agenda
 
 SCRIPT = """#!/bin/bash
@@ -43,9 +43,8 @@ def test_lines_before_the_first_command_count() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--comment=mine"], "--comment is set by `agenda sbatch`"),
         (["-QH"], "-H is set by `agenda sbatch`"),
-        (["--test-only"], "--test-only submits nothing"),
+        (["--usage"], "--usage submits nothing"),
         (["-N2", "-N"], "-N needs a value"),
         (["--contiguous=now"], "--contiguous takes no value"),
         (["--no-such"], "--no-such is not known"),
@@ -103,6 +102,44 @@ def test_a_job_is_a_gang_on_nodes_of_their_own() -> None:
     labelled = request_of(JobDemand(1, 2, label="a100"), 60, "+6h")
     assert labelled == 'deadline(atom(<2 cpu>, 1, 1, 60s, 60s, spread=1, on="a100"), +6h)'
     assert 'on="a100"' in format_expression(parse(labelled))
+
+
+def test_an_array_has_as_many_nodes_as_tasks_may_run_at_a_time() -> None:
+    """For as long as all of them take, one after the other; those of one node may share it."""
+    array = JobDemand(1, 2, is_array=True, tasks=5, throttle=2)
+    assert request_of(array, 60, "+6h") == "deadline(atom(<2 cpu>, 2, 2, 180s, 360s), +6h)"
+    wide = replace(array, nodes=3)
+    text = "window(atom(<2 cpu>, 6, 6, 180s, 1080s, spread=1), +90s, +6h)"
+    assert request_of(wide, 60, "+6h", "+90s") == text
+    assert read_source(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "lines", "kept", "comment"),
+    [
+        (["--comment=a b", "-N2", "job.sh"], "", ["-N2", "job.sh"], "a b"),
+        (["-N2", "--comment", "a", "job.sh", "--comment=b"], "--comment=c",
+         ["-N2", "job.sh", "--comment=b"], "a"),
+        (["job.sh"], "--comment='a b' -N2", ["job.sh"], "a b"),
+        (["job.sh"], "--comment ab", ["job.sh"], "ab"),
+        (["-N2", "job.sh"], "", ["-N2", "job.sh"], ""),
+    ],
+)  # fmt: skip
+def test_a_comment_of_the_user_is_taken_out_and_kept(
+    words: list[str], lines: str, kept: list[str], comment: str
+) -> None:
+    """Agenda's own words go before it: the last of the command line counts, then the script's."""
+    options, _ = read_options(words)
+    script = f"#!/bin/sh\n#SBATCH {lines}\n"
+    assert _without_own(words, options, script) == (tuple(kept), (comment, False))
+
+
+def test_whether_it_would_be_reserved_is_asked_on_the_command_line() -> None:
+    """sbatch never sees the option."""
+    words = ["-N2", "--test-only", "job.sh"]
+    assert _without_own(words, read_options(words)[0], "") == (("-N2", "job.sh"), ("", True))
+    with pytest.raises(CliError, match="give it to `agenda sbatch`"):
+        _without_own(["job.sh"], [], "#SBATCH --test-only\n")
 
 
 def test_whole_nodes_are_all_that_a_node_has() -> None:

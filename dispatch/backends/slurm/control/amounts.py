@@ -1,0 +1,39 @@
+"""Amounts and times as Slurm writes them."""
+
+from __future__ import annotations
+
+import re
+from math import ceil
+from typing import Final
+
+_AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
+_TIME: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)|(\d+)")
+
+
+def mebibytes(text: str) -> int:
+    """Return ``1.50G`` or ``400`` in MiB, rounded up; 0 where it is no amount."""
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        return 0
+    return ceil(float(found[1]) * 1024.0 ** ("KMGTP".index(found[2] or "M") - 1))
+
+
+def tres_of(text: str) -> dict[str, int]:
+    """Return ``cpu=40,mem=10G,gres/gpu=4`` as amounts by name, memory in MiB."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name == "mem":
+            found[name] = mebibytes(value)
+        elif value.isdecimal():
+            found[name] = int(value)
+    return found
+
+
+def seconds_of(text: str) -> int | None:
+    """Return ``1-00:00:00``, ``01:30:00``, ``30:00`` or minutes in s; None for no such time."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds, whole = (int(one or 0) for one in found.groups())
+    return 86_400 * days + 3600 * hours + 60 * (minutes + whole) + seconds

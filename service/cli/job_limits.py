@@ -1,0 +1,107 @@
+"""A begin for a job that Slurm's limits of its account and QOS allow beside what is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from dispatch.backends.slurm.control.amounts import tres_of
+from dispatch.backends.slurm.control.commands import SlurmCommands
+from dispatch.backends.slurm.control.errors import SlurmError
+from dispatch.backends.slurm.control.job_demand import JobDemand
+from dispatch.backends.slurm.control.job_limits import JobLimit, Load, limits_of
+from dispatch.backends.slurm.control.job_names import words_of
+from dispatch.backends.slurm.control.records import SlurmJob
+from service.cli.kit.errors import CliError
+from service.cli.kit.server import Server, ServerReply, entry_path
+
+#: How often a later begin is tried.
+_TRIES: Final = 10
+
+
+def known_limits(user: str, demand: JobDemand, seconds: int) -> list[JobLimit]:
+    """Return the limits under which a job is.
+
+    Raises
+    ------
+    CliError
+        Where one of them lets Slurm never start it, or where nobody says them.
+    """
+    try:
+        limits = limits_of(SlurmCommands(), user, demand.account, demand.qos)
+    except SlurmError as error:
+        raise CliError(f"limits of accounts and QOS are not known: {error}") from error
+    if problems := [text for one in limits for text in one.problems(demand, seconds)]:
+        raise CliError("; ".join(problems))
+    return [one for one in limits if one.jobs is not None or one.together]
+
+
+def ask_within(
+    limits: Sequence[JobLimit],
+    demand: JobDemand,
+    others: Callable[[], Sequence[SlurmJob]],
+    server: Server,
+    ask: Callable[[int, bool], ServerReply],
+) -> tuple[int, ServerReply]:
+    """Return a begin and the answer to it, a try, that no limit forbids.
+
+    Where the limits allow nothing beside what is promised at that time, what comes after the first
+    of it is asked for.
+
+    Parameters
+    ----------
+    others
+        The jobs that Slurm has.
+    ask
+        Asks for the job, not before a Unix time (0: at once); True for a try.
+
+    Raises
+    ------
+    CliError
+        Where no begin is found, by the name of the limit.
+    """
+    begin_s, why = 0, ""
+    for _ in range(_TRIES):
+        reply = ask(begin_s, True)
+        if not reply.ok or not limits:
+            if why and not reply.ok:
+                raise CliError(f"{why}, and later: {reply.problem()}")
+            return begin_s, reply
+        first_s, last_s = _span(reply.body)
+        loads = list(_loads(server, others(), first_s, last_s))
+        found = [one for limit in limits if (one := limit.in_the_way(demand, loads)) is not None]
+        if not found:
+            return begin_s, reply
+        why, mine = found[0]
+        later_s = min((load.until_s for load in mine if load.until_s > first_s), default=0)
+        if later_s <= begin_s:
+            break
+        begin_s = later_s
+    raise CliError(f"{why}: no time is left for this job beside those that are promised")
+
+
+def _span(body: dict[str, Any]) -> tuple[float, float]:
+    """Return from when to when a reservation lasts, Unix time."""
+    begin, finish = (datetime.fromisoformat(body[name]) for name in ("begin_at", "finish_at"))
+    return begin.timestamp(), finish.timestamp()
+
+
+def _loads(
+    server: Server, others: Sequence[SlurmJob], first_s: float, last_s: float
+) -> Iterator[Load]:
+    """Yield the jobs that run, or are promised time, between two instants."""
+    for job in others:
+        if not job.is_open:
+            continue
+        id_ = words_of(job).get("reservation", "-")
+        begin_s, end_s = float(job.started_s), float(job.ends_s or 2**62)
+        if not job.is_up:
+            if id_ == "-":
+                continue  # nobody knows when it will run
+            reply = server.call("GET", entry_path("/v1/reservations", id_))
+            if not reply.ok or not reply.body.get("finish_at"):
+                continue
+            begin_s, end_s = _span(reply.body)
+        if begin_s < last_s and end_s > first_s:
+            yield Load(job.id, job.user, job.account, job.qos, -int(-end_s // 1), tres_of(job.tres))

@@ -1,0 +1,68 @@
+"""`agenda sbatch` asks for a time at which Slurm's limits allow the job beside what is promised."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dispatch.backends.slurm.control.job_demand import JobDemand
+from dispatch.backends.slurm.control.job_limits import JobLimit
+from dispatch.backends.slurm.control.job_names import promise_comment
+from dispatch.backends.slurm.control.records import SlurmJob
+from service.cli.job_limits import ask_within
+from service.cli.kit.errors import CliError
+from service.cli.kit.server import ServerReply
+
+ONE = JobLimit("QOS high", qos="high", jobs=1)
+JOB = JobDemand(1, 1, limit_s=60)
+
+
+def place(begin_s: int) -> dict[str, str]:
+    """Return a reservation of a minute."""
+    spans = {"begin_at": begin_s, "finish_at": begin_s + 60}
+    return {key: datetime.fromtimestamp(at, UTC).isoformat() for key, at in spans.items()}
+
+
+def promised(id_: int, qos: str = "high") -> SlurmJob:
+    """Return a job that waits for the reservation r1, r2, ..."""
+    comment = promise_comment(f"r{id_}", 0, 0)
+    return SlurmJob(id_, "job", "ann", comment, "PENDING", "", (), qos=qos, tres="cpu=1,node=1")
+
+
+def asked(others: list[SlurmJob], last_s: int = 900) -> tuple[list[int], int]:
+    """Return the begins that were asked for, and the last; a window ends at an instant."""
+    begins: list[int] = []
+
+    def ask(begin_s: int, is_try: bool) -> ServerReply:
+        assert is_try
+        begins.append(begin_s)
+        begin_s = max(100, begin_s)
+        if begin_s + 60 > last_s:
+            return ServerReply(409, {"code": "window_limit", "detail": "no room"})
+        return ServerReply(200, place(begin_s))
+
+    held = {"r1": place(90), "r2": place(140)}
+    server = SimpleNamespace(call=lambda _m, path: ServerReply(200, held[path.split("/")[-1]]))
+    begin_s, _ = ask_within([ONE], JOB, lambda: others, cast("Any", server), ask)
+    return begins, begin_s
+
+
+def test_a_job_comes_after_those_that_count_with_it() -> None:
+    """One that is promised until 150, another until 200; others do not count."""
+    assert asked([]) == ([0], 0)
+    assert asked([promised(1, "normal")]) == ([0], 0)
+    assert asked([promised(1), promised(2)]) == ([0, 150, 200], 200)
+    waits = SlurmJob(3, "job", "ann", "", "PENDING", "", (), qos="high")
+    assert asked([waits]) == ([0], 0)
+
+
+def test_a_limit_that_leaves_no_time_is_named() -> None:
+    """Until the deadline, or where a job has no limit of its own."""
+    with pytest.raises(CliError, match=r"QOS high may run 1 jobs at a time, and later: .*no room"):
+        asked([promised(1)], last_s=200)
+    runs = SlurmJob(3, "job", "ann", "", "RUNNING", "", ("n1",), qos="high", started_s=1)
+    with pytest.raises(CliError, match="QOS high may run 1 jobs at a time"):
+        asked([runs])
