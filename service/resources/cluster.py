@@ -20,7 +20,13 @@ from service.http.kinds import Flag
 from service.http.kit import Calls, IfMatch, OpenAnswer, doc
 from service.http.route import change_of, json_of
 from service.ownership import shown_cluster
-from service.problems import ApiError, ApiProblemError, malformed_problem, problem_of_file
+from service.problems import (
+    ApiError,
+    ApiProblemError,
+    malformed_problem,
+    problem,
+    problem_of_file,
+)
 from service.rendering import render_cluster, respond
 from service.response import Response
 from service.runtime import Runtime
@@ -70,7 +76,13 @@ def get_cluster(runtime: Runtime, user: User) -> Annotated[Response, _CLUSTER]:
     "/v1/cluster",
     "The new description; of a dry run, who would be affected.",
     headers=_TAG,
-    fails=(Code.MALFORMED, "stale_revision", Code.CONFLICT, UNPLANNABLE),
+    fails=(
+        Code.MALFORMED,
+        "stale_revision",
+        "revision_required",
+        Code.CONFLICT,
+        UNPLANNABLE,
+    ),
     role=Role.OPERATOR,
 )
 def replace_cluster(
@@ -80,7 +92,14 @@ def replace_cluster(
     *,
     dry_run: Annotated[Flag, doc("Say who would be affected, and change nothing.")] = False,
 ) -> Annotated[Response, _CLUSTER, ClusterRehearsal]:
-    """Change the description while the server runs; new policies evict nothing."""
+    """Change the description while the server runs; new policies evict nothing.
+
+    `If-Match` names the description that is replaced, `*` any; only a dry run needs none.
+    """
+    if tag is None and not dry_run:
+        error = ApiError("send If-Match: the ETag of GET /v1/cluster, or *", "revision_required")
+        detail = "a new description names the one that it replaces, or * for any"
+        raise problem("revision_required", detail, [error])
     present, _ = present_cluster(runtime)
     try:
         wanted = cluster_from_json(body, "the body", level=present.promise, present=present)

@@ -44,7 +44,8 @@ def test_each_kind_of_change_has_its_row(server: Guarded) -> None:
     call("user", "DELETE", "/v1/applications/p")
     call("operator", "DELETE", "/v1/reservations/a")
     cluster = call("operator", "GET", "/v1/cluster").get_json()
-    call("operator", "PUT", "/v1/cluster", {**cluster, "queues": [{"name": "default"}]})
+    other = {**cluster, "queues": [{"name": "default"}]}
+    call("operator", "PUT", "/v1/cluster", other, If_Match="*")
     made = call("admin", "POST", "/v1/tokens", {"name": "new", "tenants": ["t"]}).get_json()
     call("admin", "DELETE", f"/v1/tokens/{made['id']}")
 

@@ -50,7 +50,11 @@ class Caller:
         where = route.path
         for part, value in path.items():
             where = where.replace(f"{{{part}}}", value)
-        headers = {"If-Match": "*"} if route.method == "PUT" and "id" in path else {}
+        headers = (
+            {"If-Match": "*"}
+            if route.method == "PUT" and ("id" in path or where == "/v1/cluster")
+            else {}
+        )
         answer = self._service.client.open(
             where + query, method=route.method, json=body, headers=headers
         )

@@ -95,14 +95,19 @@ def test_machines_that_come_back_end_the_rest_of_the_adapter(service: Service) -
     service.reserve("a", GANG)
     cluster = service.client.get("/v1/cluster").get_json()
     fewer = {**cluster, "machines": [{**cluster["machines"][0], "count": 5}]}
-    assert service.client.put("/v1/cluster", json=fewer).status_code == 200
+    assert (
+        service.client.put("/v1/cluster", json=fewer, headers={"If-Match": "*"}).status_code == 200
+    )
 
     def state() -> object:
         return service.client.get("/v1/reservations/a").get_json()["state"]
 
     assert eventually(state, "degraded".__eq__)
     _adapter(service)._rest_until = math.inf
-    assert service.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        service.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code
+        == 200
+    )
     assert eventually(state, "accepted".__eq__)
 
 

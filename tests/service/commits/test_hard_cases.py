@@ -17,7 +17,9 @@ def lose(service: Service, machines: int, start: str, end: str) -> None:
     """Take machines away from under what stands."""
     cluster = service.client.get("/v1/cluster").get_json()
     outage = {"machines": "plain", "count": machines, "start": start, "end": end}
-    answer = service.client.put("/v1/cluster", json={**cluster, "outages": [outage]})
+    answer = service.client.put(
+        "/v1/cluster", json={**cluster, "outages": [outage]}, headers={"If-Match": "*"}
+    )
     assert answer.status_code == 200, answer.get_data(as_text=True)
 
 

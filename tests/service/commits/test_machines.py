@@ -155,7 +155,9 @@ def test_another_level_of_the_cluster_is_for_new_promises(pair: Service) -> None
     scatter(pair)
     cluster = pair.client.get("/v1/cluster").get_json()
     cluster["promises"] = {"level": "pooled"}
-    assert pair.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        pair.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code == 200
+    )
     assert pair.client.get("/v1/reservations/a").get_json()["promise"] == "placed"
     assert pair.reserve("c", TWO)["promise"] == "pooled"
 

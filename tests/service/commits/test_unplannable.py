@@ -37,7 +37,9 @@ def test_a_cluster_too_large_to_plan_is_refused_and_nothing_is_lost(service: Ser
     """What locked a server up for good is 422 now, says what is too much, and changes nothing."""
     service.reserve("a")
     before = _cluster(service)
-    answer = service.client.put("/v1/cluster", json=_labelled(before, 30, 60 * 49_000_000))
+    answer = service.client.put(
+        "/v1/cluster", json=_labelled(before, 30, 60 * 49_000_000), headers={"If-Match": "*"}
+    )
     assert answer.status_code == 422, answer.get_data(as_text=True)
     body = answer.get_json()
     assert (body["code"], body["errors"][0]["pointer"]) == ("unplannable_cluster", "/horizon")
@@ -51,7 +53,7 @@ def test_ten_million_machines_are_refused(service: Service) -> None:
     """Nobody can dispatch to so many: the dispatcher would go without a tick for a minute."""
     wanted = _cluster(service)
     wanted["machines"][0]["count"] = 10_000_000
-    answer = service.client.put("/v1/cluster", json=wanted)
+    answer = service.client.put("/v1/cluster", json=wanted, headers={"If-Match": "*"})
     assert (answer.status_code, answer.get_json()["code"]) == (422, "unplannable_cluster")
     assert answer.get_json()["errors"][0]["pointer"] == "/machines"
 
@@ -83,11 +85,13 @@ def test_what_the_limits_miss_fails_on_a_copy(
 
     with monkeypatch.context() as patch:
         patch.setattr("service.commits.cluster_changes.PlanFollower", out_of_memory)
-        answer = service.client.put("/v1/cluster", json=wanted)
+        answer = service.client.put("/v1/cluster", json=wanted, headers={"If-Match": "*"})
     assert (answer.status_code, answer.get_json()["code"]) == (422, "unplannable_cluster")
     assert "MemoryError: no room for the profile" in answer.get_json()["detail"]
     assert service.client.get("/v1/plan").get_json()["version"] == version
-    assert service.client.put("/v1/cluster", json=wanted).status_code == 200
+    assert (
+        service.client.put("/v1/cluster", json=wanted, headers={"If-Match": "*"}).status_code == 200
+    )
 
 
 def _append(url: str, changes: list[Document]) -> int:

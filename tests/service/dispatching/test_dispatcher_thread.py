@@ -130,7 +130,9 @@ def test_a_machine_taken_by_an_outage_is_left_and_its_work_begins_again(still: S
     assert len(rows_of(still)) == 10
     cluster = still.client.get("/v1/cluster").get_json()
     cluster["outages"] = [{"machines": "plain", "count": 1, "start": 0, "end": 600}]
-    assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        still.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code == 200
+    )
     still.runtime.dispatcher.tick()
     assert rows_of(still) == []
     assert shown_of(still, "a")["state"] == "queued"
@@ -158,7 +160,10 @@ def test_machines_that_become_smaller_are_left(still: Service) -> None:
     cluster = still.client.get("/v1/cluster").get_json()
     for cores, expected in ((10, 10), (4, 4)):
         cluster["machines"][0] |= {"count": 1, "resources": {"cpu": cores}}
-        assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+        assert (
+            still.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code
+            == 200
+        )
         submit_one(still, "a", an_application(1, 9))
         still.runtime.dispatcher.tick()
         still.runtime.dispatcher.tick()

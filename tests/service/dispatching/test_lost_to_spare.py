@@ -20,7 +20,9 @@ _NAMES = [f"m-{index}" for index in range(4)]
 
 
 def _open(still: Service) -> MachineWatch:
-    assert still.client.put("/v1/cluster", json=_CLUSTER).status_code == 200
+    assert (
+        still.client.put("/v1/cluster", json=_CLUSTER, headers={"If-Match": "*"}).status_code == 200
+    )
     return MachineWatch(still.runtime.planner, still.runtime._replica)
 
 

@@ -58,10 +58,14 @@ def test_the_cluster_has_the_policy_and_takes_another(still: Service) -> None:
     """`GET /v1/cluster` shows what was put; without the table the defaults are back."""
     cluster = still.client.get("/v1/cluster").get_json()
     assert "dispatch" not in cluster
-    put = still.client.put("/v1/cluster", json={**cluster, "dispatch": {"order": "drf"}})
+    put = still.client.put(
+        "/v1/cluster", json={**cluster, "dispatch": {"order": "drf"}}, headers={"If-Match": "*"}
+    )
     assert put.get_json()["dispatch"]["order"] == "drf"
     assert still.client.get(_PATH).get_json()["preempt"] is False
-    assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        still.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code == 200
+    )
     assert still.client.get(_PATH).get_json()["order"] == "fifo"
 
 
@@ -150,11 +154,17 @@ def test_the_thread_follows_a_change_by_itself(open_service: Open) -> None:
     cluster = service.client.get("/v1/cluster").get_json()
     quota = {"type": "applications", "name": "share", "tenant": "*", "limit": {"cpu": 5}}
     assert (
-        service.client.put("/v1/cluster", json={**cluster, "policies": [quota]}).status_code == 200
+        service.client.put(
+            "/v1/cluster", json={**cluster, "policies": [quota]}, headers={"If-Match": "*"}
+        ).status_code
+        == 200
     )
     for id_ in ("one", "two"):
         submit_one(service, id_, an_application(4))
     eventually(lambda: shown_of(service, "one")["state"], "running".__eq__)
     eventually(lambda: shown_of(service, "two")["reason"], lambda reason: "share" in reason)
-    assert service.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        service.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code
+        == 200
+    )
     eventually(lambda: shown_of(service, "two")["state"], "running".__eq__)

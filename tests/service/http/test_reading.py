@@ -100,9 +100,13 @@ class TestList:
     def test_a_queue_that_is_gone_is_still_listed(self, service: Service) -> None:
         """Reservations outlive the queue they were asked for under."""
         default, old = ({"name": name} for name in ("default", "old"))
-        service.client.put("/v1/cluster", json=described(service, queues=[default, old]))
+        service.client.put(
+            "/v1/cluster", json=described(service, queues=[default, old]), headers={"If-Match": "*"}
+        )
         service.reserve("a", queue="old")
-        put = service.client.put("/v1/cluster", json=described(service, queues=[default]))
+        put = service.client.put(
+            "/v1/cluster", json=described(service, queues=[default]), headers={"If-Match": "*"}
+        )
 
         assert put.status_code == 200
         assert ids(service, "?queue=old") == ["a"]
@@ -225,9 +229,11 @@ class TestCluster:
         assert "requests_may_choose" in refused.get_json()["detail"]
 
         promises = {"level": "placed", "requests_may_choose": ["pooled"]}
-        service.client.put("/v1/cluster", json=described(service, promises=promises))
+        service.client.put(
+            "/v1/cluster", json=described(service, promises=promises), headers={"If-Match": "*"}
+        )
         silent = {key: one for key, one in described(service).items() if key != "promises"}
-        service.client.put("/v1/cluster", json=silent)
+        service.client.put("/v1/cluster", json=silent, headers={"If-Match": "*"})
 
         assert described(service)["promises"] == promises
         assert service.reserve("a", promise="pooled")["state"] == "accepted"
@@ -237,10 +243,14 @@ class TestCluster:
         quota = {"type": "quota", "name": "small", "tenant": "ads", "limit": {"cpu": 2}}
         whole = "window(atom(<1 cpu>, 10, 10, 60, 600), +0, +1h)"
 
-        put = service.client.put("/v1/cluster", json=described(service, policies=[quota]))
+        put = service.client.put(
+            "/v1/cluster", json=described(service, policies=[quota]), headers={"If-Match": "*"}
+        )
         refused = service.ask("a", whole, tenant="ads")
         service.reserve("b", whole, tenant="ml")
-        service.client.put("/v1/cluster", json=described(service, policies=[]))
+        service.client.put(
+            "/v1/cluster", json=described(service, policies=[]), headers={"If-Match": "*"}
+        )
         service.reserve("c", whole, tenant="ads")
 
         assert put.status_code == 200
@@ -254,7 +264,9 @@ class TestCluster:
         machines = described(service)["machines"]
 
         service.client.put(
-            "/v1/cluster", json=described(service, machines=[{**machines[0], "count": 5}])
+            "/v1/cluster",
+            json=described(service, machines=[{**machines[0], "count": 5}]),
+            headers={"If-Match": "*"},
         )
 
         kept = service.client.get("/v1/reservations/a").get_json()
@@ -265,7 +277,7 @@ class TestCluster:
         service.reserve("d", "window(atom(<1 cpu>,5,5,60,300), +1h, +2h)")
 
     def test_is_tagged(self, service: Service) -> None:
-        """A change meant for an older description is 412."""
+        """A change for an older description is 412, for none 428; a dry run needs none."""
         tag = service.client.get("/v1/cluster").headers["ETag"]
         wanted = described(service, horizon="8h")
 
@@ -274,13 +286,19 @@ class TestCluster:
 
         assert (first.status_code, second.status_code) == (200, 412)
         assert first.headers["ETag"] != tag
+        blind = service.client.put("/v1/cluster", json=wanted)
+        assert (blind.status_code, blind.get_json()["code"]) == (428, "revision_required")
+        assert service.client.put("/v1/cluster?dry_run=true", json=wanted).status_code == 200
 
     def test_keeps_step_and_origin(self, service: Service) -> None:
         """What every promise is counted from cannot change; other faults have their pointer."""
         changed = described(service, step="30s", origin="2026-01-06T00:00:00Z")
         wrong = described(service, polices=[])
 
-        answers = [service.client.put("/v1/cluster", json=one) for one in (changed, wrong)]
+        answers = [
+            service.client.put("/v1/cluster", json=one, headers={"If-Match": "*"})
+            for one in (changed, wrong)
+        ]
 
         pointers = [[e["pointer"] for e in one.get_json()["errors"]] for one in answers]
         assert [one.status_code for one in answers] == [400, 400]
@@ -289,7 +307,7 @@ class TestCluster:
     def test_a_new_file_is_taken_up_once(self, open_service: Open, cluster_file: Path) -> None:
         """A changed cluster file changes the cluster at the next start; the same file does not."""
         one = open_service()
-        one.client.put("/v1/cluster", json=described(one, horizon="6h"))
+        one.client.put("/v1/cluster", json=described(one, horizon="6h"), headers={"If-Match": "*"})
         one.runtime.close()
         two = open_service()
         assert described(two)["horizon"] == "6h"

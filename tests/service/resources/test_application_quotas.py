@@ -14,7 +14,9 @@ def _limit(service: Service, **quota: Any) -> None:
     """Give the cluster one quota on applications, of each tenant where none is named."""
     cluster = service.client.get("/v1/cluster").get_json()
     policy = {"type": "applications", "name": "share", "tenant": "*", **quota}
-    answer = service.client.put("/v1/cluster", json={**cluster, "policies": [policy]})
+    answer = service.client.put(
+        "/v1/cluster", json={**cluster, "policies": [policy]}, headers={"If-Match": "*"}
+    )
     assert answer.status_code == 200, answer.get_data(as_text=True)
 
 
@@ -129,7 +131,9 @@ def test_a_queue_is_asked_for_or_that_of_the_reservation(still: Service) -> None
     cluster = still.client.get("/v1/cluster").get_json()
     cluster["queues"] = [{"name": "default"}, {"name": "night", "reservable": False}]
     cluster["policies"] = [{"type": "applications", "queue": "night", "max_count": 1}]
-    assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        still.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code == 200
+    )
     taken = submit_one(still, "a", an_application(), queue="night")
     assert (taken.status_code, taken.get_json()["queue"]) == (201, "night")
     assert submit_one(still, "b", an_application(), queue="night").status_code == 409

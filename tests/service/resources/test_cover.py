@@ -67,7 +67,9 @@ def test_what_runs_is_changed_though_the_cluster_was(still: Service) -> None:
     cluster = still.client.get("/v1/cluster").get_json()
     small = {"name": "small", "count": 1, "resources": {"cpu": 4, "memory": "4 GiB"}}
     cluster["machines"].append(small)
-    assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        still.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code == 200
+    )
     again = still.ask("r", "window(atom(<1 cpu>, 2, 2, 1m, 20m), 0, 10m)")
     assert again.status_code == 200, "the same request is known, though it would get less now"
     still.clock.advance(120)
@@ -134,7 +136,9 @@ def test_cover_none_counts_in_quotas_on_applications(still: Service) -> None:
     """Naming a reservation that is not used evades none of them."""
     cluster = still.client.get("/v1/cluster").get_json()
     cluster["policies"] = [{"type": "applications", "name": "one", "tenant": "*", "max_count": 1}]
-    assert still.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        still.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code == 200
+    )
     still.reserve("r", _GANG)
     codes = [
         submit_one(still, name, an_application(), reservation="r", cover=cover).status_code

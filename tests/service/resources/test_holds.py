@@ -105,7 +105,10 @@ def test_it_counts_in_quotas(service: Service, open_service: Open, cluster_file:
     """What a policy allows of reservations is used by what is held."""
     cluster = service.client.get("/v1/cluster").get_json()
     cluster["policies"] = [{"type": "limits", "name": "one", "tenant": "*", "max_count": 1}]
-    assert service.client.put("/v1/cluster", json=cluster).status_code == 200
+    assert (
+        service.client.put("/v1/cluster", json=cluster, headers={"If-Match": "*"}).status_code
+        == 200
+    )
     assert _hold(service, _SMALL).status_code == 201
     assert service.ask("b", _SMALL).get_json()["code"] == "count_limit"
 

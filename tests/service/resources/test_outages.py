@@ -151,7 +151,7 @@ def test_an_outage_left_out_of_the_description_at_once_still_says_why_work_left(
     asked = {"machines": "plain", "names": [held[0][3]], "end": "+2h"}
     body = service.client.post("/v1/cluster/outages", json=asked).get_json()
     assert [one["fate"] for one in body["affected"]] == ["relocated"]
-    back = service.client.put("/v1/cluster", json=described)
+    back = service.client.put("/v1/cluster", json=described, headers={"If-Match": "*"})
     assert back.status_code == 200, back.get_data(as_text=True)
     (kept,) = service.client.get("/v1/cluster/outages").get_json()["outages"]
     assert (kept["start"], kept["end"]) == (120, 180)
@@ -189,7 +189,7 @@ def _resize(service: Service, count: int) -> None:
     """Change the number of machines as an operator does: read, edit, write."""
     described = service.client.get("/v1/cluster").get_json()
     described["machines"][0]["count"] = count
-    answer = service.client.put("/v1/cluster", json=described)
+    answer = service.client.put("/v1/cluster", json=described, headers={"If-Match": "*"})
     assert answer.status_code == 200, answer.get_data(as_text=True)
 
 
@@ -273,7 +273,9 @@ class TestMachinesOfAnOutage:
         described["outages"] = [by_count]
         for count in (10, 12):
             described["machines"][0]["count"] = count
-            put = service.client.put("/v1/cluster", json=described).get_json()
+            put = service.client.put(
+                "/v1/cluster", json=described, headers={"If-Match": "*"}
+            ).get_json()
             assert put["outages"][0]["names"] == ["plain-9"]
 
     def test_written_without_an_id_are_the_outage_that_is_there(self, service: Service) -> None:
@@ -281,10 +283,14 @@ class TestMachinesOfAnOutage:
         taken = _lose(service, count=2).get_json()["outage"]
         described = service.client.get("/v1/cluster").get_json()
         del described["outages"][0]["id"]
-        put = service.client.put("/v1/cluster", json=described).get_json()
+        put = service.client.put(
+            "/v1/cluster", json=described, headers={"If-Match": "*"}
+        ).get_json()
         assert [one["id"] for one in put["outages"]] == [taken["id"]]
         described["outages"] *= 2
-        put = service.client.put("/v1/cluster", json=described).get_json()
+        put = service.client.put(
+            "/v1/cluster", json=described, headers={"If-Match": "*"}
+        ).get_json()
         ids = [one["id"] for one in put["outages"]]
         assert ids[0] == taken["id"]
         assert len(set(ids)) == 2
