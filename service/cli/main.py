@@ -60,12 +60,12 @@ _SECTIONS: Final = {
         (
             "submit",
             "service.cli.reservations:submit",
-            "Ask a server for reservations.",
+            "Submit requests to a server.",
         ),
         (
             "reservations",
             "service.cli.reservations:reservations",
-            "Ask for, follow, change and cancel a server's reservations.",
+            "Submit, follow, change and cancel reservations.",
         ),
         (
             "offers",
@@ -75,16 +75,16 @@ _SECTIONS: Final = {
         (
             "holds",
             "service.cli.offers:holds",
-            "Keep room on a server for up to a minute.",
+            "Hold capacity on a server for up to a minute.",
         ),
-        ("watch", "service.cli.events:watch", "Print what happens on a server."),
+        ("watch", "service.cli.events:watch", "Print a server's events as they happen."),
         (
             "webhook",
             "service.cli.events:webhook",
-            "Have a server post what happens to a URL.",
+            "Post a server's events to a URL.",
         ),
     ),
-    "Work on its machines": (
+    "Run work": (
         (
             "apps",
             "service.cli.applications:apps",
@@ -126,17 +126,17 @@ _SECTIONS: Final = {
         (
             "machines",
             "service.cli.operations:machines",
-            "List a server's machines, how much of each is promised and used.",
+            "List machines with how much of each is promised and used.",
         ),
         (
             "outages",
             "service.cli.operations:outages",
-            "Take a server's machines away and give them back.",
+            "Add, list and end outages of machines.",
         ),
         (
             "usage",
             "service.cli.usage:usage",
-            "Show who holds how much of a server's cluster.",
+            "Show how much of the cluster each tenant has reserved.",
         ),
         (
             "report",
@@ -156,7 +156,7 @@ _SECTIONS: Final = {
         (
             "optimizations",
             "service.cli.optimizing:optimizations",
-            "Look for a better Plan while the server goes on.",
+            "Search for a better Plan while the server runs.",
         ),
         (
             "audit",
@@ -171,7 +171,7 @@ _SECTIONS: Final = {
         (
             "diag",
             "service.cli.database:diag",
-            "Collect what is known of a server into one file.",
+            "Collect diagnostics of a server into one file.",
         ),
     ),
     "The database of a server": (
