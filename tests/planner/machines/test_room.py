@@ -147,7 +147,7 @@ def test_steps_that_pass_are_used_again_and_empty() -> None:
         room.advance(cluster.grid().with_horizon(STEPS + first), first)
         assert room.count(STEPS + first - 1, STEPS + first, CPU, ANYWHERE, None, 999) == 280
         sizes.append(room.nbytes)
-    assert len(set(sizes[10:])) == 1
+    assert max(sizes) < 1.5 * sizes[0]
     assert room.count(99, 100, CPU, ANYWHERE, None, 999) == 276
 
 
