@@ -203,6 +203,8 @@ def _finalize(library: Any) -> None:
     """Link, optimise and translate a library with all that it calls, directly or not.
 
     In numba's own method only what it calls directly is linked, each with all that it calls itself.
+    What was linked is nobody else's: names of numba's own parts are numbers of a process, so that
+    code that two processes compiled has the same name for different parts.
     """
     library._raise_if_finalized()  # noqa: SLF001
     for one in _all_linked(library, {id(library): library}).values():
@@ -212,6 +214,9 @@ def _finalize(library: Any) -> None:
                 one._get_module_for_linking(),  # noqa: SLF001
                 preserve=True,
             )
+    for function in library._final_module.functions:  # noqa: SLF001
+        if not function.is_declaration and function.linkage == binding.Linkage.linkonce_odr:
+            function.linkage = "internal"
     library._optimize_final_module()  # noqa: SLF001
     library._final_module.verify()  # noqa: SLF001
     library._finalize_final_module()  # noqa: SLF001

@@ -400,7 +400,7 @@ class _Ejection:
         self._board = MachineBoard(
             relocator.cluster,
             (plan.now, max(int(slots[:, 1].max(initial=plan.now)), *(p.end for p in missed))),
-            relocator.room.width,
+            relocator.room.dense_width,
             [held.kinds[kind][:2] for kind in used.tolist()],
         )
         free = np.array([not held.kinds[kind][2].spread for kind in used.tolist()], dtype=bool)

@@ -26,6 +26,15 @@ _FEW = 16
 
 _NO_SLOTS = np.zeros((0, 4), dtype=np.int64)
 
+#: Bytes of trees that a room takes at most; above that machines have lists.
+ROOM_BYTES = 128 * 2**20
+
+#: Breaks of a list at first, most breaks of all lists while machines are looked for, and slots for
+#: which each then has space if that allows it.
+_LEAST_BREAKS = 16
+_MOST_BREAKS = 2**26
+_SOME_SLOTS = 16
+
 #: Kinds of bundles whose order of stripes is remembered.
 _MOST_KINDS = 4096
 
@@ -42,10 +51,10 @@ class Unlaid(NamedTuple):
 class MachineRoom:
     """What every machine of a cluster has left at every step.
 
-    Trees of minima over time, for 64 machines each. Machine numbers go over all groups in order.
-    Amounts are counted in 32 bits: a resource of which a machine has more than 2**28 is counted in
-    larger units, machines rounded down and bundles up. A room above `ROOM_BYTES` has machine steps
-    of several steps, slots rounded outward: what it grants is there, what it refuses may be.
+    Trees of minima over time, for 64 machines each; where they would take more than `ROOM_BYTES`,
+    a list of the steps at which what a machine has left changes. Machine numbers go over all groups
+    in order. Amounts are counted in 32 bits: a resource of which a machine has more than 2**28 is
+    counted in larger units, machines rounded down and bundles up.
 
     Nothing here is safe to use from two threads at once while one of them takes.
 
@@ -61,13 +70,23 @@ class MachineRoom:
 
     def __init__(self, cluster: Cluster, grid: TimeGrid, first: int) -> None:
         self._stripes = Stripes(cluster)
-        shape = self._stripes.capacity.shape
-        self._ring = TimeRing.of(first, grid.horizon, 2 * self._stripes.capacity.nbytes)
-        self._tree = np.zeros((shape[0], 2 * self._ring.size, *shape[1:]), dtype=np.int32)
+        stripes, resources, lanes = self._stripes.capacity.shape
+        self._ring = TimeRing.of(first, grid.horizon)
+        has_trees = 2 * self._ring.size * self._stripes.capacity.nbytes <= ROOM_BYTES
+        trees, places = (stripes, 0) if has_trees else (0, stripes * lanes)
+        self._tree = np.zeros((trees, 2 * self._ring.size, resources, lanes), dtype=np.int32)
+        self._breaks = np.full((places, _LEAST_BREAKS), self._ring.first, dtype=np.int32)
+        self._left = np.zeros((places, _LEAST_BREAKS, resources), dtype=np.int32)
+        self._count = np.ones(places, dtype=np.int64)
         self._numbers = self._ring.numbers()
         self._kinds: dict[tuple[Resources, str | None, int, str | None], BundleKind] = {}
         self._known_amounts: dict[Resources, I64] = {}
-        self._set(self._ring.first, self._ring.end)
+        if has_trees:
+            self._set(self._ring.first, self._ring.end)
+        else:
+            self._left[:, 0] = self._stripes.capacity.transpose(0, 2, 1).reshape(places, resources)
+            self._make_space(self._slots_on(self._stripes.outages[:, 0]))
+            _break_kernels().close_between(self._table(), self._stripes.outages)
 
     @property
     def machines(self) -> int:
@@ -75,20 +94,28 @@ class MachineRoom:
         return self._stripes.machines
 
     @property
-    def width(self) -> int:
-        """Steps of a machine step."""
-        return self._ring.width
+    def outages(self) -> I64:
+        """int64[k, 3]: (machine, first step, end step) of every machine of every outage."""
+        return self._stripes.outages
+
+    @property
+    def dense_width(self) -> int:
+        """Steps of a column where machines by columns are to take no more than `ROOM_BYTES`."""
+        steps = self._ring.end - self._ring.first
+        return max(1, -(-2 * steps * self._stripes.capacity.nbytes // ROOM_BYTES))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the trees."""
-        return self._tree.nbytes
+        """Bytes of the trees, or of the lists."""
+        return self._tree.nbytes + self._breaks.nbytes + self._left.nbytes
 
     def copy(self) -> MachineRoom:
         """Return a room that changes alone."""
         other = object.__new__(MachineRoom)
         other.__dict__.update(self.__dict__)
         other._tree = self._tree.copy()
+        other._breaks, other._left = self._breaks.copy(), self._left.copy()
+        other._count = self._count.copy()
         return other
 
     def advance(self, grid: TimeGrid, first: int) -> None:
@@ -98,11 +125,14 @@ class MachineRoom:
         if self._ring.size != old.size:
             self._rebuild(old)
         self._numbers = self._ring.numbers()
-        self._set(max(old.end, self._ring.first), self._ring.end)
+        if not len(self._count):
+            self._set(max(old.end, self._ring.first), self._ring.end)
 
     def _rebuild(self, old: TimeRing) -> None:
         """Move the columns that stay to a larger ring."""
         ring, before = self._ring, self._tree
+        if len(self._count):
+            return
         shape = before.shape
         self._tree = np.zeros((shape[0], 2 * ring.size, *shape[2:]), dtype=np.int32)
         kept = np.arange(ring.first, min(old.end, ring.end))
@@ -119,7 +149,39 @@ class MachineRoom:
 
     def _table(self) -> MachineTable:
         stripes = self._stripes
-        return MachineTable(self._tree, self._numbers, stripes.first_machine, stripes.lane_of)
+        lists = self._breaks, self._left, self._count
+        return MachineTable(
+            self._tree, *lists, self._numbers, stripes.first_machine, stripes.lane_of
+        )
+
+    def _slots_on(self, machines: I64) -> int:
+        """Return the most slots that one machine has of slots on these machines."""
+        return int(np.bincount(machines[machines >= 0]).max(initial=0))
+
+    def _make_space(self, slots: int, *, always: bool = True) -> None:
+        """Let the list of every machine, if machines have some, take so many slots more.
+
+        Unless it must `always` be so, lists take no more than `_MOST_BREAKS` together.
+        """
+        if not len(self._count):
+            return
+        needed = int(self._count.max()) + 2 * slots + 1
+        if needed <= self._breaks.shape[1]:
+            return
+        _break_kernels().join_breaks(self._table())
+        needed = int(self._count.max()) + 2 * slots + 1
+        length = 2 * needed
+        if not always:
+            length = min(length, _MOST_BREAKS // len(self._count))
+        more = length - self._breaks.shape[1]
+        if more > 0 and 2 * needed > self._breaks.shape[1]:
+            self._breaks = np.pad(self._breaks, ((0, 0), (0, more)))
+            self._left = np.pad(self._left, ((0, 0), (0, more), (0, 0)))
+
+    def _open_table(self) -> MachineTable:
+        """Return the table with some space in its lists, for what looks for machines."""
+        self._make_space(_SOME_SLOTS, always=False)
+        return self._table()
 
     def _amounts(self, bundle: Resources) -> I64:
         """Return what a bundle takes, as compiled code reads it."""
@@ -161,14 +223,16 @@ class MachineRoom:
             machine -1 is none.
         """
         if len(slots):
+            if len(self._count):
+                self._make_space(self._slots_on(slots[:, 3]))
             amounts = self._amounts(bundle)
             _tree_kernels().take_slots(self._table(), amounts, _copy_of(slots), sign)
 
     def is_away(self, machine: int, step: int) -> bool:
-        """Return whether an outage of a machine touches the machine step that begins at `step`."""
-        outages = self._stripes.outages
+        """Return whether an outage of a machine touches a step."""
+        outages = self.outages
         mine = outages[outages[:, 0] == machine]
-        return bool(((mine[:, 1] < step + self.width) & (mine[:, 2] > step)).any())
+        return bool(((mine[:, 1] <= step) & (mine[:, 2] > step)).any())
 
     def fits(self, slots: I64, bundle: Resources) -> bool:
         """Return whether all slots together could be taken and leave no machine below zero."""
@@ -196,7 +260,7 @@ class MachineRoom:
         from planner.machines.kernels.counting import count_over
 
         wanted = self._kind(bundle, label, rule)
-        return int(count_over(self._table(), wanted, start, end, most))
+        return int(count_over(self._open_table(), wanted, start, end, most))
 
     def most_held(
         self, start: int, end: int, lease: int, bundle: Resources, label: str | None
@@ -214,7 +278,7 @@ class MachineRoom:
 
     def cells(self, start: int, end: int) -> int:
         """Return how many cells of the room [start, end) has: what `most_held` reads."""
-        return len(self._stripes.group_of) * (-(-(end - start) // self.width))
+        return len(self._stripes.group_of) * (end - start)
 
     def stand(
         self, rows: I64, bundle: Resources, label: str | None, rule: MachineRule
@@ -235,7 +299,7 @@ class MachineRoom:
         from planner.machines.kernels.standing import stand_rows
 
         wanted = self._kind(bundle, label, rule)
-        slots, short = stand_rows(self._table(), wanted, _copy_of(rows))
+        slots, short = stand_rows(self._open_table(), wanted, _copy_of(rows))
         return Unlaid(*short.tolist()) if len(short) else slots
 
     def lay(
@@ -288,7 +352,7 @@ class MachineRoom:
         from planner.machines.kernels.handovers import lay_in_parts
 
         wanted, asked = self._kind(bundle, label, rule), _joint(pieces)
-        slots, short = lay_in_parts(self._table(), wanted, asked, _beside(beside), lease)
+        slots, short = lay_in_parts(self._open_table(), wanted, asked, _beside(beside), lease)
         return Unlaid(*short.tolist()) if len(short) else slots
 
     def lay_kinds(
@@ -324,7 +388,7 @@ class MachineRoom:
             np.cumsum([0, *(len(one.amounts) for one in each)]),
             np.cumsum([0, *(len(one.order) for one in each)]),
         )
-        slots, source = lay_kinds(self._table(), packed, _copy_of(pieces), keeps)
+        slots, source = lay_kinds(self._open_table(), packed, _copy_of(pieces), keeps)
         return (slots, source) if len(slots) else None
 
     def lay_some(
@@ -351,7 +415,9 @@ class MachineRoom:
         asked = _joint(pieces)
         if not len(asked):
             return _NO_SLOTS.copy(), asked
-        slots, missing = lay_pieces(self._table(), self._kind(*kind), asked, _beside(beside), whole)
+        slots, missing = lay_pieces(
+            self._open_table(), self._kind(*kind), asked, _beside(beside), whole
+        )
         left = asked[missing > 0]
         left[:, 2] = missing[missing > 0]
         return _in_order(slots), left
@@ -388,7 +454,7 @@ class MachineRoom:
             return None
         wanted = self._kind(atom.bundle, atom.label, atom.rule)
         slots: I64 = search_atom(
-            self._table(), wanted, sought, cut, _beside(beside), atom.rule.handover
+            self._open_table(), wanted, sought, cut, _beside(beside), atom.rule.handover
         )
         return slots if len(slots) else None
 
@@ -405,7 +471,7 @@ class MachineRoom:
         if sought is None:
             return atom.lo, 0
         wanted = self._kind(atom.bundle, atom.label, atom.rule)
-        start, found = most_slots(self._table(), wanted, sought, cut, _beside(beside))
+        start, found = most_slots(self._open_table(), wanted, sought, cut, _beside(beside))
         return int(start), int(found)
 
     def _task(
@@ -413,12 +479,20 @@ class MachineRoom:
     ) -> tuple[SearchTask | None, I64]:
         """Return the atom inside the room's steps, with the pool's room there."""
         ring = self._ring
-        lo, hi = max(atom.lo, ring.first * ring.width), min(atom.hi, ring.end * ring.width)
+        lo, hi = max(atom.lo, ring.first), min(atom.hi, ring.end)
         if lo >= hi or atom.work < 1:
             return None, room[:0]
         numbers = (atom.least, atom.most, atom.multiple, atom.lease, atom.work, int(atom.early))
         sought = SearchTask(lo, hi, *numbers, max(1, tries), max(1, best_of))
         return sought, _copy_of(room[lo - atom.lo : hi - atom.lo])
+
+
+@cache
+def _break_kernels() -> ModuleType:
+    """Return the compiled part of lists, loaded only where machines have some."""
+    from planner.machines.kernels import breaks
+
+    return breaks
 
 
 @cache

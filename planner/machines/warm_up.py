@@ -37,7 +37,11 @@ def load_machine_kernels() -> None:
     room.most_held(0, 4, 2, bundle, None)
     kinds = [(bundle, None, ANYWHERE)]
     room.lay_kinds(np.array([[0, 4, 1, 0, 0]], dtype=np.int64), kinds, keeps=True)
+    from planner.machines.kernels.colouring import Intervals, colour
     from planner.machines.kernels.moving import stand_alone
+
+    ones = np.ones(1, dtype=np.int64)
+    colour(Intervals(0 * ones, ones, -ones, ones, ones < 0), np.array([0, 1], dtype=np.int64))
 
     stand_alone(np.zeros(1, dtype=np.int64), np.array([[0, 4, 1, 0]], dtype=np.int64))
     room.count(0, 4, bundle, ANYWHERE, None, 2)

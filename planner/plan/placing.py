@@ -241,8 +241,40 @@ def place_alone(draft: Draft, request: Request, *, early: bool = False) -> Found
     return None
 
 
-def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | None:
-    """Return where machines have room for one atom; averages over windows are not looked at."""
+def other_times(draft: Draft, request: Request, *, early: bool) -> Iterator[PlacementResult]:
+    """Yield answers to a request of one atom that occurs once, as rectangles that totals allow.
+
+    Averages over windows are not looked at.
+
+    Parameters
+    ----------
+    early
+        The earliest first, else the latest; the lowest first of all.
+    """
+    atom, room = _task_of(draft, request, early=early) or (None, None)
+    if atom is None or room is None:
+        return
+    for height in range(atom.least, atom.most + 1):
+        length = atom.work // height
+        if atom.work % height or height % atom.multiple or length < atom.lease:
+            continue
+        starts = range(len(room) - length + 1)
+        for start in starts if early else reversed(starts):
+            if room[start : start + length].min() >= height:
+                first = atom.lo + start
+                rows = np.array([[first, first + length, height]], dtype=np.int64)
+                yield _lone_result(rows)
+
+
+def _lone_result(rows: NDArray[np.int64]) -> PlacementResult:
+    """Return the answer that one atom has these rows."""
+    return PlacementResult(None, "", np.zeros(1, dtype=np.int64), np.array([0, len(rows)]), rows)
+
+
+def _task_of(
+    draft: Draft, request: Request, *, early: bool
+) -> tuple[SlotAtom, NDArray[np.int64]] | None:
+    """Return the one atom of a request, and what totals leave at each step of its window."""
     if not is_lone(request):
         return None
     graph = request.graph
@@ -258,13 +290,19 @@ def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | Non
     )
     rule = rule_of(graph, 0)
     atom = SlotAtom(low, high, least, most, multiple, lease, work, bundle, label, rule, early)
-    room, tries = ledger.room_over(demand, low, high), tries_for(draft.room.machines)
+    return atom, ledger.room_over(demand, low, high)
+
+
+def _search_alone(draft: Draft, request: Request, *, early: bool) -> Found | None:
+    """Return where machines have room for one atom; averages over windows are not looked at."""
+    task = _task_of(draft, request, early=early)
+    if task is None:
+        return None
+    (atom, room), tries = task, tries_for(draft.room.machines)
     slots = _search_early(draft, atom, room, tries) if early else draft.search(atom, room, tries)
     if slots is None:
         return None
-    rows = add_up(slots[:, :3])
-    index = np.zeros(1, dtype=np.int64)
-    result = PlacementResult(None, "", index, np.array([0, len(rows)]), rows)
+    result = _lone_result(add_up(slots[:, :3]))
     holding = holding_of(request, result)
     return result, with_slots(holding, [slots])
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -179,6 +181,36 @@ def test_what_kernels_call_is_part_of_them(tmp_path: Path, monkeypatch: pytest.M
         }
     assert shared.least(numbers) == 3
     assert len(list(tmp_path.rglob("shared.least*.nbc"))) == 1
+
+
+_SORTS = """
+from pathlib import Path
+import numpy as np
+from planner.kernel_cache import KernelFamily
+FAMILY = KernelFamily(Path(__file__).parent)
+@FAMILY.kernel
+def ascending(xs):
+    xs.sort()
+    return xs
+@FAMILY.kernel
+def places(xs):
+    return xs.argsort()
+"""
+
+
+def test_what_two_processes_compiled_is_used_together(tmp_path: Path) -> None:
+    """Parts of numba's own have numbers of a process as names: each kernel has its own parts."""
+    (tmp_path / "sorts.py").write_text(_SORTS)
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    head = "import numpy as np, sorts; xs = 2 * np.arange(40)[::-1]"
+    calls = {
+        "sorted": "assert sorts.ascending(xs.copy())[0] == 0",
+        "placed": "assert sorts.places(xs)[0] == 39",
+    }
+    for asked in (["sorted"], ["placed"], ["sorted", "placed"], ["placed", "sorted"]):
+        code = "; ".join([head, *(calls[one] for one in asked)])
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 _PAIR = """

@@ -18,10 +18,9 @@ Float: TypeAlias = Any
 LANES: Final = 64  # machines of a stripe
 
 # Cells of a ring.
-WIDTH: Final = 0  # steps of a column
-SIZE: Final = 1  # columns of the ring
-FIRST: Final = 2  # first column
-END: Final = 3  # end of the columns
+SIZE: Final = 0  # columns of the ring, which are steps
+FIRST: Final = 1  # first column
+END: Final = 2  # end of the columns
 
 # Columns of a slot.
 START: Final = 0
@@ -31,15 +30,24 @@ MACHINE: Final = 3
 
 
 class MachineTable(NamedTuple):
-    """What every machine has left.
+    """What every machine has left: in trees, or in breaks where trees would take too much.
+
+    A place is 64 times a stripe plus a lane.
 
     Attributes
     ----------
     tree
         int32[stripe, 2 * size, resource, lane]: a tree of minima over the columns of the ring;
         column c is row ``size + c % size``.
+    breaks
+        int32[place, most]: steps from which on a machine has something else left, ascending; the
+        first is not after the ring's. No places where there are trees.
+    left
+        int32[place, most, resource]: what it has from each break on.
+    counts
+        int64[place]: breaks of each machine.
     ring
-        int64[4]: `WIDTH`, `SIZE`, `FIRST`, `END`.
+        int64[3]: `SIZE`, `FIRST`, `END`.
     first_machine
         int64[stripe]: number of the machine in lane 0.
     lane_of
@@ -47,6 +55,9 @@ class MachineTable(NamedTuple):
     """
 
     tree: I32
+    breaks: I32
+    left: I32
+    counts: I64
     ring: I64
     first_machine: I64
     lane_of: I64

@@ -92,7 +92,7 @@ def find(
     for stripe in wanted.order:
         if found >= need:
             break
-        fitting = lanes_with(table.tree[stripe], wanted.amounts, covering, low, lanes)
+        fitting = lanes_with(table, stripe, wanted.amounts, (a, b), covering, low, lanes)
         for i in range(fitting):
             spare[i] = _spare(low, wanted, lanes[i])
         for _ in range(fitting):
@@ -137,7 +137,7 @@ def count_slots(
     for stripe in wanted.order:
         if found >= most:
             break
-        fitting = lanes_with(table.tree[stripe], wanted.amounts, covering, low, lanes)
+        fitting = lanes_with(table, stripe, wanted.amounts, (a, b), covering, low, lanes)
         for i in range(fitting):
             limit = min(most - found, _limit(table, wanted, use, stripe, lanes[i]))
             if limit > 0:

@@ -6,12 +6,8 @@ import numpy as np
 
 from planner.machines.kernels.arrays import (
     BUNDLES,
-    END,
-    FIRST,
     I64,
-    LANES,
     MACHINE,
-    SIZE,
     START,
     STOP,
     Int,
@@ -45,24 +41,21 @@ def _lane_fits(table: MachineTable, amounts: I64, slots: I64, chosen: I64) -> In
         slot = slots[chosen[0]]
         a, b = columns(table.ring, slot[START], slot[STOP])
         return a >= b or _one_fits(table, amounts, place, (a, b), slot[BUNDLES])
-    low, high = table.ring[END], table.ring[FIRST]
+    steps = np.empty(2 * chosen.shape[0], dtype=np.int64)
+    change, count = np.empty_like(steps), 0
     for i in chosen:
         a, b = columns(table.ring, slots[i, START], slots[i, STOP])
         if a < b:
-            low, high = min(low, a), max(high, b)
-    change = np.zeros(max(0, high - low) + 1, dtype=np.int64)
-    for i in chosen:
-        a, b = columns(table.ring, slots[i, START], slots[i, STOP])
-        if a < b:
-            change[a - low] += slots[i, BUNDLES]
-            change[b - low] -= slots[i, BUNDLES]
-    size, held = table.ring[SIZE], np.int64(0)
-    for column in range(low, high):
-        held += change[column - low]
-        for k in range(amounts.shape[0]):
-            row = table.tree[place // LANES, size + column % size, amounts[k, 0]]
-            if held > 0 and row[place % LANES] < held * amounts[k, 1]:
-                return False
+            steps[count], change[count] = a, slots[i, BUNDLES]
+            steps[count + 1], change[count + 1] = b, -slots[i, BUNDLES]
+            count += 2
+    held, last = np.int64(0), np.int64(0)
+    for i in np.argsort(steps[:count]):
+        part = (last, steps[i])
+        if held > 0 and last < steps[i] and not _one_fits(table, amounts, place, part, held):
+            return False
+        held += change[i]
+        last = steps[i]
     return True
 
 

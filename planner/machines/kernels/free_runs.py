@@ -15,12 +15,12 @@ from planner.machines.kernels.arrays import (
     SIZE,
     START,
     STOP,
-    WIDTH,
     BundleKind,
     Int,
     MachineTable,
     SearchTask,
 )
+from planner.machines.kernels.breaks import has_space, mark_free, read_free
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.laying import held_so_far
 from planner.machines.kernels.tree import columns, take_columns, take_slots
@@ -53,11 +53,10 @@ def _free_lanes(rows: I32, amounts: I64, place: Int) -> Int:
 
 
 @kernel
-def _block_level(lease: Int, width: Int) -> Int:
+def _block_level(lease: Int) -> Int:
     """Return a level of the tree of which every run of a lease holds a whole row."""
-    cells = -(-lease // width)
     level = 0
-    while (4 << level) - 1 <= cells:
+    while (4 << level) - 1 <= lease:
         level += 1
     return level
 
@@ -100,17 +99,16 @@ def _read_free(
 
     Lanes of which no run of a lease is part may be left out.
     """
-    size, width, lo = table.ring[SIZE], table.ring[WIDTH], sought.lo
-    hi = lo + free.shape[0]
-    a, b = lo // width, -(-hi // width)
-    level = _block_level(sought.lease, width)
-    near = _near_blocks(table, wanted.amounts, stripe, (a, b), level)
+    a, b, size = sought.lo, sought.lo + free.shape[0], table.ring[SIZE]
+    if table.counts.shape[0] > 0:
+        read_free(table, wanted, stripe, (a, b), free)
+        return
+    near = _near_blocks(table, wanted.amounts, stripe, (a, b), _block_level(sought.lease))
     for column in range(a, b):
-        bits = np.int64(0)
+        free[column - a] = 0
         if near[column - a] != 0:
-            bits = _free_lanes(table.tree[stripe], wanted.amounts, size + column % size)
-        for step in range(max(lo, column * width), min(hi, (column + 1) * width)):
-            free[step - lo] = bits
+            rows = table.tree[stripe]
+            free[column - a] = _free_lanes(rows, wanted.amounts, size + column % size)
 
 
 @kernel
@@ -255,22 +253,32 @@ def _take_run(
 
     Returns whether the pool has no more room somewhere in it.
     """
-    ring, place = table.ring, table.lane_of[slot[MACHINE]]
-    rows, lane = table.tree[place // LANES], place % LANES
-    a, b = columns(ring, slot[START], slot[STOP])
+    place = table.lane_of[slot[MACHINE]]
+    a, b = columns(table.ring, slot[START], slot[STOP])
     take_columns(table, wanted.amounts, place, a, b, 1)
-    for column in range(a, b):
-        row, full = ring[SIZE] + column % ring[SIZE], False
-        for k in range(wanted.amounts.shape[0]):
-            full = full or rows[row, wanted.amounts[k, 0], lane] < wanted.amounts[k, 1]
-        if full:
-            for t in range(
-                max(0, column * ring[WIDTH] - lo),
-                min(free.shape[0], (column + 1) * ring[WIDTH] - lo),
-            ):
-                free[t] &= ~(np.int64(1) << lane)
+    if table.counts.shape[0] > 0:
+        mark_free(table, wanted.amounts, place, (a, b), free[a - lo :], False)
+        if not has_space(table, place):
+            free[:] &= ~(np.int64(1) << (place % LANES))
+    else:
+        _mark_full(table, wanted.amounts, place, (a, b), free[a - lo :])
     closed = False
     for t in range(slot[START] - lo, slot[STOP] - lo):
         room[t] -= 1
         closed = closed or room[t] < 1
     return closed
+
+
+@kernel
+def _mark_full(
+    table: MachineTable, amounts: I64, place: Int, part: tuple[Int, Int], free: I64
+) -> None:
+    """Clear the bit of a lane where its tree has no room for a bundle; `free` begins with a."""
+    (a, b), size = part, table.ring[SIZE]
+    rows, lane = table.tree[place // LANES], place % LANES
+    for column in range(a, b):
+        row, full = size + column % size, False
+        for k in range(amounts.shape[0]):
+            full = full or rows[row, amounts[k, 0], lane] < amounts[k, 1]
+        if full:
+            free[column - a] &= ~(np.int64(1) << lane)

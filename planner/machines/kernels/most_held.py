@@ -9,11 +9,11 @@ from planner.machines.kernels.arrays import (
     I64,
     LANES,
     SIZE,
-    WIDTH,
     BundleKind,
     Int,
     MachineTable,
 )
+from planner.machines.kernels.breaks import break_before
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.tree import columns
 
@@ -21,6 +21,8 @@ from planner.machines.kernels.tree import columns
 @kernel
 def _counts(table: MachineTable, wanted: BundleKind, stripe: Int, a: Int, counts: I32) -> bool:
     """Write how many bundles each lane holds from column `a` on; return whether any does."""
+    if table.counts.shape[0] > 0:
+        return _counts_between(table, wanted, stripe, a, counts)
     size, tree = table.ring[SIZE], table.tree[stripe]
     most = wanted.spread if wanted.spread > 0 else 2**30
     some = False
@@ -34,6 +36,26 @@ def _counts(table: MachineTable, wanted: BundleKind, stripe: Int, a: Int, counts
                 out[j] = min(out[j], held)
         some = some or out.any()
     return some
+
+
+@kernel
+def _counts_between(
+    table: MachineTable, wanted: BundleKind, stripe: Int, a: Int, counts: I32
+) -> bool:
+    """Do as `_counts` where machines have breaks."""
+    most = wanted.spread if wanted.spread > 0 else 2**30
+    for lane in range(LANES):
+        place = stripe * LANES + lane
+        at, count = break_before(table, place, a), table.counts[place]
+        for i in range(counts.shape[0]):
+            while at + 1 < count and table.breaks[place, at + 1] <= a + i:
+                at += 1
+            held = np.int64(most)
+            for k in range(wanted.amounts.shape[0]):
+                left = max(0, np.int64(table.left[place, at, wanted.amounts[k, 0]]))
+                held = min(held, left // wanted.amounts[k, 1])
+            counts[i, lane] = np.int32(held)
+    return bool(counts.any())
 
 
 @kernel
@@ -69,17 +91,12 @@ def most_held(
     a, b = columns(table.ring, start, end)
     if a >= b or wanted.amounts.shape[0] == 0:
         return
-    width = table.ring[WIDTH]
     counts = np.empty((b - a, LANES), dtype=np.int32)
     sums = np.zeros(b - a, dtype=np.int64)
-    length = max(1, lease // width)
     for stripe in wanted.order:
         if _counts(table, wanted, stripe, a, counts):
-            if length > 1:
-                _opened(counts, length)
+            if lease > 1:
+                _opened(counts, lease)
             for i in range(b - a):
                 sums[i] += counts[i].sum()
-    for step in range(start, end):
-        column = step // width
-        if a <= column < b:
-            held[step - start] = sums[column - a]
+    held[a - start : b - start] = sums

@@ -17,6 +17,7 @@ from planner.machines.kernels.arrays import (
     Int,
     MachineTable,
 )
+from planner.machines.kernels.breaks import has_space
 from planner.machines.kernels.compiled import kernel
 from planner.machines.kernels.finding import find
 from planner.machines.kernels.laying import take_picks
@@ -58,6 +59,8 @@ def _stays(table: MachineTable, wanted: BundleKind, piece: I64, a: Int, b: Int) 
     if piece[MACHINE] < 0:
         return False
     place = table.lane_of[piece[MACHINE]]
+    if table.counts.shape[0] > 0 and not has_space(table, place):
+        return False
     for k in range(wanted.amounts.shape[0]):
         least = least_of_lane(table, place, wanted.amounts[k, 0], a, b)
         if least < wanted.amounts[k, 1] * piece[BUNDLES]:

@@ -15,10 +15,10 @@ from planner.machines.kernels.arrays import (
     SIZE,
     START,
     STOP,
-    WIDTH,
     Int,
     MachineTable,
 )
+from planner.machines.kernels.breaks import lanes_between, least_between, take_between
 from planner.machines.kernels.compiled import kernel
 
 #: Most rows that cover some columns: two of each level, on either side of the end of the ring.
@@ -28,9 +28,7 @@ MOST_ROWS = 256
 @kernel
 def columns(ring: I64, start: Int, end: Int) -> tuple[Int, Int]:
     """Return the columns [a, b) that the steps [start, end) touch, inside the ring."""
-    a = max(start // ring[WIDTH], ring[FIRST])
-    b = min(-(-end // ring[WIDTH]), ring[END])
-    return a, b
+    return max(start, ring[FIRST]), min(end, ring[END])
 
 
 @kernel
@@ -62,6 +60,9 @@ def take_columns(
     table: MachineTable, amounts: I64, place: Int, a: Int, b: Int, bundles: Int
 ) -> None:
     """Take bundles from one lane over the columns [a, b), not empty; fewer than 0 gives back."""
+    if table.counts.shape[0] > 0:
+        take_between(table, amounts, place, a, b, bundles)
+        return
     size = table.ring[SIZE]
     lo = size + a % size
     hi = lo + b - a
@@ -116,12 +117,24 @@ def _cover_part(lo: Int, hi: Int, found: I64, count: Int) -> Int:
 
 
 @kernel
-def lanes_with(rows: I32, amounts: I64, covering: I64, low: I32, lanes: I64) -> Int:
-    """Find the lanes of a stripe that hold a bundle over the rows of a cover; return how many.
+def lanes_with(
+    table: MachineTable,
+    stripe: Int,
+    amounts: I64,
+    part: tuple[Int, Int],
+    covering: I64,
+    low: I32,
+    lanes: I64,
+) -> Int:
+    """Find the lanes of a stripe that hold a bundle over a part; return how many.
 
-    Writes their numbers into `lanes`, and into `low[k, lane]` the least of each resource. Stops
+    `part` are the columns [a, b), and `covering` the rows of a tree that cover them. Writes the
+    numbers of lanes into `lanes`, and into `low[k, lane]` the least of each resource. Stops
     reading, the largest rows first, when no lane is left.
     """
+    if table.counts.shape[0] > 0:
+        return lanes_between(table, stripe, amounts, part, low, lanes)
+    rows = table.tree[stripe]
     fit = np.ones(LANES, dtype=np.bool_)
     last = covering.shape[0] - 1
     for i in range(last, -1, -1):
@@ -148,6 +161,8 @@ def lanes_with(rows: I32, amounts: I64, covering: I64, low: I32, lanes: I64) -> 
 @kernel
 def least_of_lane(table: MachineTable, place: Int, resource: Int, a: Int, b: Int) -> Int:
     """Return the least of one resource of one lane over [a, b), not empty."""
+    if table.counts.shape[0] > 0:
+        return least_between(table, place, resource, a, b)
     rows, lane = table.tree[place // LANES], place % LANES
     covering = np.empty(MOST_ROWS, dtype=np.int64)
     least = np.int64(2**31 - 1)
@@ -166,8 +181,7 @@ def set_columns(table: MachineTable, capacity: I32, outages: I64, a: Int, b: Int
             tree[stripe, size + column % size] = capacity[stripe]
     for i in range(outages.shape[0]):
         place = table.lane_of[outages[i, 0]]
-        low = max(a, outages[i, 1] // ring[WIDTH])
-        for column in range(low, min(b, -(-outages[i, 2] // ring[WIDTH]))):
+        for column in range(max(a, outages[i, 1]), min(b, outages[i, 2])):
             tree[place // LANES, size + column % size, :, place % LANES] = 0
     lift_columns(table, a, b)
 

@@ -1,19 +1,22 @@
 """Slots that have not begun change machine so that a new request finds some.
 
 What has not begun belongs to no machine in particular. Where a request finds no machine, what
-stands at its times is laid again beside it, each on its own machine where that is still free: by
-begin, which loses nothing where bundles are of one shape (interval colouring), or the new one
-first.
+stands from its begin on is given machines anew beside it, each its own where that is still free.
+Where bundles are of one shape, or fill a machine, that loses nothing (interval colouring); else the
+new one comes first, or all are laid by begin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.machines.board import MachineBoard
+from planner.plan.batch.colouring import colour_slots, groups_for, units_of
 from planner.plan.draft import Draft
 from planner.plan.records.reservation_records import Relocated
 from planner.plan.slots.slot_faults import LeaseOf
@@ -22,9 +25,10 @@ from planner.plan.state import PlanState
 from planner.plan.table.table import StandingSlots
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import AtomAllocation, Holding
-from planner.reservations.slots import NOWHERE, Slots, no_slots, slots_of, sort_slots
+from planner.reservations.slots import NOWHERE, Slots, no_slots, sort_slots
 from planner.reservations.state import State
 from rdl.expressions import atom_at
+from rdl.resources import Resources
 from rdl.text.parser import parse
 
 I64 = NDArray[np.int64]
@@ -33,6 +37,26 @@ I64 = NDArray[np.int64]
 _MACHINES: Final = 4096
 _RESERVATIONS: Final = 5000
 _SLOTS: Final = 4096
+
+#: Most bundles that are coloured, and kinds of bundles that were ever placed: where these are alike
+#: nothing else counts.
+_COLOURED: Final = 2**22
+_KINDS: Final = 256
+
+#: Most other times at which a request is tried, and how many machines may be looked at for that.
+_ROUNDS: Final = 64
+_LOOKS: Final = 64
+
+#: Most bundles and machines among which one is put out for another, how often, on one machine, in
+#: how many other orders all of them come, and the least part of its size that one counts there.
+_EJECTED: Final = 512
+_EJECTING: Final = 64
+_EJECTIONS: Final = 2048
+_ORDERS: Final = 8
+_NOISE: Final = 0.4
+
+#: Number of the first new reservation of a batch, above those of the table.
+_ADDED: Final = 2**40
 
 #: Why bundles that have not begun change machine.
 _MADE_WAY: Final = "made way for a new request"
@@ -49,19 +73,230 @@ class MakingWay:
     draft
         What machines have left; it keeps what is found.
     moved
-        Number -> what a reservation then holds; it moves once in a batch.
+        Number -> the slots of each atom that a reservation then has.
+    added
+        What new reservations of the batch hold.
     """
 
     plan: PlanState
     draft: Draft
-    moved: dict[int, Holding] = field(default_factory=dict)
+    moved: dict[int, tuple[Slots, ...]] = field(default_factory=dict)
+    added: list[Holding] = field(default_factory=list)
 
     def place(self, holding: Holding) -> Holding | None:
         """Return a new holding with slots for all of its rows, taken; or None, nothing changed."""
-        if len(self.plan.table) > _RESERVATIONS or self.draft.room.machines > _MACHINES:
-            return None
         if any(one.rule.spread for one in holding.atoms):
             return None
+        is_small = len(self.plan.table) <= _RESERVATIONS and self.draft.room.machines <= _MACHINES
+        found = self._colour(holding, is_small=is_small)
+        if found is None and is_small:
+            found = self._lay_again(holding) or self._eject(holding)
+        return found
+
+    @property
+    def rounds(self) -> int:
+        """How many other times are tried for one request: on one machine, less on more."""
+        return min(_ROUNDS, _LOOKS // max(1, self.draft.room.machines))
+
+    def records(self) -> list[Relocated]:
+        """Return what became of those that made way."""
+        id_of = self.plan.table.id_of
+        return [Relocated(id_of(one), slots, _MADE_WAY) for one, slots in self.moved.items()]
+
+    def _colour(self, holding: Holding, *, is_small: bool) -> Holding | None:
+        """Do as `place` where bundles are of one shape, or fill a machine."""
+        units = self._units(holding, is_small=is_small)
+        if units is None:
+            return None
+        standing = self._standing(holding.begin)
+        # What ends there may go on as a slot that begins there.
+        here = (standing.slots[:, 1] >= holding.begin) & (standing.slots[:, 3] != NOWHERE)
+        here &= units[standing.slots[:, 3]] > 0
+        held = _part_of(standing, here)
+        kinds = [held.kinds[kind] for kind in np.unique(held.kind).tolist()]
+        bundles = {one.bundle for one in holding.atoms} | {bundle for bundle, _, _ in kinds}
+        both = units_of(self.plan.cluster, self._groups(units), bundles)
+        if both is None or int(held.slots[:, 2].sum()) > _COLOURED:
+            return None
+        fresh, atom_of = _wanted_by(holding)
+        groups = set(self._groups(units))
+        goes = [
+            groups <= (groups_for(self.plan.cluster, [kind[:2]]) or set()) for kind in held.kinds
+        ]
+        movable = self._may_move(held) & np.array(goes, dtype=bool)[held.kind]
+        movable &= held.slots[:, 0] >= holding.begin
+        laid = colour_slots(
+            np.concatenate([held.slots, fresh]),
+            np.concatenate([held.number << 20 | held.atom, 2**62 + np.arange(len(fresh))]),
+            np.concatenate([~movable, np.zeros(len(fresh)) > 0]),
+            self.draft.room.outages,
+            units,
+        )
+        if laid is None:
+            return None
+        slots, source = laid
+        return self._take(holding, atom_of, held, slots, source)
+
+    def _groups(self, units: I64) -> list[int]:
+        """Return the machine groups that have units."""
+        first = np.cumsum([0, *(group.count for group in self.plan.cluster.machines)])[:-1]
+        return np.flatnonzero(units[first] > 0).tolist()
+
+    def _units(self, holding: Holding, *, is_small: bool) -> I64 | None:
+        """Return how many bundles of a holding each machine holds, 0 where it may not stand.
+
+        None where that is not known, or, unless the Plan `is_small`, where something else was ever
+        placed.
+        """
+        cluster, table = self.plan.cluster, self.plan.table
+        groups = groups_for(cluster, [(one.bundle, one.label) for one in holding.atoms])
+        own = {one.bundle for one in holding.atoms}
+        units = None if groups is None else units_of(cluster, sorted(groups), own)
+        if groups is None or units is None or not units.any():
+            return None
+        kinds = () if is_small else table.kinds
+        if len(kinds) > _KINDS:
+            return None
+        for bundle, _, _ in kinds:  # one by one, for most often the first tells
+            if bundle not in own and units_of(cluster, sorted(groups), own | {bundle}) is None:
+                return None
+        return units
+
+    def _standing(self, begin: int) -> StandingSlots:
+        """Return the slots of all that holds machines after a step, as the batch leaves them."""
+        table = self.plan.table
+        owners = np.unique(table.slots_after(begin)[1])
+        whole = table.standing_slots(owners[~np.isin(owners, list(self.moved))])
+        kinds = list(whole.kinds)
+        parts = [whole[:4]]
+        others = [(number, table.holding(number), held) for number, held in self.moved.items()]
+        for place, one in enumerate(self.added):
+            held = tuple(no_slots() if atom.slots is None else atom.slots for atom in one.atoms)
+            others.append((_ADDED + place, one, held))
+        for number, one, held in others:
+            for index, (atom, slots) in enumerate(zip(one.atoms, held, strict=True)):
+                every = np.ones(len(slots), dtype=np.int64)
+                parts.append((number * every, index * every, len(kinds) * every, slots))
+                kinds.append((atom.bundle, atom.label, atom.rule))
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        return StandingSlots(columns[0], columns[1], columns[2], columns[3], kinds)
+
+    def _eject(self, holding: Holding) -> Holding | None:
+        """Do as `place` on a few machines: a bundle puts others out, which go elsewhere."""
+        machines, now = self.draft.room.machines, self.plan.now
+        if machines > _EJECTING:
+            return None
+        standing = self._standing(now)
+        here = (standing.slots[:, 1] > now) & (standing.slots[:, 3] != NOWHERE)
+        held = _part_of(standing, here)
+        fresh, atom_of = _wanted_by(holding)
+        both = np.concatenate([held.slots, fresh])
+        source = np.repeat(np.arange(len(both)), both[:, 2])
+        if not len(held.slots) or len(source) > _EJECTED:
+            return None
+        alone = both[source]
+        alone[:, 2] = 1
+        may_move = self._may_move(held) & _is_whole_stay(standing)[here]
+        movable = np.append(may_move, np.ones(len(fresh), dtype=bool))
+        kind = np.append(held.kind, len(held.kinds) + atom_of)[source]
+        kinds = [one[:2] for one in held.kinds] + [(one.bundle, one.label) for one in holding.atoms]
+        for turn in range(min(_ORDERS, _LOOKS // machines) + 1):
+            found = self._ejected(alone, kind, movable[source], kinds, turn)
+            if found is not None:
+                break
+        else:
+            return None
+        return self._take(holding, atom_of, held, found, source)
+
+    def _ejected(
+        self,
+        slots: Slots,
+        kind: I64,
+        movable: NDArray[np.bool_],
+        kinds: Sequence[tuple[Resources, str | None]],
+        turn: int,
+    ) -> Slots | None:
+        """Return single bundles with machines; or None.
+
+        In turn 0 those without a machine come to all that stand; in others all that may move come
+        too, the largest first, and from turn 2 on by sizes that are other ones each time.
+        """
+        machines, now = self.draft.room.machines, self.plan.now
+        stays = (slots[:, 3] != NOWHERE) & (~movable | (turn == 0))
+        share = np.array([bundle.dominant_share(self.draft.nominal) for bundle, _ in kinds])
+        size = share[kind] * (slots[:, 1] - slots[:, 0])
+        size *= np.random.default_rng(turn).uniform(_NOISE if turn > 1 else 1, 1, len(size))
+        come = np.flatnonzero(~stays)
+        come = come[np.argsort(-size[come], kind="stable")]
+        board = MachineBoard(self.plan.cluster, (now, int(slots[:, 1].max())), 1, kinds)
+        board.stand(slots[stays], kind[stays], movable[stays], len(come))
+        number = np.append(np.flatnonzero(stays), come)
+        found = slots.copy()
+        for one in come.tolist():
+            piece = (int(slots[one, 0]), int(slots[one, 1]), 1)
+            put, _ = board.insert(piece, int(kind[one]), None, _EJECTIONS // machines)
+            if not put:
+                return None
+            found[number[list(put)], 3] = list(put.values())
+        return found
+
+    def _may_move(self, held: StandingSlots) -> NDArray[np.bool_]:
+        """Return which slots have not begun and may be on another machine."""
+        table = self.plan.table
+        goes = [not rule.spread for _, _, rule in held.kinds]
+        numbers, place = np.unique(held.number, return_inverse=True)
+        stands = [
+            number < _ADDED and table.state(number) in _STANDING for number in numbers.tolist()
+        ]
+        movable = np.array(goes, dtype=bool)[held.kind] & np.array(stands, dtype=bool)[place]
+        result: NDArray[np.bool_] = movable & (held.slots[:, 0] >= self.plan.now)
+        return result
+
+    def _take(
+        self, holding: Holding, atom_of: I64, held: StandingSlots, slots: Slots, source: I64
+    ) -> Holding | None:
+        """Take what was found, and note who made way; None, and nothing taken, if it is gone.
+
+        Parameters
+        ----------
+        atom_of
+            int64[m]: the atom of each piece that the new holding wants.
+        slots, source
+            Bundle by bundle, where all stand now: the slots of `held`, and after them those pieces.
+        """
+        is_new = source >= len(held.slots)
+        atom, own = atom_of[source[is_new] - len(held.slots)], slots[is_new]
+        new = with_slots(
+            holding, [sort_slots(own[atom == index]) for index in range(len(holding.atoms))]
+        )
+        slots, source = slots[~is_new], source[~is_new]
+        draft, mark = self.draft, self.draft.savepoint()
+        moves = _moves(held, slots, source)
+        gone, comes = _part_of(held, moves), moves[source]
+        for kind in np.unique(gone.kind).tolist():
+            draft.change_slots([(gone.slots[gone.kind == kind], held.kinds[kind][0])], -1)
+        parts = [(one.slots, one.bundle) for one in new.atoms]
+        for kind in np.unique(gone.kind).tolist():
+            chosen = comes & (held.kind[source] == kind)
+            parts.append((slots[chosen], held.kinds[kind][0]))
+        for part, bundle in parts:
+            assert part is not None
+            if not draft.room.fits(part, bundle):
+                draft.roll_back(mark)
+                return None
+            draft.change_slots([(part, bundle)], 1)
+        self._note_moved(held, slots, source)
+        return new
+
+    def _slots_of(self, number: int) -> tuple[Slots, ...]:
+        """Return the slots of each atom of a reservation, as the batch leaves them."""
+        if number in self.moved:
+            return self.moved[number]
+        atoms = self.plan.table.holding(number).atoms
+        return tuple(no_slots() if one.slots is None else one.slots for one in atoms)
+
+    def _lay_again(self, holding: Holding) -> Holding | None:
+        """Do as `place` with all that stands at the times of a holding, if it is not too much."""
         standing = self._movable(holding)
         if standing is None:
             return None
@@ -92,14 +327,6 @@ class MakingWay:
         self.draft.roll_back(mark)
         return None
 
-    def records(self) -> list[Relocated]:
-        """Return what became of those that made way."""
-        found = []
-        for number, holding in self.moved.items():
-            slots = tuple(no_slots() if one.slots is None else one.slots for one in holding.atoms)
-            found.append(Relocated(self.plan.table.id_of(number), slots, _MADE_WAY))
-        return found
-
     def _movable(self, holding: Holding) -> StandingSlots | None:
         """Return the slots at the times of a holding that may move; None if they are too many."""
         now, table = self.plan.now, self.plan.table
@@ -120,24 +347,38 @@ class MakingWay:
         chosen &= ~spread[standing.kind] & _is_whole_stay(standing)
         return _part_of(standing, chosen) if chosen.any() else None
 
-    def _note_moved(self, standing: StandingSlots, slots: Slots, source: I64) -> None:
-        """Note what those hold that have other machines.
+    def _note_moved(self, held: StandingSlots, slots: Slots, source: I64) -> None:
+        """Note what those have that made way.
 
         Parameters
         ----------
         slots, source
-            Where the movable slots stand now, and which of them each is of.
+            Where the slots of `held` stand now, and which of them each is of.
         """
-        changed = source[slots[:, 3] != standing.slots[source, 3]]
-        for number in np.unique(standing.number[changed]).tolist():
-            before, mine = self.plan.table.holding(number), standing.number == number
-            here = mine[source]
-            atoms = []
-            for index, atom in enumerate(before.atoms):
-                left = standing.slots[mine & (standing.atom == index)]
-                came = slots[here & (standing.atom[source] == index)]
-                atoms.append(None if atom.slots is None else _swapped(atom.slots, left, came))
-            self.moved[number] = with_slots(before, atoms)
+        moves = _moves(held, slots, source)
+        comes = moves[source]
+        slots, source = slots[comes], source[comes]
+        gone, owner, atom = _part_of(held, moves), held.number[source], held.atom[source]
+        for number in np.unique(gone.number).tolist():
+            mine, here = gone.number == number, owner == number
+            self.moved[number] = tuple(
+                _swapped(own, gone.slots[mine & (gone.atom == i)], slots[here & (atom == i)])
+                for i, own in enumerate(self._slots_of(number))
+            )
+
+
+def _wanted_by(holding: Holding) -> tuple[Slots, I64]:
+    """Return the pieces of a holding as slots without machines, and the atom of each."""
+    pieces = [occurrence_pieces(atom) for atom in holding.atoms]
+    slots = np.concatenate([np.insert(one, 3, NOWHERE, axis=1) for one in pieces])
+    return slots, np.repeat(np.arange(len(pieces)), [len(one) for one in pieces])
+
+
+def _moves(held: StandingSlots, slots: Slots, source: I64) -> NDArray[np.bool_]:
+    """Return which slots have another machine, at least for some of their bundles."""
+    moves = np.zeros(len(held.slots), dtype=bool)
+    moves[source[slots[:, 3] != held.slots[source, 3]]] = True
+    return moves
 
 
 def _is_whole_stay(standing: StandingSlots) -> NDArray[np.bool_]:
@@ -167,9 +408,9 @@ def _part_of(standing: StandingSlots, chosen: NDArray[np.bool_]) -> StandingSlot
 
 def _swapped(held: Slots, left: Slots, came: Slots) -> Slots:
     """Return slots of an atom without those that it leaves, and with those it comes to."""
-    gone = {tuple(one) for one in left.tolist()}
-    stays = [one for one in held.tolist() if tuple(one) not in gone]
-    return sort_slots(np.concatenate([slots_of(stays), came]))
+    less = left * np.array([1, 1, -1, 1])
+    found = sort_slots(np.concatenate([held, came, less]))
+    return found[found[:, 2] > 0]
 
 
 def lease_of_number(plan: PlanState, number: int) -> LeaseOf:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
+from planner.agent import plans_early
 from planner.capacity.shortage import Shortage, Taking, takings_of
 from planner.explain_cause import cause_text
 from planner.placement import Code, PlacementResult
@@ -28,7 +30,13 @@ from planner.plan.batch.making_way import MakingWay
 from planner.plan.batch.release import keep_released, release_conflict
 from planner.plan.batch.rolling_horizon import advance, advance_conflict, archive_conflict
 from planner.plan.draft import Draft, MachineShortage
-from planner.plan.placing import Found, is_lone, machines_refusal, place_elsewhere
+from planner.plan.placing import (
+    Found,
+    is_lone,
+    machines_refusal,
+    other_times,
+    place_elsewhere,
+)
 from planner.plan.records.changes import (
     Admit,
     Advance,
@@ -272,6 +280,8 @@ class _Batch:
             takings = takings_of(holding, self.plan.ledger, request.tenant, request.queue)
         self.draft.take(takings)
         self.admitted.append(takings)
+        if self.makes_way is not None:
+            self.makes_way.added.append(holding)
         self.new_ids.add(request.id)
         scope = (request.tenant, request.queue)
         self.added[scope] = self.added.get(scope, 0) + 1
@@ -306,7 +316,24 @@ class _Batch:
         if self.joint:
             return placed
         asked = is_planner_asked(change)
-        return place_elsewhere(self.draft, change.request, placed, change.planner, asked=asked)
+        found = place_elsewhere(self.draft, change.request, placed, change.planner, asked=asked)
+        if isinstance(found, MachineShortage) and self.makes_way is not None:
+            return self._make_way_elsewhere(change) or found
+        return found
+
+    def _make_way_elsewhere(self, change: Admit) -> Found | None:
+        """Return another time for one atom at which others make way, taken; few are tried."""
+        assert self.makes_way is not None
+        request, rounds = change.request, self.makes_way.rounds
+        early = plans_early(change.planner)
+        for result in islice(other_times(self.draft, request, early=early), rounds):
+            own = holding_of(request, result)
+            held = takings_of(own, self.plan.ledger, request.tenant, request.queue)
+            if self.draft.shortage(held) is None:
+                placed = self.makes_way.place(own)
+                if placed is not None:
+                    return result, placed
+        return None
 
     def _admit_elsewhere(self, index: int, change: Admit, bounded: PlacementResult) -> _Answer:
         """Admit a request where the limits of its agent leave room; or say why it is refused."""

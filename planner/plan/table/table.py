@@ -336,6 +336,11 @@ class ReservationTable:
         later = slots[:, 1] > step
         return slots[later], owner[later]
 
+    @property
+    def kinds(self) -> Sequence[tuple[Resources, str | None, MachineRule]]:
+        """(bundle, label, rule) of all that was ever placed."""
+        return self._kinds.values
+
     def standing_slots(self, numbers: NDArray[np.int64]) -> StandingSlots:
         """Return the slots of some reservations with whose they are."""
         meta, atoms = self._meta.data, self._atoms.data

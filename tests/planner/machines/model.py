@@ -141,7 +141,9 @@ def rows_of(slots: I64, steps: int) -> list[int]:
 
 
 def leaves(room: MachineRoom) -> I64:
-    """Return int64[machine, column, resource] of what a room knows, and check its trees."""
+    """Return int64[machine, column, resource] of what a room knows, its trees or lists checked."""
+    if len(room._count):
+        return _left_from_breaks(room)
     size, tree = room._ring.size, room._tree
     inner = tree[:, 1:size]
     assert (inner == np.minimum(tree[:, 2 : 2 * size : 2], tree[:, 3 : 2 * size : 2])).all()
@@ -149,6 +151,18 @@ def leaves(room: MachineRoom) -> I64:
     lanes = room._stripes.lane_of
     found = tree[lanes[:, None] // 64, columns[None, :], :, lanes[:, None] % 64]
     return found.astype(np.int64)
+
+
+def _left_from_breaks(room: MachineRoom) -> I64:
+    found = []
+    for place in room._stripes.lane_of.tolist():
+        count = int(room._count[place])
+        steps = room._breaks[place, :count]
+        assert steps[0] <= room._ring.first
+        assert (np.diff(steps) > 0).all()
+        at = np.searchsorted(steps, np.arange(room._ring.first, room._ring.end), side="right") - 1
+        found.append(room._left[place, at])
+    return np.array(found, dtype=np.int64)
 
 
 @cache

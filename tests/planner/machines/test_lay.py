@@ -19,6 +19,7 @@ from tests.planner.machines.model import (
     clusters,
     intervals,
     labels,
+    leaves,
     machines_with,
     most_at_once,
     rooms_of,
@@ -57,10 +58,10 @@ def test_what_is_laid_stands_on_machines_with_room(
 ) -> None:
     """Slots keep capacity, label and spread, add up to the pieces, and are taken in the room."""
     room, dense = rooms_of(cluster, data, STEPS)
-    before, table = dense.left.copy(), room._tree.copy()
+    before, table = dense.left.copy(), leaves(room)
     slots = room.lay(pieces, bundle, label, rule)
     if slots is None:
-        assert np.array_equal(room._tree, table)
+        assert np.array_equal(leaves(room), table)
         return
     dense.take(slots, bundle, 1)
     assert not np.any((dense.left < 0) & (dense.left != before))
@@ -71,7 +72,7 @@ def test_what_is_laid_stands_on_machines_with_room(
     assert {(start, end) for start, end, *_ in slots.tolist()} == wanted
     assert slots.tolist() == sorted(slots.tolist(), key=lambda row: (row[0], row[1], row[3]))
     room.take(slots, bundle, -1)
-    assert np.array_equal(room._tree, table)
+    assert np.array_equal(leaves(room), table)
 
 
 @given(clusters(STEPS), bundles(), labels(), rules(), _pieces(), st.data())
@@ -148,16 +149,16 @@ def test_rows_stand_as_their_pieces_are_laid(
 ) -> None:
     """One call gives the slots of `pieces_of`, or the first piece that machines do not hold."""
     room, _ = rooms_of(cluster, data, STEPS)
-    rows, other, table = add_up(pieces), room.copy(), room._tree.copy()
+    rows, other, table = add_up(pieces), room.copy(), leaves(room)
     asked = pieces_of(rows)
     found, laid = room.stand(rows, bundle, label, rule), other.lay(asked, bundle, label, rule)
     if not isinstance(found, Unlaid):
         assert laid is not None
         assert np.array_equal(found, laid)
-        assert np.array_equal(room._tree, other._tree)
+        assert np.array_equal(leaves(room), leaves(other))
         return
     assert laid is None
-    assert np.array_equal(room._tree, table)
+    assert np.array_equal(leaves(room), table)
     counts = [(*one, room.count(*one[:2], bundle, rule, label, one[2])) for one in asked.tolist()]
     short = [Unlaid(*one) for one in counts if one[3] < one[2]]
     start, end, needed = asked[0].tolist()
@@ -176,10 +177,10 @@ def test_bundles_move_only_after_a_lease(
 ) -> None:
     """Laid in parts, slots add up to the pieces, keep all rules, and none is cut below a lease."""
     room, dense = rooms_of(cluster, data, STEPS)
-    before, table, other = dense.left.copy(), room._tree.copy(), room.copy()
+    before, table, other = dense.left.copy(), leaves(room), room.copy()
     slots = room.lay_in_parts(pieces, bundle, label, rule, lease)
     if isinstance(slots, Unlaid):
-        assert np.array_equal(room._tree, table)
+        assert np.array_equal(leaves(room), table)
         assert slots.found < slots.needed
         return
     dense.take(slots, bundle, 1)
@@ -190,7 +191,7 @@ def test_bundles_move_only_after_a_lease(
     least = min((end - start for start, end, bundles in pieces.tolist() if bundles), default=lease)
     assert all(end - start >= min(lease, least) for start, end, *_ in slots.tolist())
     room.take(slots, bundle, -1)
-    assert np.array_equal(room._tree, table)
+    assert np.array_equal(leaves(room), table)
     if len(pieces) == 1 and other.lay(pieces, bundle, label, rule) is not None:
         assert {(start, end) for start, end, *_ in slots.tolist()} <= {tuple(pieces[0, :2])}
 

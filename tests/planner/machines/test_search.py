@@ -24,6 +24,7 @@ from tests.planner.machines.model import (
     clusters,
     intervals,
     labels,
+    leaves,
     machines_with,
     most_at_once,
     rooms_of,
@@ -84,16 +85,16 @@ def test_what_is_found_is_right_and_taken(
     """Slots keep heights, leases, work, window, pool, machines, label and spread."""
     room, dense = rooms_of(cluster, data, STEPS, 8)
     pool = data.draw(_pools(atom))
-    before, table = dense.left.copy(), room._tree.copy()
+    before, table = dense.left.copy(), leaves(room)
     slots = room.search(atom, pool, tries, best_of)
     if slots is None:
-        assert np.array_equal(room._tree, table)
+        assert np.array_equal(leaves(room), table)
         return
     _is_right(slots, atom, pool, cluster)
     dense.take(slots, atom.bundle, 1)
     assert not np.any((dense.left < 0) & (dense.left != before))
     room.take(slots, atom.bundle, -1)
-    assert np.array_equal(room._tree, table)
+    assert np.array_equal(leaves(room), table)
 
 
 def _rectangle_stands(dense: DenseRoom, atom: SlotAtom, pool: I64) -> bool:
@@ -121,9 +122,9 @@ def test_no_rectangle_is_overlooked(cluster: Cluster, atom: SlotAtom, data: st.D
     room, dense = rooms_of(cluster, data, STEPS, 8)
     pool = data.draw(_pools(atom))
     expected = _rectangle_stands(dense, atom, pool)
-    table = room._tree.copy()
+    table = leaves(room)
     at, most = room.most_found(atom, pool, ALL_TRIES)
-    assert np.array_equal(room._tree, table)
+    assert np.array_equal(leaves(room), table)
     assert atom.lo <= at <= atom.hi
     assert (room.search(atom, pool, ALL_TRIES, 3) is not None) == expected
     assert 0 <= most <= atom.most
