@@ -33,7 +33,7 @@ help:
 	@echo "make demo        install, serve the example day on loopback, show the result (STAY=0 ends)"
 	@echo "make demo-slurm  a server on a real Slurm of its own (root, Debian's Slurm packages)"
 	@echo "make test        install, format, lint, import contracts, every test that needs no package (ONLY=planner)"
-	@echo "make check       format, lint, import contracts, types: before a commit"
+	@echo "make check       format, lint, words, import contracts, types: before a commit"
 	@echo "make serve       the service on loopback with SQLite in ./agenda.db (CLUSTER=file)"
 	@echo "make bench       every bench case at full size;  make bench-smoke: once, small"
 	@echo "make papers      the tests of bench/papers, the experiments of the five papers"
@@ -95,6 +95,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/words
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
