@@ -339,7 +339,7 @@ class _BoundQuestion:
         """Return the bound and what proves it, where so much is held and asked."""
         if not self.asked or asked <= value:
             return max(asked, value), "all"
-        from planner.agents.exact.quick_bound import quick_bound  # compiled loops
+        from planner.agents.quick_bound import quick_bound  # compiled loops
 
         view = PlanSnapshot(self.plan.ledger, self.plan.version)
         found = quick_bound(self.asked, view, value - self.aside)

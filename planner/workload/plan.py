@@ -250,7 +250,7 @@ def _bound(
     """
     if report is not None or not asked:
         return None if report is None else report.bound
-    from planner.agents.exact.quick_bound import quick_bound  # compiled loops: only where used
+    from planner.agents.quick_bound import quick_bound  # compiled loops: only where used
 
     view = plan.view()
     value = score_of(asked, placed, view.reference)[0]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.agent import BoundError, Limits
-from planner.agents.exact import quick_bound as quick
-from planner.agents.exact.quick_bound import QuickBound
+from planner.agents import quick_bound as quick
+from planner.agents.quick_bound import QuickBound
 from planner.optimization import plan_bound
 from planner.optimization.optimizer import optimize
 from planner.optimization.plan_bound import PlanBound, RequestBook, bound_of, read_plan
