@@ -175,7 +175,15 @@ class Draft:
         """
         if self._is_copy or not 0 < len(self._waiting) <= _MOST_WAITING:
             return False
-        taken = [one for part in self._waiting for one in part]
+        around = self._ledger.book.longest_window
+        low = min((int(one.rows[:, 0].min()) for one in takings if len(one.rows)), default=0)
+        high = max((int(one.rows[:, 1].max()) for one in takings if len(one.rows)), default=0)
+        taken = [
+            one
+            for part in self._waiting
+            for one in part
+            if ((one.rows[:, 0] < high + around) & (one.rows[:, 1] > low - around)).any()
+        ]
         return (
             all(one.sign > 0 for one in taken)
             and find_shortage(self._ledger, [*taken, *takings]) is None
