@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.service.conftest import Service
+
 #: What a server must allow to tell a receiver on this machine.
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -52,3 +54,19 @@ class Receiver:
         """Return kind and reservation of all that came."""
         bodies = [json.loads(body) for _, body in self.got]
         return [(one["kind"], one.get("reservation")) for one in bodies]
+
+
+def hook_of(service: Service, url: str, **more: Any) -> dict[str, Any]:
+    """Create a webhook."""
+    answer = service.client.post("/v1/webhooks", json={"url": url, **more})
+    assert answer.status_code == 201, answer.get_data(as_text=True)
+    body: dict[str, Any] = answer.get_json()
+    return body
+
+
+def tell(service: Service) -> None:
+    """Note and deliver, as the process that leads does each second."""
+    service.runtime.dispatcher.tick()
+    service.runtime.webhooks.note()
+    service.runtime.webhooks.deliver()
+    service.runtime.webhooks.wait()

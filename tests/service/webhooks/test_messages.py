@@ -11,8 +11,7 @@ import pytest
 from service.webhooks.collection import MISSED, TEST, WEBHOOK_KINDS
 from service.webhooks.messages import message_of
 from tests.service.conftest import Open
-from tests.service.webhooks.receiver import LOOPBACK, Receiver
-from tests.service.webhooks.test_webhooks import hook_of, tell
+from tests.service.webhooks.receiver import LOOPBACK, Receiver, hook_of, tell
 
 _AT = "2026-11-29T02:10:00+00:00"
 

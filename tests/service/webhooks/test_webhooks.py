@@ -36,7 +36,7 @@ from service.webhooks.addresses import (
 from service.webhooks.delivery import post
 from service.webhooks.webhook_thread import RETRY_S
 from tests.service.conftest import Open, Service
-from tests.service.webhooks.receiver import LOOPBACK, Receiver
+from tests.service.webhooks.receiver import LOOPBACK, Receiver, hook_of, tell
 
 
 @pytest.fixture
@@ -50,22 +50,6 @@ def receiver() -> Iterator[Receiver]:
 def open_still(open_service: Open) -> Any:
     """Return a function that opens services which tell nothing by themselves."""
     return lambda: open_service(tick_s=0, webhook_networks=LOOPBACK)
-
-
-def hook_of(service: Service, url: str, **more: Any) -> dict[str, Any]:
-    """Create a webhook."""
-    answer = service.client.post("/v1/webhooks", json={"url": url, **more})
-    assert answer.status_code == 201, answer.get_data(as_text=True)
-    body: dict[str, Any] = answer.get_json()
-    return body
-
-
-def tell(service: Service) -> None:
-    """Note and deliver, as the process that leads does each second."""
-    service.runtime.dispatcher.tick()
-    service.runtime.webhooks.note()
-    service.runtime.webhooks.deliver()
-    service.runtime.webhooks.wait()
 
 
 def state_of(service: Service, id_: str) -> dict[str, Any]:
