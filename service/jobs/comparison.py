@@ -5,12 +5,10 @@ It plans the requests of a day with several agents, on its own copy of the Plan,
 
 from __future__ import annotations
 
-import base64
-import pickle
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version as release
 from typing import Any, Final, TypeAlias
 
@@ -30,7 +28,6 @@ from planner.workload.compare import AS_IT_STANDS, BY_ARRIVAL, AgentRun
 from planner.workload.compile import compile_workload
 from rdl.durations import rfc3339_text
 from rdl.resources import CPU, MEMORY, Resources
-from service.jobs.data_pickle import read_data
 from service.jobs.job import ComparisonJob, lines_of_plan, whole_cluster
 from service.jobs.process import JobCall, carry_out
 from service.jobs.tasks import bare_limits, compare_on
@@ -216,10 +213,28 @@ def _as_it_stands(plan: Plan) -> AgentRun:
     return AgentRun("as it stands", "placed", "", metrics, basis=AS_IT_STANDS)
 
 
-def written_runs(runs: Mapping[str, AgentRun], based_on: int | None) -> str:
-    """Return runs as a text for `kept_runs`; `based_on` is the version of the Plan they are of."""
-    raw = base64.b64encode(pickle.dumps((based_on, dict(runs)))).decode()
-    return f"{release('cluster-agenda')} {raw}"
+@dataclass(frozen=True, slots=True)
+class KeptRuns:
+    """Runs of agents for another process to continue with.
+
+    Attributes
+    ----------
+    agenda
+        The version of Agenda that made them.
+    based_on
+        The version of the Plan whose requests they planned; None where a workload was sent.
+    runs
+        By the agent's name.
+    """
+
+    agenda: str
+    based_on: int | None
+    runs: dict[str, AgentRun]
+
+
+def written_runs(runs: Mapping[str, AgentRun], based_on: int | None) -> KeptRuns:
+    """Return runs for `kept_runs`; `based_on` is the version of the Plan they are of."""
+    return KeptRuns(release("cluster-agenda"), based_on, dict(runs))
 
 
 def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
@@ -227,13 +242,11 @@ def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
 
     None of them where they are of other requests, or of another version of Agenda.
     """
-    if not kept or (written := msgspec.json.decode(kept).get("runs")) is None:
+    written = msgspec.json.decode(kept).get("runs") if kept else None
+    if written is None or written["agenda"] != release("cluster-agenda"):
         return {}
-    made_by, _, raw = written.rpartition(" ")
-    if made_by != release("cluster-agenda"):
-        return {}
-    version, runs = read_data(base64.b64decode(raw))
-    return dict(runs) if version == based_on else {}
+    found = msgspec.convert(written, KeptRuns)
+    return found.runs if found.based_on == based_on else {}
 
 
 def _day_of(plan: Plan, asked: ComparisonJob) -> tuple[Cluster, list[WorkloadLine]]:

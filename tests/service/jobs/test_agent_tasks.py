@@ -20,7 +20,7 @@ def test_runs_that_were_kept_are_taken_over(service: Service) -> None:
     first = compare_on(None, day, bare_limits(["gree"], None, 0), bool, tell=ran.append)
     kept = msgspec.json.encode({"runs": written_runs({"gree": first.run("gree")}, 7)})
     assert kept_runs(kept, 8) == {}, "of another version of the Plan"
-    older = msgspec.json.encode({"runs": "0.0.1 gASVCA=="})
+    older = msgspec.json.encode({"runs": {"agenda": "0.0.1", "plan": [7]}})
     assert kept_runs(older, 7) == {}, "of another version of Agenda"
     done = kept_runs(kept, 7)
     assert done == {"gree": first.run("gree")}
