@@ -125,15 +125,27 @@ def held_job(words: Sequence[str]) -> Iterator[HeldJob]:
         )  # fmt: skip
         assert process.stdout is not None
         answer = process.stdout.readline().strip().partition(";")[0]
-        if not answer.isdecimal():
+        id_ = int(answer) if answer.isdecimal() else _quiet_job(process, mark)
+        if id_ is None:
             raise CliError(_why_not(process, errors, mark))
-        job = HeldJob(int(answer), process)
+        job = HeldJob(id_, process)
         try:
             yield job
         finally:
             if not job.is_promised:
                 with suppress(SlurmError):
                     job.cancel()
+
+
+def _quiet_job(process: subprocess.Popen[str], mark: str) -> int | None:
+    """Return the job of an sbatch that ended well without naming it (--quiet); None: none."""
+    if process.wait():
+        return None
+    with suppress(SlurmError):
+        for job in SlurmCommands().jobs():
+            if job.comment == mark and job.is_open:
+                return job.id
+    return None
 
 
 def _why_not(process: subprocess.Popen[str], errors: IO[str], mark: str) -> str:

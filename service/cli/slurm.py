@@ -288,6 +288,9 @@ def _without_own(
     taken = {place for one in own for place in range(one.place, one.place + one.count)}
     kept = tuple(word for place, word in enumerate(words) if place not in taken)
     is_test = any(one.name == "test-only" for one in own)
+    given = {f"--{one.name}" for one in options} | set(lines)
+    if given & {"--quiet", "-Q"} and given & {"--wait", "-W"}:
+        raise CliError("sbatch --quiet --wait does not say which job it is; leave --quiet out")
     return kept, _OwnOptions(comments[-1] if comments else "", is_test)
 
 

@@ -170,7 +170,9 @@ class SlurmRoom:
 
     def end(self, key: Key, *, failed: bool = False) -> None:
         """See `BackendRoom.end`."""
-        self._stem(key).with_suffix(".end").write_text("3" if failed else "0")
+        ready = self._stem(key).with_suffix(".ready")
+        ready.write_text("3" if failed else "0")
+        ready.rename(ready.with_suffix(".end"))  # it is looked for: never there and empty
 
     def lose(self, machine: str) -> None:
         """See `BackendRoom.lose`."""

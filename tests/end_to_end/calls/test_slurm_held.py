@@ -196,7 +196,7 @@ def cancelled_while_its_job_runs(row: Row) -> None:
     row.wait_until_held()
     assert row.ask("second", 20, 1, 30) is None
     row.scancel(job)
-    row.keep_once_free("second")
+    row.keep_once_free("third")
 
 
 def degraded_while_its_job_waits(row: Row) -> None:
@@ -217,7 +217,7 @@ def degraded_while_its_job_runs(row: Row) -> None:
     assert row.job(job).is_up
     assert row.ask("second", 20, 1, 30, nodes=1) is None
     row.scancel(job)
-    row.keep_once_free("second", nodes=1)
+    row.keep_once_free("third", nodes=1)
 
 
 def its_job_may_run_for_longer(row: Row) -> None:

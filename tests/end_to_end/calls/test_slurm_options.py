@@ -40,11 +40,12 @@ BEGIN: dict[str, tuple[int, ...]] = {
     "--gpus-per-task=a100:1 -n 2": (1, 2, 200, 2),
     "-G 2 --cpus-per-gpu=2 --gpu-bind=none": (1, 4, 400, 2),
     "-G 1 --mem-per-gpu=300 --gres-flags=enforce-binding": (1, 1, 300, 1),
-    "-O -n 8": (1, 1, 100),
+    "-O -n 8": (2, 1, 100),
+    "--priority=5 -Q": (1, 1, 100),
     "-m block --use-min-nodes --cpu-freq=high --mem-bind=none": (1, 1, 100),
-    "--acctg-freq=0 -D /tmp -e /dev/null -i /dev/null --export=NONE": (1, 1, 100),
+    "--acctg-freq=30 -D /tmp -e /dev/null -i /dev/null --export=NONE": (1, 1, 100),
     "--no-kill --no-requeue --propagate --profile=none --nice=10": (1, 1, 100),
-    "--prefer=thin --wckey=x -Q -v --mail-user=root --wait-all-nodes=1": (1, 1, 100),
+    "--prefer=thin --wckey=x -v --mail-user=root --wait-all-nodes=1": (1, 1, 100),
     "--kill-on-invalid-dep=yes --delay-boot=1 --parsable --ignore-pbs": (1, 1, 100),
     "-C fat": (1, 1, 100),
     "-p main": (1, 1, 100),
@@ -71,14 +72,13 @@ REFUSED = {
     "-C fat|thin": "--constraint=fat|thin",
     "-d singleton": "--dependency=singleton",
     "--gres=fpga:1": "gres",
-    "--gres=gpu:v100:1": "not available",
+    "--gres=gpu:v100:1": "gpu-v100",
     "--gpus-per-socket=1 --sockets-per-node=1": "--gpus-per-socket",
     "--exclusive=user": "--exclusive=user",
     "-B 1:2:1": "sockets, cores and threads",
     "--hint=nomultithread": "sockets, cores and threads",
     "--gres=gpu:a100:1 -C fat": "fat and gpu-a100",
     "-M elsewhere": "elsewhere",
-    "--priority=5": "--priority",
     "-q single -t 6": "MaxWall of QOS single is 5 minutes",
     "-q single -a 0-1": "jobs of root in QOS single are 1 at a time",
     "-N 1 : -N 2": "several components",
@@ -253,6 +253,18 @@ def test_a_try_reserves_and_submits_nothing(lab: SlurmLab) -> None:
     assert len(lab.call("GET", "/v1/reservations")["reservations"]) == before
 
 
+def work_of(url: str, id_: str) -> str:
+    """Return what Slurm's accounting says of the work of a promise; nothing where it is behind."""
+    shown = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
+    entries = json.loads(shown.stdout)
+    return next((one["work"] for one in entries if one["reservation"] == id_), "")
+
+
+def is_told(work: str) -> bool:
+    """Return whether the accounting has it all."""
+    return work not in ("", "open")
+
+
 def test_why_a_job_waits_and_how_it_ended_is_said(lab: SlurmLab) -> None:
     """In Slurm's words: in the history, in `agenda squeue`, and in the explanation."""
     script = lab.folder / "fails.sh"
@@ -269,9 +281,7 @@ def test_why_a_job_waits_and_how_it_ended_is_said(lab: SlurmLab) -> None:
 
     assert until(said) == f"job {number} failed with exit code 3"
     until(lambda: lab.call("GET", "/v1/reservations/fails")["state"] == "completed")
-    shown = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
-    (entry,) = (one for one in json.loads(shown.stdout) if one["reservation"] == "fails")
-    assert entry["work"] == "failed"
+    assert eventually(lambda: work_of(url, "fails"), is_told) == "failed"
 
 
 def test_what_its_owner_cancels_is_cancelled_and_no_failure(lab: SlurmLab) -> None:
@@ -286,12 +296,7 @@ def test_what_its_owner_cancels_is_cancelled_and_no_failure(lab: SlurmLab) -> No
     until(lambda: any(job.id == number and job.is_up for job in lab.slurm.commands.jobs()))
     lab.slurm.commands.cancel([number])
 
-    def work() -> str:
-        shown = CliRunner().invoke(main, ["sacct", "--server", url, "-o", "json"])
-        entries = json.loads(shown.stdout)
-        return next((one["work"] for one in entries if one["reservation"] == "cancelled"), "")
-
-    assert eventually(work, lambda found: found not in ("", "open")) == "cancelled"
+    assert eventually(lambda: work_of(url, "cancelled"), is_told) == "cancelled"
     until(lambda: lab.call("GET", "/v1/reservations/cancelled")["state"] == "completed")
 
 

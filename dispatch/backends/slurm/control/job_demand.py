@@ -122,9 +122,10 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         int(fields.get("MinCPUsNode", "1")),
         gpus * _count_of(fields.get("CpusPerTres", "")),
     )
-    memory = mebibytes(fields.get("MinMemoryNode", ""))
+    # What is asked for each GPU stands before the site's default for each CPU.
+    memory = gpus * _count_of(fields.get("MemPerTres", ""))
+    memory = memory or mebibytes(fields.get("MinMemoryNode", ""))
     memory = memory or cpus * mebibytes(fields.get("MinMemoryCPU", ""))
-    memory = memory or gpus * _count_of(fields.get("MemPerTres", ""))
     label = next(iter(_labels(fields)), "")
     tasks = _tasks_of(fields.get("ArrayTaskId", ""))
     throttle = int(fields.get("ArrayTaskThrottle", "0")) or tasks
@@ -194,7 +195,7 @@ def _problems(fields: Mapping[str, str]) -> Iterator[str]:
     if feature not in _NONE and not _FEATURE.fullmatch(feature):
         yield f"--constraint={feature}: one feature is reserved; not counts, lists or alternatives"
     if fields.get("Priority", "0") != "0":
-        yield "--priority lets the job begin, and it must wait for its reservation; leave it out"
+        yield "the site lets the job begin at once (--priority), and it must wait, held"
     if any(found is None for found in _afters(fields)):
         text = fields.get("Dependency", "")
         yield f"--dependency={text}: only afterok, afterany and afternotok are reserved"

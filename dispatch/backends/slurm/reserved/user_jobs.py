@@ -82,6 +82,8 @@ class UserJobs:
         self._late: set[int] = set()
         #: What each job was for that may have used some of it; Slurm forgets those that ended.
         self._seen: dict[int, str] = {}
+        #: Why each job that might run waited last: Slurm says another thing once its time is over.
+        self._reasons: dict[int, str] = {}
         self.waits: dict[str, WaitingJobs] = {}
 
     def follow(
@@ -218,17 +220,23 @@ class UserJobs:
         for id_, some in by_id.items():
             jobs = list(some)
             if id_ not in used and all(job.waits for job in jobs):
-                reasons = [
-                    f"job {job.id} waits in Slurm: {job.reason}"
-                    for job in jobs
-                    if self._may_run(job) and job.reason not in ("", "None") and not job.is_held
-                ]
+                self._note_reasons(jobs)
+                reasons = [self._reasons[job.id] for job in jobs if job.id in self._reasons]
                 found[id_] = WaitingJobs(
                     max(job.submitted_s for job in jobs),
                     all(self._may_run(job) for job in jobs),
                     reasons[0] if reasons else "",
                 )
+        waiting = {job.id for some in by_id.values() for job in some if job.waits}
+        self._reasons = {job: why for job, why in self._reasons.items() if job in waiting}
         return found
+
+    def _note_reasons(self, jobs: Iterable[SlurmJob]) -> None:
+        """Note why jobs that might run wait, where Slurm says more than that it is early."""
+        for job in jobs:
+            is_plain = job.reason in ("", "None", "BeginTime") or job.is_held or job.is_stranded
+            if not is_plain and self._may_run(job):
+                self._reasons[job.id] = f"job {job.id} waits in Slurm: {job.reason}"
 
     def _may_run(self, job: SlurmJob) -> bool:
         return not job.is_stranded and (job.id in self._bound or not job.is_held)

@@ -60,7 +60,7 @@ def said(**changes: str) -> JobDemand:
             JobDemand(2, 4, 400, 8, limit_s=5400),
         ),
         (
-            {"TresPerNode": "gres:gpu:2", "CpusPerTres": "gres:gpu:4", "MinMemoryCPU": "",
+            {"TresPerNode": "gres:gpu:2", "CpusPerTres": "gres:gpu:4", "MinMemoryCPU": "100M",
              "MemPerTres": "gres:gpu:8192"},
             JobDemand(1, 8, 16384, 2, limit_s=5400),
         ),

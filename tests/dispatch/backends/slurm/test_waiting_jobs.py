@@ -181,3 +181,17 @@ def test_what_waits_for_a_promise_that_failed_is_cancelled() -> None:
     ]
     jobs.cancel_failed([HELD, *others], {"p": "ann", "q": "ann"}, {"p"})
     assert cancelled == [7]
+
+
+def test_why_a_job_waited_is_known_when_its_time_is_over() -> None:
+    """Slurm says then that its reservation is gone; it is forgotten with the job."""
+    jobs, _ = _jobs(start_s=98)
+    waits = replace(RELEASED, reason="Resources", reservations=("a_p_1",))
+    jobs.follow([waits], {"p": "ann"}, 101)
+    stranded = replace(waits, state="RESV_DEL_HOLD", reason="ReservationDeleted")
+    for job in (waits, replace(waits, reason="BeginTime"), stranded):
+        jobs.follow([job], {"p": "ann"}, 102)
+        assert jobs.waits["p"].reason == "job 7 waits in Slurm: Resources"
+    jobs.follow([], {"p": "ann"}, 103)
+    jobs.follow([HELD], {"p": "ann"}, 104)
+    assert jobs.waits["p"].reason == ""

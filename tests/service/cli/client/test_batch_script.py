@@ -142,6 +142,16 @@ def test_whether_it_would_be_reserved_is_asked_on_the_command_line() -> None:
         _without_own(["job.sh"], [], "#SBATCH --test-only\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "lines"), [("-QW", ""), ("--wait", "-Q"), ("-N2 -Q", "--wait"), ("-n 2", "-Q -W")]
+)
+def test_a_job_that_is_waited_for_has_to_be_named(words: str, lines: str) -> None:
+    """Else sbatch says nothing before it has ended, and it waits, held."""
+    options, _ = read_options(words.split())
+    with pytest.raises(CliError, match="leave --quiet out"):
+        _without_own(words.split(), options, f"#SBATCH {lines}\n")
+
+
 def test_whole_nodes_are_all_that_a_node_has() -> None:
     """Where they are of several sizes a feature says which."""
     small = {"count": 4, "labels": [], "resources": {"cpu": 4, "memory": "8 GiB"}}
