@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,27 @@ name = "m"
 count = 10
 resources = { cpu = 4 }
 """
+
+
+#: The header of `sacct --parsable2`.
+SACCT: Final = "JobID|JobName|User|Start|End|AllocCPUS|ReqMem|State\n"
+
+
+def sacct(days: int = 30, minutes: int = 60) -> str:
+    """Return the accounting of a nightly job, and of another that ran twice."""
+    lines = [SACCT]
+    for day in range(days):
+        begin = datetime(2026, 10, 1, 2, 10) + timedelta(days=day)  # noqa: DTZ001 - as sacct writes
+        end = begin + timedelta(minutes=minutes + day * 7 % 5)
+        lines.append(
+            f"{day}|etl-{begin:%Y-%m-%d}|ada|{begin:%Y-%m-%dT%H:%M:%S}|{end:%Y-%m-%dT%H:%M:%S}|"
+            "8|32G|COMPLETED\n"
+        )
+    for day in (1, 2):
+        lines.append(
+            f"9{day}|adhoc|bob|2026-10-0{day}T12:00:00|2026-10-0{day}T13:00:00|2|4G|COMPLETED\n"
+        )
+    return "".join(lines)
 
 
 def agenda(*arguments: object) -> Result:

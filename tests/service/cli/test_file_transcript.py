@@ -15,8 +15,7 @@ from typing import Final
 
 import pytest
 
-from tests.service.cli.command_line import agenda
-from tests.service.cli.estimates.test_estimate import sacct
+from tests.service.cli.command_line import agenda, sacct
 
 _TRANSCRIPT: Final = Path(__file__).with_name("file_transcript.txt")
 

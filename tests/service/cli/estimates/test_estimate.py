@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,7 @@ import pytest
 from service.cli.kit.errors import DONE, ERROR, STOPPED, USAGE
 from service.cli.kit.progress import CommandProgress
 from service.cli.kit.server import Server
-from tests.service.cli.command_line import agenda
-
-SACCT = "JobID|JobName|User|Start|End|AllocCPUS|ReqMem|State\n"
-
-
-def sacct(days: int = 30, minutes: int = 60) -> str:
-    """Return the accounting of a nightly job, and of another that ran twice."""
-    lines = [SACCT]
-    for day in range(days):
-        begin = datetime(2026, 10, 1, 2, 10) + timedelta(days=day)  # noqa: DTZ001 - as sacct writes
-        end = begin + timedelta(minutes=minutes + day * 7 % 5)
-        lines.append(
-            f"{day}|etl-{begin:%Y-%m-%d}|ada|{begin:%Y-%m-%dT%H:%M:%S}|{end:%Y-%m-%dT%H:%M:%S}|"
-            "8|32G|COMPLETED\n"
-        )
-    for day in (1, 2):
-        lines.append(
-            f"9{day}|adhoc|bob|2026-10-0{day}T12:00:00|2026-10-0{day}T13:00:00|2|4G|COMPLETED\n"
-        )
-    return "".join(lines)
+from tests.service.cli.command_line import agenda, sacct
 
 
 @pytest.fixture
