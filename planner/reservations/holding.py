@@ -202,6 +202,12 @@ def within(part: Holding, whole: Holding) -> bool:
     return True
 
 
+def first_step(holding: Holding) -> int | None:
+    """Return the first step of any row held; None where nothing is."""
+    rows = [a for a in holding.atoms if len(a.rows) and len(a.shifts)]
+    return min((int(a.rows[0, 0]) + min(a.shifts) for a in rows), default=None)
+
+
 def last_step(holding: Holding) -> int:
     """Return the first step past every row held, endless or not."""
     ends = (int(a.rows[-1, 1]) + max(a.shifts) for a in holding.atoms if len(a.rows))

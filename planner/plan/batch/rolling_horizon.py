@@ -20,7 +20,13 @@ from planner.plan.records.reservation_records import DEGRADED, Degraded
 from planner.plan.slots.slots_in_force import occurrence_pieces
 from planner.plan.state import PlanState
 from planner.promise import PromiseLevel
-from planner.reservations.holding import extend_shifts, last_step, patterns_of, without_after
+from planner.reservations.holding import (
+    extend_shifts,
+    first_step,
+    last_step,
+    patterns_of,
+    without_after,
+)
 from planner.reservations.reservation import AtomAllocation, Holding
 from planner.reservations.slots import NOWHERE, Slots, sort_slots
 from planner.reservations.state import LIVE, STATE_NUMBERS
@@ -64,7 +70,9 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
     found = extensions(plan, horizon)
     if not found:
         return Advanced(now_step, horizon), ()
-    grid, first = plan.grid.with_horizon(horizon), max(now_step, plan.ledger.first)
+    # Judged from the old present on: where time jumps, an occurrence may begin before the new one,
+    # beside what was held then.
+    grid, first = plan.grid.with_horizon(horizon), plan.ledger.first
     ledger = plan.ledger.roll(grid, first)
     room: MachineRoom | None = None
     extended: list[Extension] = []
@@ -76,10 +84,12 @@ def advance(plan: PlanState, now_step: int, horizon: int) -> tuple[Advanced, tup
         holding = plan.table.holding(number)
         added = extend_shifts(holding, shifts, only_new=True)
         takings = takings_of(added, ledger, *plan.table.scope(number))
-        short = find_shortage(ledger, takings)
-        if short is not None:
+        begin, short = first_step(added), find_shortage(ledger, takings)
+        reason = "" if short is None else f"its next occurrence has no room: {short.detail}"
+        if begin is not None and begin < first:
+            reason = "its next occurrence would have begun before it was promised"
+        if reason:
             kept = without_after(holding, last_step(holding) + 1)
-            reason = f"its next occurrence has no room: {short.detail}"
             degraded.append(Degraded(id_, kept, reason, (), DEGRADED))
             continue
         ledger.take((one.demand, one.rows, one.sign) for one in takings)
