@@ -204,8 +204,7 @@ class SlotJudge:
         assert atom.slots is not None
         if all(spans.allow(*slot) for slot in atom.slots.tolist()):
             return ""
-        mine = (slots for slots in atom.occurrence_slots() if slots is not None)
-        stays = [stay for slots in mine for stay in stays_of(slots)]
+        stays = _stays_by_occurrence(atom)
         if all(spans.allow(*slot) for slot in stays):
             return ""
         if not atom.rule.handover:
@@ -228,8 +227,9 @@ class _Spans:
     def __init__(self, before: Holding, atom: AtomAllocation, lost: SlotCounts, now: int) -> None:
         self._now = now
         mine = [one for one in before.atoms if one.bundle == atom.bundle and one.slots is not None]
-        # Not slot by slot: one that goes on in another on its machine is a part of a stay.
-        old = [stay for one in mine if one.slots is not None for stay in stays_of(one.slots)]
+        # Not slot by slot: one that goes on in another on its machine is a part of a stay, but for
+        # one of another occurrence.
+        old = [stay for one in mine for stay in _stays_by_occurrence(one)]
         self._known = {(start, end) for start, end, _, _ in old}
         self._begun = {(start, machine) for start, _, _, machine in old if start < now}
         for start, end in _pieces_of(atom):
@@ -247,7 +247,7 @@ class _Spans:
         ]
         self._lost_ends = {end for _, end, _, _ in lost_stays}
         left = {(start, machine) for start, _, _, machine in lost_stays}
-        new = [] if atom.slots is None else stays_of(atom.slots)
+        new = _stays_by_occurrence(atom)
         #: Where bundles go on that lost their machine.
         self._cuts = {now} | {
             end for start, end, _, machine in new if machine == NOWHERE or (start, machine) in left
@@ -281,6 +281,12 @@ def stays_of(slots: Slots) -> list[list[int]]:
         rows: Rows = add_up(slots[slots[:, 3] == machine][:, :3])
         found += [[*piece, machine] for piece in pieces_of(rows).tolist()]
     return found
+
+
+def _stays_by_occurrence(atom: AtomAllocation) -> list[list[int]]:
+    """Return the stays of every occurrence that has slots."""
+    mine = (slots for slots in atom.occurrence_slots() if slots is not None)
+    return [stay for slots in mine for stay in stays_of(slots)]
 
 
 def _by_machine(slots: Slots) -> Counter[int]:
