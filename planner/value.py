@@ -94,6 +94,19 @@ def size_of(graph: WorkGraph, reference: Resources) -> float:
     return total * graph.grid.step_ms / _HOUR_MS
 
 
+def cpu_hours_of(graph: WorkGraph) -> float:
+    """Return the cores that a request asks for over time, in core-hours; the first options count.
+
+    Cores alone: a GPU or memory counts as none, unlike in :func:`size_of`.
+    """
+    total = 0
+    for vertex in _first_option_atoms(graph):
+        row = graph.vertices[vertex]
+        cores = graph.bundles[int(row[BUNDLE])].get(CPU, 0)
+        total += int(row[WORK]) * int(row[SHIFT_COUNT]) * cores
+    return total / 1000 * graph.grid.step_ms / _HOUR_MS
+
+
 def _first_option_atoms(graph: WorkGraph) -> Iterable[int]:
     pending = [len(graph.vertices) - 1] if len(graph.vertices) else []
     while pending:

@@ -68,10 +68,12 @@ def test_no_test_goes_its_own_way() -> None:
         _TESTS / "soak.py",
         _TESTS / "end_to_end" / "kills" / "test_kill_mixed.py",
         _TESTS / "end_to_end" / "kills" / "test_executor_kills.py",
+        _TESTS / "end_to_end" / "kills" / "test_slurm_day.py",
         _TESTS / "end_to_end" / "kills" / "test_slurm_faults.py",
         _TESTS / "end_to_end" / "kills" / "test_storm.py",
         _TESTS / "planner" / "adaptation" / "test_mixed_histories.py",
         _TESTS / "planner" / "plan" / "slots" / "test_slot_histories.py",
+        _TESTS / "planner" / "plan" / "slots" / "test_slot_refusals.py",
         _TESTS / "rdl" / "fuzz_rdl.py",
         _TESTS / "rdl" / "fuzz_sources.py",
     ]

@@ -178,9 +178,15 @@ class MachineRoom:
             self._breaks = np.pad(self._breaks, ((0, 0), (0, more)))
             self._left = np.pad(self._left, ((0, 0), (0, more), (0, 0)))
 
-    def _open_table(self) -> MachineTable:
-        """Return the table with some space in its lists, for what looks for machines."""
-        self._make_space(_SOME_SLOTS, always=False)
+    def _open_table(self, pieces: int = 0) -> MachineTable:
+        """Return the table with some space in its lists, for what looks for machines.
+
+        Parameters
+        ----------
+        pieces
+            How many may come to one machine.
+        """
+        self._make_space(max(_SOME_SLOTS, pieces), always=False)
         return self._table()
 
     def _amounts(self, bundle: Resources) -> I64:
@@ -299,7 +305,7 @@ class MachineRoom:
         from planner.machines.kernels.standing import stand_rows
 
         wanted = self._kind(bundle, label, rule)
-        slots, short = stand_rows(self._open_table(), wanted, _copy_of(rows))
+        slots, short = stand_rows(self._open_table(len(rows)), wanted, _copy_of(rows))
         return Unlaid(*short.tolist()) if len(short) else slots
 
     def lay(
@@ -352,7 +358,9 @@ class MachineRoom:
         from planner.machines.kernels.handovers import lay_in_parts
 
         wanted, asked = self._kind(bundle, label, rule), _joint(pieces)
-        slots, short = lay_in_parts(self._open_table(), wanted, asked, _beside(beside), lease)
+        slots, short = lay_in_parts(
+            self._open_table(len(asked)), wanted, asked, _beside(beside), lease
+        )
         return Unlaid(*short.tolist()) if len(short) else slots
 
     def lay_kinds(
@@ -388,7 +396,7 @@ class MachineRoom:
             np.cumsum([0, *(len(one.amounts) for one in each)]),
             np.cumsum([0, *(len(one.order) for one in each)]),
         )
-        slots, source = lay_kinds(self._open_table(), packed, _copy_of(pieces), keeps)
+        slots, source = lay_kinds(self._open_table(len(pieces)), packed, _copy_of(pieces), keeps)
         return (slots, source) if len(slots) else None
 
     def lay_some(
@@ -416,7 +424,7 @@ class MachineRoom:
         if not len(asked):
             return _NO_SLOTS.copy(), asked
         slots, missing = lay_pieces(
-            self._open_table(), self._kind(*kind), asked, _beside(beside), whole
+            self._open_table(len(asked)), self._kind(*kind), asked, _beside(beside), whole
         )
         left = asked[missing > 0]
         left[:, 2] = missing[missing > 0]

@@ -258,12 +258,13 @@ def other_times(draft: Draft, request: Request, *, early: bool) -> Iterator[Plac
         length = atom.work // height
         if atom.work % height or height % atom.multiple or length < atom.lease:
             continue
-        starts = range(len(room) - length + 1)
-        for start in starts if early else reversed(starts):
-            if room[start : start + length].min() >= height:
-                first = atom.lo + start
-                rows = np.array([[first, first + length, height]], dtype=np.int64)
-                yield _lone_result(rows)
+        # A start is good where no step of its length is short: as many were before as behind it.
+        short = np.concatenate([[0], np.cumsum(room < height)])
+        starts = np.flatnonzero(short[length:] == short[: max(0, len(short) - length)])
+        for start in starts.tolist() if early else reversed(starts.tolist()):
+            first = atom.lo + start
+            rows = np.array([[first, first + length, height]], dtype=np.int64)
+            yield _lone_result(rows)
 
 
 def _lone_result(rows: NDArray[np.int64]) -> PlacementResult:

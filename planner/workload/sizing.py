@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from planner.agent import Agent, Limits
-from planner.cluster.cluster import Cluster, MachineGroup, Outage
+from planner.cluster.cluster import Cluster, ClusterError, MachineGroup, Outage
 from planner.files.workload_file import WorkloadLine
 from planner.placement import Code
 from planner.value import size_of
@@ -37,7 +38,7 @@ class TriedSize:
     accepted, requests
         Counts of requests.
     work, asked
-        Core-hours accepted, and of all requests that can be planned on any size tried.
+        Core-hours accepted, and of all requests that any number of machines could hold.
     """
 
     machines: dict[str, int]
@@ -134,6 +135,13 @@ class _Search:
         self.report(size)
         return size
 
+    def learn_sizes(self, machines: int) -> None:
+        """Learn what requests ask for that only a larger cluster can hold."""
+        with suppress(ClusterError):  # more than can be counted in all
+            cluster = with_machines(self.cluster, machines, self.group)
+            for request in compile_workload(self.lines, cluster).requests:
+                self.sizes.setdefault(request.id, size_of(request.graph, cluster.reference))
+
     @property
     def is_stopped(self) -> bool:
         """Whether the caller wants no further size."""
@@ -175,6 +183,7 @@ def size_cluster(
     """
     search = _Search(cluster, list(lines), agent, limits or Limits(), group, report)
     base = _varied(cluster, group)
+    search.learn_sizes(MOST_TIMES * base)
 
     def is_enough(machines: int) -> bool:
         size = search.try_size(machines)
@@ -203,6 +212,7 @@ def try_sizes(
 ) -> tuple[TriedSize, ...]:
     """Return what each number of machines accepts, in ascending order; fewer where stopped."""
     search = _Search(cluster, list(lines), agent, limits or Limits(), group, report)
+    search.learn_sizes(MOST_TIMES * _varied(cluster, group))
     for count in counts:
         if search.is_stopped:
             break

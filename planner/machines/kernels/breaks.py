@@ -146,12 +146,16 @@ def mark_free(
         at += 1
 
 
+#: The last step that a break may be at: beyond every horizon.
+_LAST_STEP = 2**31 - 1
+
+
 @kernel
 def close_between(table: MachineTable, outages: I64) -> None:
     """Leave machines nothing in outages: int64[k, 3] of (machine, first step, end step)."""
     for i in range(outages.shape[0]):
         place, a, b = table.lane_of[outages[i, 0]], outages[i, 1], outages[i, 2]
-        a = max(a, np.int64(table.breaks[place, 0]))
+        a, b = max(a, np.int64(table.breaks[place, 0])), min(b, _LAST_STEP)
         if a < b:
             low = _break_at(table, place, a)
             high = _break_at(table, place, b)

@@ -131,18 +131,22 @@ def stand_alone(keys: I64, slots: I64) -> I64:
     ----------
     keys
         int64[k], ascending: slots of one atom on one machine have the same.
+    slots
+        int64[k, 4], of one key by start.
     """
     count = slots.shape[0]
     alone = np.ones(count, dtype=np.int64)
+    reach = np.empty(count, dtype=np.int64)  # where the last of those of a key so far ends
     low = 0
     for i in range(count):
         if keys[i] != keys[low]:
             low = i
-        for j in range(low, i):
-            start, stop = slots[i, START], slots[i, STOP]
+        start, stop = slots[i, START], slots[i, STOP]
+        reach[i] = stop if i == low else max(stop, reach[i - 1])
+        j = i - 1
+        while j >= low and reach[j] >= start:
             first, last = slots[j, START], slots[j, STOP]
-            touch = last == start or stop == first
-            inside = (first < start and stop < last) or (start < first and last < stop)
-            if touch or inside:
+            if last == start or (first < start and stop < last):
                 alone[i] = alone[j] = 0
+            j -= 1
     return alone

@@ -46,6 +46,18 @@ def groups_for(
     return found.pop() if len(found) == 1 else None
 
 
+def _joined(outages: I64, begin: int) -> I64:
+    """Return outages that end after a step as intervals that do not overlap on one machine."""
+    later = outages[outages[:, 2] > begin]
+    found: list[list[int]] = []
+    for machine, start, end in later[np.lexsort((later[:, 1], later[:, 0]))].tolist():
+        if found and found[-1][0] == machine and start <= found[-1][2]:
+            found[-1][2] = max(found[-1][2], end)
+        else:
+            found.append([machine, start, end])
+    return np.array(found, dtype=np.int64).reshape(-1, 3)
+
+
 def colour_slots(
     slots: I64, keys: I64, fixed: NDArray[np.bool_], outages: I64, units: I64
 ) -> tuple[I64, I64] | None:
@@ -70,7 +82,7 @@ def colour_slots(
     """
     from planner.machines.kernels.colouring import Intervals, colour
 
-    away = outages[units[outages[:, 0]] > 0]
+    away = _joined(outages[units[outages[:, 0]] > 0], int(slots[:, 0].min(initial=0)))
     alone = np.column_stack([away[:, 1:], units[away[:, 0]], away[:, 0]])
     every = np.concatenate([alone, slots])
     number = np.arange(len(every)) - len(alone)

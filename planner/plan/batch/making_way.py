@@ -25,7 +25,7 @@ from planner.plan.state import PlanState
 from planner.plan.table.table import StandingSlots
 from planner.reservations.holding import with_slots
 from planner.reservations.reservation import AtomAllocation, Holding
-from planner.reservations.slots import NOWHERE, Slots, no_slots, sort_slots
+from planner.reservations.slots import NOWHERE, MachineRule, Slots, no_slots, sort_slots
 from planner.reservations.state import State
 from rdl.expressions import atom_at
 from rdl.resources import Resources
@@ -87,7 +87,8 @@ class MakingWay:
         """Return a new holding with slots for all of its rows, taken; or None, nothing changed."""
         if any(one.rule.spread for one in holding.atoms):
             return None
-        is_small = len(self.plan.table) <= _RESERVATIONS and self.draft.room.machines <= _MACHINES
+        count = len(self.plan.table) + len(self.added)
+        is_small = count <= _RESERVATIONS and self.draft.room.machines <= _MACHINES
         found = self._colour(holding, is_small=is_small)
         if found is None and is_small:
             found = self._lay_again(holding) or self._eject(holding)
@@ -124,6 +125,7 @@ class MakingWay:
             groups <= (groups_for(self.plan.cluster, [kind[:2]]) or set()) for kind in held.kinds
         ]
         movable = self._may_move(held) & np.array(goes, dtype=bool)[held.kind]
+        movable &= _is_whole_stay(held)
         movable &= held.slots[:, 0] >= holding.begin
         laid = colour_slots(
             np.concatenate([held.slots, fresh]),
@@ -139,8 +141,9 @@ class MakingWay:
 
     def _groups(self, units: I64) -> list[int]:
         """Return the machine groups that have units."""
-        first = np.cumsum([0, *(group.count for group in self.plan.cluster.machines)])[:-1]
-        return np.flatnonzero(units[first] > 0).tolist()
+        counts = [group.count for group in self.plan.cluster.machines]
+        first = np.cumsum([0, *counts])
+        return [i for i, count in enumerate(counts) if count and units[first[i]] > 0]
 
     def _units(self, holding: Holding, *, is_small: bool) -> I64 | None:
         """Return how many bundles of a holding each machine holds, 0 where it may not stand.
@@ -171,13 +174,17 @@ class MakingWay:
         parts = [whole[:4]]
         others = [(number, table.holding(number), held) for number, held in self.moved.items()]
         for place, one in enumerate(self.added):
-            held = tuple(no_slots() if atom.slots is None else atom.slots for atom in one.atoms)
-            others.append((_ADDED + place, one, held))
+            if one.finish > begin:
+                held = tuple(no_slots() if atom.slots is None else atom.slots for atom in one.atoms)
+                others.append((_ADDED + place, one, held))
+        known: dict[tuple[Resources, str | None, MachineRule], int] = {}
         for number, one, held in others:
             for index, (atom, slots) in enumerate(zip(one.atoms, held, strict=True)):
+                kind = known.setdefault((atom.bundle, atom.label, atom.rule), len(kinds))
+                if kind == len(kinds):
+                    kinds.append((atom.bundle, atom.label, atom.rule))
                 every = np.ones(len(slots), dtype=np.int64)
-                parts.append((number * every, index * every, len(kinds) * every, slots))
-                kinds.append((atom.bundle, atom.label, atom.rule))
+                parts.append((number * every, index * every, kind * every, slots))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return StandingSlots(columns[0], columns[1], columns[2], columns[3], kinds)
 
@@ -387,7 +394,7 @@ def _is_whole_stay(standing: StandingSlots) -> NDArray[np.bool_]:
 
     slots = standing.slots
     parts = np.stack([standing.number, standing.atom, slots[:, 3]])
-    order = np.lexsort(parts)
+    order = np.lexsort([slots[:, 0], *parts])
     new = (np.diff(parts[:, order], axis=1) != 0).any(axis=0)
     keys = np.concatenate([[0], np.cumsum(new)]).astype(np.int64)
     alone = np.zeros(len(slots), dtype=bool)

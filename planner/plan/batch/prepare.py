@@ -329,7 +329,9 @@ class _Batch:
         for result in islice(other_times(self.draft, request, early=early), rounds):
             own = holding_of(request, result)
             held = takings_of(own, self.plan.ledger, request.tenant, request.queue)
-            if self.draft.shortage(held) is None:
+            is_free = self.draft.shortage(held) is None
+            # Nobody makes way for what its agent may not commit then.
+            if is_free and self.agents.refusal(change.agent, own) is None:
                 placed = self.makes_way.place(own)
                 if placed is not None:
                     return result, placed

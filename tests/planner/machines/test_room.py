@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cluster.cluster import Cluster, MachineGroup
+from planner.cluster.cluster import Cluster, MachineGroup, Outage
 from planner.machines.room import MachineRoom
 from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.resources import Resources
@@ -183,3 +185,21 @@ def test_lists_become_longer_and_forget_what_is_past() -> None:
         dense.take(np.array([[steps + first - 100, steps + first, 1, 1]]), CPU, 1)
     assert _same(room, dense)
     assert room.nbytes == nbytes
+
+
+def test_an_outage_without_an_end_in_sight_leaves_nothing() -> None:
+    """Its end is a step beyond what the lists of a large room can name."""
+    away = Outage("m", (0,), 0, STEP_MS * 2**33)
+    room = MachineRoom(replace(_cluster(2), outages=(away,)), _cluster(2).grid(), 0)
+    assert not room.fits(np.array([[3, 9, 1, 0]]), CPU)
+    assert room.fits(np.array([[3, 9, 1, 1]]), CPU)
+
+
+def test_many_runs_fit_on_one_machine() -> None:
+    """Eighty runs of a recurrence, one after the other, where no other machine is there."""
+    cluster = _cluster(1, steps=400)
+    room = MachineRoom(cluster, cluster.grid(), 0)
+    pieces = np.array([[5 * n, 5 * n + 3, 4] for n in range(80)])
+    slots = room.lay(pieces, CPU, None, ANYWHERE)
+    assert slots is not None
+    assert len(slots) == 80

@@ -111,3 +111,11 @@ def test_outages_keep_the_machines_that_are_left() -> None:
     [left] = with_machines(cluster, 5).outages
     assert left.indices == (3, 4)
     assert with_machines(cluster, 3).outages == ()
+
+
+def test_a_gang_larger_than_what_is_described_counts_as_work() -> None:
+    """Four machines hold the small job only: the gang of eight is asked for all the same."""
+    cluster = a_cluster().horizon(60).machines("m", 4, cpu=1).build()
+    sizing = size_cluster(cluster, lines(gang(1, 0, 10), gang(8, 20, 40)), GREE, 1.0)
+    assert sizing.found is not None
+    assert sizing.found.machines == {"m": 8}

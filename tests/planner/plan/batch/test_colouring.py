@@ -127,3 +127,15 @@ def test_units_are_there_where_bundles_are_alike_or_exclude_each_other(
     shapes = [Resources.of({"cpu": int(one.split()[0])}) for one in bundles]
     units = units_of(cluster, [0, 1], shapes)
     assert (None if units is None else units.tolist()) == expected
+
+
+def test_outages_that_overlap_are_one() -> None:
+    """A machine that is lost within its maintenance is away once; past outages do not count."""
+    units = np.array([1, 1])
+    outages = np.array([[0, 1, 4], [0, 5, 9], [0, 7, 12]])
+    new = np.array([[5, 7, 1, NOWHERE], [12, 14, 2, NOWHERE]])
+    laid = colour_slots(new, np.arange(2), np.zeros(2, dtype=bool), outages, units)
+    assert laid is not None
+    slots, source = laid
+    assert slots[source == 0][:, 3].tolist() == [1]
+    assert sorted(slots[source == 1][:, 3].tolist()) == [0, 1]
