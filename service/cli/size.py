@@ -180,8 +180,10 @@ def _answer(
     body: dict[str, Any] = {"tried": rows}
     if sizing is not None:
         body |= {"target": target, "of": counted, "found": found, "complete": sizing.is_complete}
-    if picture is not None and tried:
-        _draw(tried, target, counted, picture)
+
+    def after() -> None:
+        if picture is not None and tried:
+            _draw(tried, target, counted, picture)
 
     def text() -> None:
         _SIZES.print(rows)
@@ -192,7 +194,7 @@ def _answer(
         code = DONE
     else:
         code = REFUSED if sizing.is_complete else STOPPED
-    return Answer(body, text, lambda: _SIZES.print_csv(rows), code)
+    return Answer(body, text, lambda: _SIZES.print_csv(rows), code, after)
 
 
 def _sentence(sizing: Sizing, target: float, counted: str) -> str:

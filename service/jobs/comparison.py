@@ -243,7 +243,7 @@ def kept_runs(kept: bytes, based_on: int | None) -> dict[str, AgentRun]:
     None of them where they are of other requests, or of another version of Agenda.
     """
     written = msgspec.json.decode(kept).get("runs") if kept else None
-    if written is None or written["agenda"] != release("cluster-agenda"):
+    if not isinstance(written, dict) or written.get("agenda") != release("cluster-agenda"):
         return {}
     found = msgspec.convert(written, KeptRuns)
     return found.runs if found.based_on == based_on else {}

@@ -194,7 +194,15 @@ class ProcessWorkers:
 
     def submit(self, task: Task, *, first: bool) -> Future[Any]:
         """Give a task to an idle process, or to a new one."""
-        executor = self._idle.pop() if self._idle else self._started()
+        while self._idle:
+            executor = self._idle.pop()
+            try:
+                return self._submit(executor, task)
+            except BrokenProcessPool:  # its process died with nothing to do
+                executor.shutdown()
+        return self._submit(self._started(), task)
+
+    def _submit(self, executor: Executor, task: Task) -> Future[Any]:
         future = executor.submit(_carry_out, task)
         self._busy[future] = executor
         return future
@@ -251,4 +259,18 @@ def _begin_process(stop_reader: Connection, parent: int) -> None:
 
 
 def _carry_out(task: Task) -> bytes:
-    return pickle.dumps(task(Link(_STOPPED.is_set)))
+    """Carry a task out in a worker process; return its answer, pickled.
+
+    Raises
+    ------
+    WorkerError
+        In place of an exception that cannot be read back: it would look as if the worker had died.
+    """
+    try:
+        return pickle.dumps(task(Link(_STOPPED.is_set)))
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:  # noqa: BLE001 - exceptions of libraries may refuse in any way
+            raise WorkerError(f"{type(error).__name__}: {error}") from None
+        raise

@@ -171,7 +171,8 @@ def promises_between(
         found = list(_found_in_plan(plan, start_ms, end_ms, cores=cores))
         version = plan.version
     known = {(one.id, one.finish_ms) for one in found}
-    return [*found, *_found_in_archive(runtime, start_ms, end_ms, known)], version
+    archived = _found_in_archive(runtime, start_ms, end_ms, known, cores=cores)
+    return [*found, *archived], version
 
 
 def _time_of(runtime: Runtime, query: PromiseQuery, now_ms: int) -> tuple[int, int]:
@@ -307,6 +308,11 @@ class _Archived(msgspec.Struct):
     """What is read of an archived reservation."""
 
     history: tuple[_ArchivedEntry, ...] = ()
+
+
+class _ArchivedWithCores(_Archived):
+    """The same with what it held."""
+
     atoms: tuple[_ArchivedAtom, ...] = ()
 
     def cores(self) -> Iterator[tuple[int, int, float]]:
@@ -318,7 +324,7 @@ class _Archived(msgspec.Struct):
 
 
 def _found_in_archive(
-    runtime: Runtime, start_ms: int, end_ms: int, known: set[tuple[str, int]]
+    runtime: Runtime, start_ms: int, end_ms: int, known: set[tuple[str, int]], *, cores: bool
 ) -> Iterator[PastPromise]:
     """Yield the reservations of a time that have left the Plan, but those that are known."""
     after, since_ms = 0, runtime.unix_of(start_ms)
@@ -327,7 +333,8 @@ def _found_in_archive(
         for row in rows:
             if row.state == State.REFUSED.value or (row.id, row.end_ms) in known:
                 continue
-            archived = msgspec.json.decode(row.body, type=_Archived)
+            kind = _ArchivedWithCores if cores else _Archived
+            archived = msgspec.json.decode(row.body, type=kind)
             entries = [entry.entry() for entry in archived.history]
             if (row.begin_ms < end_ms and row.end_ms > start_ms) or any(
                 start_ms <= one.at_ms < end_ms for one in entries
@@ -340,7 +347,7 @@ def _found_in_archive(
                     entries,
                     row.begin_ms,
                     row.end_ms,
-                    tuple(archived.cores()),
+                    tuple(archived.cores()) if isinstance(archived, _ArchivedWithCores) else (),
                 )
         if len(rows) < _PAGE:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
@@ -11,7 +11,7 @@ import msgspec
 from dispatch.accounts.promises import Outcome
 from planner.cluster.cluster import Cluster
 from planner.placement import Code
-from planner.value import size_of
+from planner.value import cpu_hours_of
 from rdl.compile.compiler import compile_expression
 from rdl.compile.source import read_source
 from rdl.errors import RdlError
@@ -33,13 +33,18 @@ from service.resources.promises import (
 )
 from service.runtime import Runtime
 from service.store.archive import ArchivePage
+from service.store.audit import AuditKey
 
 _HOUR_MS: Final = 3_600_000
 _MILLI: Final = 1000
 _PAGE: Final = 1000
 
-#: Kinds of the audit that say who asked.
-_ASKED: Final = ("admit", "hold_accepted", "refuse", "submit_application")
+#: Kinds of the audit that say who asked for a reservation, and who submitted an application.
+_ASKED: Final = ("admit", "hold_accepted", "refuse")
+_SUBMITTED: Final = ("submit_application",)
+
+#: Different requests that are compiled for one report, at most: some seconds of work.
+_MOST_COMPILED: Final = 5_000
 
 #: The state of refusals in the archive.
 _REFUSED: Final = "refused"
@@ -64,7 +69,9 @@ class ReportRow(PromiseCounts, kw_only=True):
     broken_core_hours: Annotated[
         float, doc("Of those degraded, failed or unused, as far as they are still held.")
     ] = 0.0
-    refused_core_hours: Annotated[float, doc("Asked by what was refused.")] = 0.0
+    refused_core_hours: Annotated[
+        float, doc("Asked by what was refused, of 5,000 different requests at most.")
+    ] = 0.0
     used_core_hours: Annotated[
         float, doc("By core components of applications, while they ran.")
     ] = 0.0
@@ -107,18 +114,22 @@ def get_report(runtime: Runtime, user: User, query: ReportQuery) -> UsageReport:
     promises, version = promises_between(runtime, start_ms, end_ms, cores=True)
     refusals = list(_refusals(runtime, start_ms, end_ms))
     runs = list(_runs(runtime, start_ms, end_ms, now_ms))
-    users = dict[str, str]()
+    asked, submitted = dict[AuditKey, str](), dict[AuditKey, str]()
     if query.by == "user":
-        ids = {one.id for one in promises} | {one.id for one in [*refusals, *runs]}
-        users = runtime.audit.users_of(sorted(ids), _ASKED)
+        ids = {one.id for one in promises} | {one.id for one in refusals}
+        asked = runtime.audit.users_of(sorted(ids), _ASKED)
+        submitted = runtime.audit.users_of(sorted({one.id for one in runs}), _SUBMITTED)
     total = _Account(ReportRow(name="total"))
     accounts: dict[str | None, _Account] = {}
 
-    def accounts_of(one: PastPromise | _Asked) -> Iterator[_Account]:
+    def accounts_of(
+        one: PastPromise | _Asked, users: Mapping[AuditKey, str] = asked
+    ) -> Iterator[_Account]:
         yield total
         name = None
         if user.acts_for(one.tenant):
-            name = users.get(one.id, "") if query.by == "user" else str(getattr(one, query.by))
+            key = one.tenant, one.id
+            name = users.get(key, "") if query.by == "user" else str(getattr(one, query.by))
         yield accounts.setdefault(name, _Account(ReportRow(name=name)))
 
     span = (start_ms, end_ms)
@@ -130,7 +141,7 @@ def get_report(runtime: Runtime, user: User, query: ReportQuery) -> UsageReport:
             account.row.refused += 1
             account.row.refused_core_hours += refusal.core_hours
     for run in runs:
-        for account in accounts_of(run):
+        for account in accounts_of(run, submitted):
             account.row.used_core_hours += run.core_hours
     rows = [_finished(runtime, account) for account in accounts.values()]
     rows.sort(key=lambda one: (one.name is None, -one.promised_core_hours, str(one.name)))
@@ -245,7 +256,7 @@ def _refusals(runtime: Runtime, start_ms: int, end_ms: int) -> Iterator[_Asked]:
 
 @dataclass(slots=True)
 class _Sizes:
-    """The core-hours of requests, each text compiled once."""
+    """The core-hours of requests, each text compiled once, and a bounded number of them."""
 
     cluster: Cluster
     grid: TimeGrid
@@ -253,6 +264,8 @@ class _Sizes:
 
     def core_hours(self, text: str, submitted_ms: int) -> float:
         """Return the core-hours of a request; 0 for one that cannot be compiled."""
+        if text not in self.known and len(self.known) >= _MOST_COMPILED:
+            return 0.0
         if text not in self.known:
             context = self.cluster.context(self.grid, submitted_ms)
             try:
@@ -260,7 +273,7 @@ class _Sizes:
             except RdlError:
                 self.known[text] = 0.0
             else:
-                self.known[text] = size_of(graph, self.cluster.reference)
+                self.known[text] = cpu_hours_of(graph)
         return self.known[text]
 
 

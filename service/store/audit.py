@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
@@ -27,6 +27,9 @@ AUDIT_KINDS: Final = (
 
 #: Longest call and detail that are kept.
 _LONGEST: Final = 256
+
+#: Whose something is, and its id.
+AuditKey: TypeAlias = tuple[str, str]
 
 #: Ids of one query.
 _IDS: Final = 500
@@ -133,15 +136,15 @@ class AuditRows:
             found = connection.execute(query).mappings().all()
         return [KeptAuditRow(**{str(name): row[name] for name in row}) for row in found]
 
-    def users_of(self, ids: Sequence[str], kinds: Sequence[str]) -> dict[str, str]:
-        """Return by id who made the latest change of these kinds to it."""
-        table, found = audit.c, dict[str, str]()
+    def users_of(self, ids: Sequence[str], kinds: Sequence[str]) -> dict[AuditKey, str]:
+        """Return by tenant and id who made the latest change of these kinds to it."""
+        table, found = audit.c, dict[AuditKey, str]()
         with self._engine.connect().execution_options(agenda_read_only=True) as connection:
             for first in range(0, len(ids), _IDS):
-                query = sa.select(table.about, table.name).order_by(table.number)
+                query = sa.select(table.tenant, table.about, table.name).order_by(table.number)
                 here = table.about.in_(ids[first : first + _IDS])
                 rows = connection.execute(query.where(here, table.kind.in_(kinds)))
-                found.update({row.about: row.name for row in rows})
+                found.update({(row.tenant, row.about): row.name for row in rows})
         return found
 
 

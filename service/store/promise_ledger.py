@@ -77,6 +77,12 @@ def times_below(store: Store, now_ms: int) -> dict[str, int]:
     return {id_: ledger.below_ms(id_, until_ms) for id_ in ledger.times}
 
 
+def below_since(store: Store) -> dict[str, int]:
+    """Return since when, in ms from the origin, those are below that were at the last look."""
+    times = _read(store).times.items()
+    return {id_: one.since_ms for id_, one in times if one.since_ms is not None}
+
+
 def _read(store: Store) -> PromiseLedger:
     kept = store.find_setting(_SETTING)
     record = _Record() if kept is None else msgspec.json.decode(kept, type=_Record)

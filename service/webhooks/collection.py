@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,7 @@ from service.events.recent_events import RecentEvents
 from service.store.webhooks import DeliveryRow, WebhookRow
 
 #: What the clock brings: a reservation begins soon; one has begun and its work does not run yet;
-#: one began a while ago, and its work has fewer machines than it is owed.
+#: the work of one has had fewer machines than it is owed for a while.
 STARTING_SOON: Final = "starting_soon"
 STARTED_LATE: Final = "started_late"
 AT_RISK: Final = "at_risk"
@@ -34,7 +34,7 @@ USUAL_KINDS: Final = (
 #: How long work may take to begin before it is late, and until when that is still news.
 LATE_MS: Final = 30_000
 
-#: From when on work that lacks machines is more than late.
+#: For how long work has lacked machines where it is at risk.
 RISK_MS: Final = 300_000
 _NEWS_MS: Final = 3_600_000
 
@@ -73,14 +73,15 @@ class EventCollector:
         return rows, events[-1].position if events else position
 
     def of_clock(
-        self, hook: WebhookRow, plan: Plan, below: Iterable[str], now_ms: int, clock_ms: int
+        self, hook: WebhookRow, plan: Plan, below: Mapping[str, int], now_ms: int, clock_ms: int
     ) -> list[DeliveryRow]:
         """Return what the clock brings: the same ids each time, so each is noted once.
 
         Parameters
         ----------
         below
-            Reservations whose work does not run although it should.
+            Reservations whose work does not run although it should, and since when, in ms from the
+            origin.
         now_ms
             Now, in ms from the origin.
         """
@@ -104,17 +105,17 @@ class EventCollector:
             begin_ms = plan.grid.ms(int(meta[number]["begin"]))
             yield self._body_at(plan, number, STARTING_SOON, begin_ms)
 
-    def _short(self, plan: Plan, below: Iterable[str], now_ms: int) -> Iterator[dict[str, Any]]:
-        """Yield who lacks machines: late in the first hour, at risk from `RISK_MS` on."""
-        for id_ in below:
+    def _short(self, plan: Plan, below: Mapping[str, int], now_ms: int) -> Iterator[dict[str, Any]]:
+        """Yield who lacks machines: late in the first hour, at risk after `RISK_MS`."""
+        for id_, since_ms in below.items():
             number = plan.table.number_of(id_)
             if number is None or plan.table.state(number) is not State.ACTIVE:
                 continue
             begin_ms = plan.grid.ms(int(plan.table.meta[number]["begin"]))
             if LATE_MS <= now_ms - begin_ms <= _NEWS_MS:
                 yield self._body_at(plan, number, STARTED_LATE, begin_ms)
-            if now_ms - begin_ms >= RISK_MS:
-                yield self._body_at(plan, number, AT_RISK, begin_ms)
+            if now_ms - since_ms >= RISK_MS:
+                yield self._body_at(plan, number, AT_RISK, since_ms)
 
     def _body_at(self, plan: Plan, number: int, kind: str, begin_ms: int) -> dict[str, Any]:
         id_ = plan.table.id_of(number)

@@ -58,7 +58,11 @@ def formatted(body: bytes, form: str) -> bytes:
     if form == EVENT:
         return body
     message = message_of(msgspec.json.decode(body))
-    return message.encode() if form == TEXT else msgspec.json.encode({"text": message})
+    if form == TEXT:
+        return message.encode()
+    # Slack's three: what a name or a reason holds is text there, no link and no mention.
+    escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return msgspec.json.encode({"text": escaped})
 
 
 def message_of(event: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from service.commits.replica import Replica
 from service.events.plan_event import read_position
 from service.problems import ApiProblemError
 from service.store.engine import UNAVAILABLE
+from service.store.promise_ledger import below_since
 from service.store.tokens import TokenBook
 from service.store.webhooks import DEAD, DELIVERED, DeliveryRow, WebhookRow
 from service.webhooks.addresses import IpNetwork
@@ -117,9 +118,11 @@ class WebhookThread:
             return
         found: list[DeliveryRow] = []
         looked_at: list[tuple[str, int, int]] = []
-        below = msgspec.json.decode(self._replica.store.applications.assignment()).get("below", ())
+        names = msgspec.json.decode(self._replica.store.applications.assignment()).get("below", ())
+        since = below_since(self._replica.store) if names else {}
         with self._replica.newest() as plan:
             now_ms = self._replica.plan_ms(clock_ms)
+            below = {name: since.get(name, now_ms) for name in names}
             for hook in hooks:
                 found += self._collector.of_clock(hook, plan, below, now_ms, clock_ms)
         found = [one for one in found if (one.webhook, one.event) not in self._announced]

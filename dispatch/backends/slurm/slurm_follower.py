@@ -122,7 +122,12 @@ class SlurmFollower:
         if look is not None:
             self._held = self._held_beyond(plan, look, now_ms)
             owned = self._jobs.owned(look.jobs.values(), self._tenants)
-            self.notes = self._work_notes.due(plan, owned, now_ms, self._origin_ms)
+            # A look that is old says nothing of what jobs do now.
+            look_ms = self.backend.newest_ms
+            is_silent = self.backend.is_silent
+            self.notes = (
+                [] if is_silent else self._work_notes.due(plan, owned, look_ms, self._origin_ms)
+            )
         at_s = self._steady_s()
         if plan.version == self._version and at_s - self._read_s < _PLAN_S:
             return

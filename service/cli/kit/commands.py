@@ -158,7 +158,8 @@ class Answer:
     code
         How the command ends.
     after
-        Called once it is printed: writes files, whose faults must not lose minutes of work.
+        Called once it is printed, or could not be: writes files. So neither a file that cannot be
+        written nor a reader that has gone loses minutes of work.
     """
 
     body: object
@@ -169,14 +170,16 @@ class Answer:
 
     def show(self, form: str, _server: Server | None) -> int:
         """Print the answer in a form; return how the command ends."""
-        if form == JSON:
-            print_json(self.body)
-        elif form == CSV and self.csv is not None:
-            self.csv()
-        else:
-            self.text()
-        if self.after is not None:
-            self.after()
+        try:
+            if form == JSON:
+                print_json(self.body)
+            elif form == CSV and self.csv is not None:
+                self.csv()
+            else:
+                self.text()
+        finally:
+            if self.after is not None:
+                self.after()
         return self.code
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from rdl.durations import parse_instant
+from service.access.actor import Actor
 from service.access.user import Role, User
 from service.resources.report import ReportQuery, get_report
+from service.store.audit import AuditRow, write_audit
 from tests.service.applying import an_application, submit_one
 from tests.service.conftest import Service
 
@@ -97,3 +99,29 @@ def test_a_time_that_is_none_is_an_error(still: Service) -> None:
     """A time ends after it starts."""
     answer = still.client.get("/v1/report?from=2h&to=1h")
     assert (answer.status_code, answer.get_json()["errors"][0]["pointer"]) == (400, "?from")
+
+
+def test_what_is_refused_counts_cores_as_what_is_promised_does(still: Service) -> None:
+    """A request of much memory and one core is a core for its time, however scarce its memory."""
+    asked = {"rdl": "window(atom(<1 cpu, 900 TiB memory>, 1, 1, 1h, 1h), 0, 1h)", "id": "no"}
+    assert still.client.post("/v1/reservations", json=asked).status_code >= 400
+    still.reserve("a", "window(atom(<1 cpu>, 10, 10, 1h, 10h), 0, 1h)", tenant="ads")
+    full = {"rdl": "window(atom(<1 cpu>, 2, 2, 1h, 2h), 0, 1h)", "id": "full", "tenant": "ads"}
+    assert still.client.post("/v1/reservations", json=full).status_code == 409
+    assert _rows(still, "from=0&to=1h")["ads"]["refused_core_hours"] == 2
+
+
+def test_an_application_of_the_same_id_is_of_its_own_user(still: Service) -> None:
+    """Who submitted an application named like a reservation is not who asked for that."""
+    still.reserve("same", _HOUR, tenant="ads")
+    row = AuditRow(
+        Actor(User("mia", Role.USER, frozenset({"ml"})), "", "POST /v1/applications"),
+        still.runtime.clock_ms(),
+        "submit_application",
+        "same",
+        "ads",
+    )
+    with still.runtime.store._engine.begin() as connection:
+        write_audit(connection, row)
+    rows = _rows(still, "from=0&to=1h&by=user")
+    assert [(name, one["promised"]) for name, one in rows.items()] == [("local", 1)]

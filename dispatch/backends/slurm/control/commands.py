@@ -155,11 +155,18 @@ class SlurmCommands:
         answer = self.run("sbatch", "--parsable", "--no-requeue", *words, given=job.script)
         return int(answer.strip().partition(";")[0])
 
-    def cancel(self, ids: Iterable[int]) -> None:
-        """Cancel jobs; those that have ended already are no mistake."""
-        wanted = [str(one) for one in ids]
+    def cancel(self, ids: Iterable[int], *, waiting: bool = False) -> None:
+        """Cancel jobs; those that have ended already are no mistake.
+
+        Parameters
+        ----------
+        waiting
+            Only what waits: what of an array waits has the number of the array, whose running
+            tasks go on.
+        """
+        wanted, options = [str(one) for one in ids], ["--state=PENDING"] if waiting else []
         for first in range(0, len(wanted), 200):
-            self.run("scancel", "--quiet", *wanted[first : first + 200])
+            self.run("scancel", "--quiet", *options, *wanted[first : first + 200])
 
     def create_reservation(
         self, name: str, start_s: int, end_s: int, nodes: Sequence[str], users: Sequence[str]

@@ -165,7 +165,7 @@ class UserJobs:
         lost = [job.id for id_, job in self.owned(jobs, tenants) if job.waits and id_ in failed]
         if lost:
             logger.info("jobs %s are cancelled: their reservations have failed", lost)
-            self._commands.cancel(lost)
+            self._commands.cancel(lost, waiting=True)
 
     def unbind_lost(self, jobs: Iterable[SlurmJob], live: Collection[str]) -> None:
         """Take the promised partition from jobs that wait and whose reservations hold nothing.

@@ -19,6 +19,9 @@ from planner.plan.records.reservation_records import WORK_ENDED, WORK_RUNS_ON, W
 #: For so long a job may wait in its slot, or run past it, before anybody is told, s.
 _GRACE_S: Final = 10
 
+#: Most notes of one look: each is a commit, and the others are due at the next look.
+_MOST: Final = 5
+
 #: Reasons that say no more than that a job waits for its turn.
 _NO_REASONS: Final = frozenset({"", "None", "BeginTime"})
 
@@ -52,7 +55,7 @@ class WorkNotes:
         jobs
             What a look found, each with the reservation of its owner that it is for.
         now_ms, origin_ms
-            Now, in ms from the Plan's origin, and that as Unix ms.
+            When the look was, in ms from the Plan's origin, and that origin in Unix ms.
         """
         notes = (_notes(plan, id_, job, now_ms, origin_ms) for id_, job in jobs)
         found = dict.fromkeys(chain.from_iterable(notes))
@@ -70,7 +73,7 @@ class WorkNotes:
                 self._told.add(note)
             else:
                 due.append(note)
-        return due
+        return due[:_MOST]
 
 
 def _notes(plan: Plan, id_: str, job: SlurmJob, now_ms: int, origin_ms: int) -> Iterator[Note]:
@@ -84,19 +87,23 @@ def _notes(plan: Plan, id_: str, job: SlurmJob, now_ms: int, origin_ms: int) -> 
         is_due = due_ms + 1000 * _GRACE_S <= now_ms < finish_ms
         is_ours = job.is_held and not job.reservations  # it is bound at its turn
         if is_due and not is_ours and job.reason not in _NO_REASONS:
-            yield Note(id_, WORK_WAITS, f"job {job.id} waits in Slurm: {job.reason}")
+            yield Note(id_, WORK_WAITS, f"{_name(job)} waits in Slurm: {job.reason}")
     elif job.holds_nodes:
         if finish_ms + 1000 * _GRACE_S <= now_ms:
-            yield Note(
-                id_, WORK_RUNS_ON, f"job {job.id} runs on in Slurm{_until(plan, job, origin_ms)}"
-            )
+            until = _until(plan, job, origin_ms)
+            yield Note(id_, WORK_RUNS_ON, f"{_name(job)} runs on in Slurm{until}")
     elif job.state in _ENDS:
-        yield Note(id_, WORK_ENDED, f"job {job.id} {_ENDS[job.state]}{_code(job)}")
+        yield Note(id_, WORK_ENDED, f"{_name(job)} {_ENDS[job.state]}{_code(job)}")
+
+
+def _name(job: SlurmJob) -> str:
+    """Return how a job is called: the tasks of an array alike, so that they are one note."""
+    return f"a task of array {job.array}" if job.array else f"job {job.id}"
 
 
 def _until(plan: Plan, job: SlurmJob, origin_ms: int) -> str:
     """Return until when a job may run by its time limit, in words; nothing without one."""
-    if not job.limit_min or not job.ends_s:
+    if job.array or not job.limit_min or not job.ends_s:
         return ""
     end = plan.grid.floor(1000 * job.ends_s - origin_ms)
     return f", at most until {time_text(end, plan.grid)}"

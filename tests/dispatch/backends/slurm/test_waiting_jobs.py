@@ -171,7 +171,7 @@ def test_a_job_has_all_nodes_of_its_reservation_and_a_task_some(
 def test_what_waits_for_a_promise_that_failed_is_cancelled() -> None:
     """Not what runs, nor what another user submitted for it."""
     cancelled: list[int] = []
-    slurm = SimpleNamespace(cancel=cancelled.extend)
+    slurm = SimpleNamespace(cancel=lambda ids, *, waiting: cancelled.extend(ids * waiting))
     settings = SlurmSettings({"m-0": "n0"}, promised="agenda", best_effort="scavenge")
     jobs = UserJobs(settings, cast("Any", slurm), cast("Any", None))
     others = [

@@ -77,3 +77,16 @@ def test_what_the_history_says_is_not_told_again_by_the_next_leader() -> None:
 def test_a_job_for_what_the_plan_has_not_is_told_of_nowhere() -> None:
     """Its reservation may have been archived."""
     assert WorkNotes().due(the_plan(), [("gone", RUNS)], 70_000, 0) == []
+
+
+def test_the_tasks_of_an_array_are_told_of_together_and_few_at_a_look() -> None:
+    """A thousand that fail alike are one note; of many that fail otherwise five are told first."""
+    failed = replace(RUNS, state="FAILED", status=1 << 8, array=7)
+    alike = [("r", replace(failed, id=number)) for number in range(10, 1010)]
+    due = WorkNotes().due(the_plan(), alike, 70_000, 0)
+    assert due == [Note("r", "work_ended", "a task of array 7 failed with exit code 1")]
+    plan, notes = the_plan(), WorkNotes()
+    others = [("r", replace(failed, id=n, status=n << 8)) for n in range(1, 10)]
+    first = notes.due(plan, others, 70_000, 0)
+    commit(plan, *first)
+    assert (len(first), len(notes.due(plan, others, 71_000, 0))) == (5, 4)
