@@ -89,6 +89,12 @@ class SlurmLab:
         text = json.dumps(found["atoms"])
         return {f"n-{index}" for index in range(NODES) if f'"n-{index}"' in text}
 
+    def is_unreserved(self) -> bool:
+        """Return whether no reservation of an earlier test holds anything any more."""
+        states = ("accepted", "active")
+        pages = (self.call("GET", f"/v1/reservations?state={state}") for state in states)
+        return not any(page["reservations"] for page in pages)
+
     def close(self) -> None:
         """Leave nothing behind."""
         self.slurm.clear(self.prefix)

@@ -73,6 +73,7 @@ def test_a_gang_starts_in_its_window_and_best_effort_makes_way_and_returns(
 
 def test_components_grow_into_idle_nodes_and_make_way_for_a_promise(lab: SlurmLab) -> None:
     """One elastic becomes four; a gang of four nodes is done in time; then it is four again."""
+    until(lab.is_unreserved)  # the gang has no place beside what earlier tests reserved
     lab.submit(
         "wide", part("c", 1, "sleep 300"), {**part("e", 1, "sleep 300", core=False), "grow": 3}
     )
