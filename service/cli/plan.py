@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.agents import DEFAULT_AGENT
 from service.cli.kit.commands import ALL_FORMS, Answer, flag, server_command
 from service.cli.kit.errors import DONE, REFUSED, CliError
 from service.cli.kit.options import (
@@ -19,10 +18,9 @@ from service.cli.kit.options import (
     WRITABLE,
     FiniteRange,
     RequestDefaults,
-    agent_name,
-    complete_agent,
     duration,
     option_group,
+    planning_agent,
     seed_option,
 )
 from service.cli.kit.output import print_csv, print_table, print_title
@@ -133,15 +131,7 @@ class MilpChoice:
     "plan",
     click.argument("cluster", type=READABLE),
     click.argument("workload", type=READABLE_OR_STDIN),
-    click.option(
-        "--agent",
-        type=agent_name,
-        shell_complete=complete_agent,
-        metavar="AGENT",
-        default=DEFAULT_AGENT,
-        show_default=True,
-        help="Who plans; the agents stand below.",
-    ),
+    planning_agent("Who plans; the agents stand below."),
     option_group(
         "defaults",
         RequestDefaults,

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from planner.agents import DEFAULT_AGENT
 from service.cli.kit.commands import ALL_FORMS, Answer, Table, server_command
 from service.cli.kit.errors import DONE, REFUSED, STOPPED
 from service.cli.kit.options import (
     READABLE,
     WRITABLE,
-    agent_name,
-    complete_agent,
     duration,
+    planning_agent,
     seed_option,
 )
 from service.cli.kit.progress import make_ready, running
@@ -93,15 +91,7 @@ def _counts(
         metavar="N,...",
         help="Try these numbers of machines instead of searching for the least.",
     ),
-    click.option(
-        "--agent",
-        type=agent_name,
-        shell_complete=complete_agent,
-        metavar="AGENT",
-        default=DEFAULT_AGENT,
-        show_default=True,
-        help="Agent that plans the workload (agenda plan --help).",
-    ),
+    planning_agent("Agent that plans the workload (agenda plan --help)."),
     click.option("--time-limit", type=duration, help="Stop the agent after this long, each time."),
     seed_option("the agent's random choices"),
     click.option(

@@ -383,6 +383,7 @@ def _by_time(
 
 
 def add_outcome(count: PromiseCounts, one: PastPromise, facts: WorkFacts) -> None:
+    """Add what became of one reservation to the counts."""
     outcome = facts.outcome_of(one)
     if outcome is Outcome.CANCELLED:
         count.cancelled += 1
@@ -417,6 +418,7 @@ def _ms_of(seconds: float | None) -> int | None:
 
 
 def application_rows(runtime: Runtime) -> Iterable[ApplicationRow]:
+    """Yield every application, in order of submission, a page at a time."""
     after: tuple[int, str] | None = None
     while True:
         page = runtime.dispatcher.rows.page(PageOf(after, limit=_PAGE))

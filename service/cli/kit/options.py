@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from planner.agents import DEFAULT_AGENT
 from service.cli.kit.errors import CliError, as_cli_error
 from service.sentences import AGENTS
 
@@ -386,3 +387,16 @@ def complete_agent(
     """Return the agents that a word begins, or the last of several with commas between."""
     before, comma, begun = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in AGENT_LINES if name.startswith(begun)]
+
+
+def planning_agent(text: str) -> Option:
+    """Return the option `--agent` of commands that plan a workload of files."""
+    return click.option(
+        "--agent",
+        type=agent_name,
+        shell_complete=complete_agent,
+        metavar="AGENT",
+        default=DEFAULT_AGENT,
+        show_default=True,
+        help=text,
+    )
