@@ -41,11 +41,13 @@ EFFORT: Final = Limits(work=40, time_s=1.0)
 #: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
-#: How long an answer is sought again because the Plan has moved on meanwhile; and how often before
-#: nobody else may append until it is found, without improving it: where the Plan moves on faster
-#: than an answer is computed, none would ever be committed.
-_LONGEST_S: Final = 30.0
+#: How many attempts to find an answer begin while others may append, and within which time. Each
+#: later one holds the turn to append until it is committed, and is not improved: where the Plan
+#: moves on faster than an answer is computed, none would ever be committed otherwise. Several of
+#: those are needed only where a process of another host does not wait for its turn.
 _FREE_ATTEMPTS: Final = 3
+_FREE_S: Final = 5.0
+_HELD_ATTEMPTS: Final = 3
 
 #: Least seconds between two looks, and how many times its own time the adapter rests after one
 #: that gained nothing for promises that wait.
@@ -150,8 +152,8 @@ class PlanAdapter:
         """Return what was done about the machines that the Plan has now, or why nothing was.
 
         None where the Plan moved on all the time; the next look tries again. Each attempt is
-        improved for half of the time of the one before. After a few the turn to append is held
-        meanwhile, so that the next one is committed. A job that waits ends the improvement of a
+        improved for half of the time of the one before. After a few, or some seconds, the turn to
+        append is held meanwhile, so that the next one is committed. A job that waits ends the improvement of a
         repair that nobody waits for.
 
         Raises
@@ -159,12 +161,12 @@ class PlanAdapter:
         UnavailableError, sqlalchemy.exc.OperationalError
             If the database cannot be used now; that is no failure of the adapter.
         """
-        until = time.monotonic() + _LONGEST_S
-        version, seconds, attempt = -1, effort.time_s, 0
+        began = time.monotonic()
+        version, seconds, free, held = -1, effort.time_s, 0, 0
         try:
-            while time.monotonic() < until:
-                attempt += 1
-                is_free = attempt <= _FREE_ATTEMPTS
+            while held < _HELD_ATTEMPTS:
+                is_free = free < _FREE_ATTEMPTS and time.monotonic() - began < _FREE_S
+                free, held = free + is_free, held + (not is_free)
                 limits = replace(
                     effort,
                     time_s=seconds if is_free else 0.0,
@@ -200,7 +202,7 @@ class PlanAdapter:
             logger.exception("the adapter failed at version %d; the Plan is as it was", version)
             return _FAILED
         self._telemetry.adaptations.labels("late").inc()
-        logger.warning("the Plan moved on for %g s while it was adapted", _LONGEST_S)
+        logger.warning("the Plan moved on in each of %d attempts to adapt it", free + held)
         return None
 
     def _commit(self, found: Adaptation) -> int | None:

@@ -85,6 +85,7 @@ def test_the_answer_is_sought_until_the_plan_takes_it(
         return commit(*args, **more)
 
     monkeypatch.setattr("service.commits.adaptation.commit_jointly", renegotiated)
+    monkeypatch.setattr(adapting, "_FREE_S", 600.0)
     answer = one.client.post("/v1/cluster/outages", json=_LOSS)
     assert len(lost) == adapting._FREE_ATTEMPTS
     assert _fates(answer) == [("a", "degraded")]
@@ -282,10 +283,14 @@ def test_a_database_that_is_away_is_no_failure_of_the_adapter(
     assert adapter.failure == ""
 
 
+@pytest.mark.parametrize(
+    ("free_s", "attempts"), [(600.0, adapting._FREE_ATTEMPTS + 1), (0.0, 1)], ids=["fast", "slow"]
+)
 def test_a_plan_that_moves_on_faster_than_it_is_adapted_is_repaired(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch, free_s: float, attempts: int
 ) -> None:
     """Whenever an answer is found the present has moved on, unless nobody else may append."""
+    monkeypatch.setattr(adapting, "_FREE_S", free_s)
     service.reserve("a", "window(atom(<1 cpu>, 1, 4, 600, 4800), 0, 7200)", agent="earliest")
     assert service.ask("now", LATER).status_code == 201
     service.clock.advance(60)
@@ -313,4 +318,4 @@ def test_a_plan_that_moves_on_faster_than_it_is_adapted_is_repaired(
     assert answer.status_code == 201, answer.get_json()
     assert [one["id"] for one in answer.get_json()["affected"]] == ["a"]
     assert not answer.get_json()["pending"]
-    assert len(asking) == adapting._FREE_ATTEMPTS + 1
+    assert len(asking) == attempts
