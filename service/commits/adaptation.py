@@ -153,8 +153,8 @@ class PlanAdapter:
 
         None where the Plan moved on all the time; the next look tries again. Each attempt is
         improved for half of the time of the one before. After a few, or some seconds, the turn to
-        append is held meanwhile, so that the next one is committed. A job that waits ends the improvement of a
-        repair that nobody waits for.
+        append is held meanwhile, so that the next one is committed. A job that waits ends the
+        improvement of a repair that nobody waits for.
 
         Raises
         ------
