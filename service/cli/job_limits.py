@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -29,7 +30,7 @@ def known_limits(user: str, demand: JobDemand, seconds: int) -> list[JobLimit]:
         Where one of them lets Slurm never start it, or where nobody says them.
     """
     try:
-        limits = limits_of(SlurmCommands(), user, demand.account, demand.qos)
+        limits = limits_of(SlurmCommands(), user, demand.account, demand.qos, demand.partition)
     except SlurmError as error:
         raise CliError(f"limits of accounts and QOS are not known: {error}") from error
     if problems := [text for one in limits for text in one.problems(demand, seconds)]:
@@ -91,9 +92,11 @@ def _loads(
     server: Server, others: Sequence[SlurmJob], first_s: float, last_s: float
 ) -> Iterator[Load]:
     """Yield the jobs that run, or are promised time, between two instants."""
+    running = Counter(job.array for job in others if job.is_up and job.array)
     for job in others:
         if not job.is_open:
             continue
+        times = 1
         id_ = words_of(job).get("reservation", "-")
         begin_s, end_s = float(job.started_s), float(job.ends_s or 2**62)
         if not job.is_up:
@@ -103,5 +106,10 @@ def _loads(
             if not reply.ok or not reply.body.get("finish_at"):
                 continue
             begin_s, end_s = _span(reply.body)
+            times = job.tasks
+            if job.throttle:
+                times = min(times, max(0, job.throttle - running[job.array]))
         if begin_s < last_s and end_s > first_s:
-            yield Load(job.id, job.user, job.account, job.qos, -int(-end_s // 1), tres_of(job.tres))
+            amounts = {name: times * amount for name, amount in tres_of(job.tres).items()}
+            until_s = -int(-end_s // 1)
+            yield Load(job.id, job.user, job.account, job.qos, until_s, amounts, times)

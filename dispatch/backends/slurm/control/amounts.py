@@ -7,6 +7,8 @@ from math import ceil
 from typing import Final
 
 _AMOUNT: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
+#: Tasks of an array, such as ``0-7:2``.
+_TASKS: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _TIME: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)|(\d+)")
 
 
@@ -28,6 +30,18 @@ def tres_of(text: str) -> dict[str, int]:
         elif value.isdecimal():
             found[name] = int(value)
     return found
+
+
+def tasks_of(text: str) -> int:
+    """Return how many tasks ``0-7:2,9%4`` has; 0 where that is not said whole."""
+    count = 0
+    for part in text.partition("%")[0].split(","):
+        found = _TASKS.fullmatch(part)
+        if found is None:
+            return 0
+        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+        count += (last - first) // step + 1
+    return count
 
 
 def seconds_of(text: str) -> int | None:

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dispatch.backends.slurm.control.amounts import mebibytes, seconds_of
+from dispatch.backends.slurm.control.amounts import mebibytes, seconds_of, tasks_of
 
 _NONE: Final = frozenset({"", "(null)", "N/A", "*", "0", "None"})
 _FEATURE: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _TYPED_GPU: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
-#: Tasks of an array, such as ``0-7:2``, and how it says what a job waits for.
-_TASKS: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+#: How it says what a job waits for.
 _AFTER: Final = re.compile(r"(afterany|afterok|afternotok):(\d+)(?:_(?:\d+|\*))?(?:\([^()]*\))?")
 
 #: Fields that say what no reservation has, and the option of sbatch that asks for it.
@@ -70,8 +69,8 @@ class JobDemand:
         Before which it must not begin, Unix time; None for none.
     after
         Jobs that must have ended before it begins.
-    account, qos
-        Whose limits it is under; empty where Slurm does not say it.
+    account, qos, partition
+        Whose limits it is under, and where it was submitted; empty where Slurm does not say it.
     """
 
     nodes: int
@@ -88,6 +87,7 @@ class JobDemand:
     after: tuple[int, ...] = ()
     account: str = ""
     qos: str = ""
+    partition: str = ""
 
     @property
     def waves(self) -> int:
@@ -127,7 +127,7 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
     memory = memory or mebibytes(fields.get("MinMemoryNode", ""))
     memory = memory or cpus * mebibytes(fields.get("MinMemoryCPU", ""))
     label = next(iter(_labels(fields)), "")
-    tasks = _tasks_of(fields.get("ArrayTaskId", ""))
+    tasks = _tasks_said(fields)
     throttle = int(fields.get("ArrayTaskThrottle", "0")) or tasks
     begin = fields.get("StartTime", "")
     return JobDemand(
@@ -135,7 +135,7 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         "ArrayTaskId" in fields, tasks,
         min(throttle, tasks), int(begin) if begin.isdecimal() else None,
         tuple(int(found[2]) for found in _afters(fields) if found is not None),
-        _said(fields, "Account"), _said(fields, "QOS"),
+        _said(fields, "Account"), _said(fields, "QOS"), _said(fields, "Partition"),
     )  # fmt: skip
 
 
@@ -150,18 +150,10 @@ def _afters(fields: Mapping[str, str]) -> list[re.Match[str] | None]:
     return [] if text in _NONE else [_AFTER.fullmatch(part) for part in text.split(",")]
 
 
-def _tasks_of(text: str) -> int:
-    """Return how many tasks ``0-7:2,9%4`` has; 1 for no array, 0 where that is not said whole."""
-    if text in _NONE - {"0"}:
-        return 1
-    count = 0
-    for part in text.partition("%")[0].split(","):
-        found = _TASKS.fullmatch(part)
-        if found is None:
-            return 0
-        first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
-        count += (last - first) // step + 1
-    return count
+def _tasks_said(fields: Mapping[str, str]) -> int:
+    """Return how many tasks a job has; 1 for no array, 0 where that is not said whole."""
+    text = fields.get("ArrayTaskId", "")
+    return 1 if text in _NONE - {"0"} else tasks_of(text)
 
 
 def _labels(fields: Mapping[str, str]) -> list[str]:
@@ -199,7 +191,7 @@ def _problems(fields: Mapping[str, str]) -> Iterator[str]:
     if any(found is None for found in _afters(fields)):
         text = fields.get("Dependency", "")
         yield f"--dependency={text}: only afterok, afterany and afternotok are reserved"
-    if not _tasks_of(fields.get("ArrayTaskId", "")):
+    if not _tasks_said(fields):
         yield f"--array={fields['ArrayTaskId']}: write ranges such as --array=0-99%8"
     start = fields.get("StartTime", "Unknown")
     if not start.isdecimal() and start not in ("Unknown", "N/A"):

@@ -1,12 +1,13 @@
 """Limits of accounts and QOS in Slurm: what a job may be, and what may run beside it.
 
-Slurm starts no job beyond them, whatever is reserved for it.
+Slurm starts no job beyond them, whatever is reserved for it. A limit that the QOS of a job has
+counts instead of the same limit of its associations (Slurm's "Resource Limits", hierarchy).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from dispatch.backends.slurm.control.amounts import seconds_of, tres_of
@@ -14,7 +15,7 @@ from dispatch.backends.slurm.control.commands import SlurmCommands
 from dispatch.backends.slurm.control.job_demand import JobDemand
 
 #: Columns of ``sacctmgr``, with the scope in which each counts.
-_ASSOCIATION: Final = "User,Account,ParentName,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall"
+_ASSOCIATION: Final = "User,Account,ParentName,Partition,GrpTRES,GrpJobs,MaxTRES,MaxJobs,MaxWall"
 _QOS: Final = "Name,GrpTRES,GrpJobs,MaxTRES,MaxTRESPU,MaxJobsPU,MaxWall"
 
 
@@ -29,6 +30,8 @@ class Load(NamedTuple):
         When it will have ended, Unix time.
     amounts
         What it has, by the names of Slurm's TRES: ``cpu``, ``node``, ``mem`` (MiB), ``gres/gpu``.
+    jobs
+        How many jobs it is: tasks of an array that may run at a time, with all of `amounts`.
     """
 
     id: int
@@ -37,6 +40,7 @@ class Load(NamedTuple):
     qos: str
     until_s: int
     amounts: Mapping[str, int]
+    jobs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,7 @@ class JobLimit:
     def in_the_way(self, demand: JobDemand, loads: Iterable[Load]) -> tuple[str, list[Load]] | None:
         """Return which limit a job would exceed beside others, and these; None: none."""
         mine = [load for load in loads if self._counts(load)]
-        if self.jobs is not None and len(mine) + demand.throttle > self.jobs:
+        if self.jobs is not None and sum(load.jobs for load in mine) + demand.throttle > self.jobs:
             return f"{self.name} may run {self.jobs} jobs at a time", mine
         wanted = amounts_of(demand, demand.throttle)
         for name, most in self.together.items():
@@ -110,12 +114,14 @@ def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
     }
 
 
-def limits_of(commands: SlurmCommands, user: str, account: str, qos: str) -> list[JobLimit]:
+def limits_of(
+    commands: SlurmCommands, user: str, account: str, qos: str, partition: str = ""
+) -> list[JobLimit]:
     """Return the limits under which a user's jobs are; none where Slurm enforces none.
 
     Parameters
     ----------
-    account, qos
+    account, qos, partition
         Of the job, as Slurm says them; empty: none.
 
     Raises
@@ -123,22 +129,64 @@ def limits_of(commands: SlurmCommands, user: str, account: str, qos: str) -> lis
     SlurmError
         If Slurm, or slurmdbd, does not say them.
     """
-    enforced = commands.configuration().get("AccountingStorageEnforce", "").lower().split(",")
-    found: list[JobLimit] = []
-    if "limits" in enforced and account:
+    configuration = commands.configuration()
+    enforced = configuration.get("AccountingStorageEnforce", "").lower().split(",")
+
+    def shown(what: str, columns: str, *words: str) -> list[list[str]]:
         text = commands.run(
-            "sacctmgr", "--noheader", "--parsable2", "show", "association",
-            f"format={_ASSOCIATION}",
-        )  # fmt: skip
-        rows = list(_rows(text, 8))
-        accounts = _with_parents(account, rows)
-        found += [one for row in rows for one in _of_association(row, user, accounts)]
-    if ("limits" in enforced or "qos" in enforced) and qos:
-        text = commands.run(
-            "sacctmgr", "--noheader", "--parsable2", "show", "qos", f"format={_QOS}"
+            "sacctmgr", "--noheader", "--parsable2", "show", what, f"format={columns}", *words
         )
-        found += [one for row in _rows(text, 7) for one in _of_qos(row, user, qos)]
-    return found
+        rows = (line.split("|") for line in text.splitlines())
+        return [row for row in rows if len(row) == columns.count(",") + 1]
+
+    of_qos: list[JobLimit] = []
+    if ("limits" in enforced or "qos" in enforced) and qos:
+        of_qos = [one for row in shown("qos", _QOS) for one in _of_qos(row, user, qos)]
+    of_accounts: list[JobLimit] = []
+    if "limits" in enforced and account:
+        cluster = configuration.get("ClusterName", "")
+        rows = shown("association", _ASSOCIATION, *([f"cluster={cluster}"] if cluster else []))
+        accounts = _with_parents(account, rows)
+        of_accounts = [
+            one
+            for row in _for_partition(rows, user, account, partition)
+            for one in _of_association(row, user, accounts)
+        ]
+    return [*(_without(one, of_qos) for one in of_accounts), *of_qos]
+
+
+def _without(limit: JobLimit, of_qos: Sequence[JobLimit]) -> JobLimit:
+    """Return a limit of an association without what the QOS limits in its place.
+
+    The first limits of the QOS are of all its jobs, as those of an account; the second ones of each
+    user, as those of a user's association. What a user's jobs have together is a limit of the group
+    in an association, so the QOS replaces it by its own limit of the group.
+    """
+    if not of_qos:
+        return limit
+    group, each = of_qos
+    same_jobs = each if limit.user else group
+    return replace(
+        limit,
+        wall_s=limit.wall_s if group.wall_s is None else None,
+        job={name: most for name, most in limit.job.items() if name not in group.job},
+        jobs=limit.jobs if same_jobs.jobs is None else None,
+        together={
+            name: most for name, most in limit.together.items() if name not in group.together
+        },
+    )
+
+
+def _for_partition(
+    rows: Iterable[Sequence[str]], user: str, account: str, partition: str
+) -> list[Sequence[str]]:
+    """Return associations without those of a user that are for other partitions.
+
+    One that is for the job's own partition counts instead of the one for all.
+    """
+    kept = [row for row in rows if row[3] in ("", partition)]
+    own = any(row[:2] == [user, account] and row[3] for row in kept)
+    return [row for row in kept if row[3] or not (own and row[:2] == [user, account])]
 
 
 def _with_parents(account: str, rows: Iterable[Sequence[str]]) -> list[str]:
@@ -150,13 +198,8 @@ def _with_parents(account: str, rows: Iterable[Sequence[str]]) -> list[str]:
     return found
 
 
-def _rows(text: str, count: int) -> Iterator[list[str]]:
-    rows = (line.split("|") for line in text.splitlines())
-    return (row for row in rows if len(row) == count)
-
-
 def _of_association(row: Sequence[str], user: str, accounts: Sequence[str]) -> Iterator[JobLimit]:
-    owner, account, _, group, group_jobs, job, jobs, wall = row
+    owner, account, _, _, group, group_jobs, job, jobs, wall = row
     if account not in accounts:
         return
     if owner == user and account == accounts[0]:

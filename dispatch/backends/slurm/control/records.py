@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dispatch.backends.slurm.control.amounts import tres_of
+from dispatch.backends.slurm.control.amounts import tasks_of, tres_of
 
 #: Parts of a list of nodes, and ranges in them: ``n[1-3,7],login`` is n1, n2, n3, n7 and login.
 _PART = re.compile(r"((?:[^,\[\]]|\[[^\]]*\])+)(?:,|$)")
@@ -75,6 +75,9 @@ class SlurmJob:
         Whether its own user cancelled it: the accounting alone says it.
     array
         Number of the array of which it is a task, or all that wait; 0: of none.
+    tasks, throttle
+        Tasks of an array that wait in this one record, 1 for any other job; and how many of the
+        array may run at a time, 0 for all.
     account, qos
         Whose limits it is under.
     tres
@@ -102,6 +105,8 @@ class SlurmJob:
     eligible_s: int = 0
     is_cancelled_by_owner: bool = False
     array: int = 0
+    tasks: int = 1
+    throttle: int = 0
     account: str = ""
     qos: str = ""
     tres: str = ""
@@ -243,6 +248,8 @@ def job_of(entry: Mapping[str, Any]) -> SlurmJob:
         cpus=number(entry.get("cpus")),
         memory=tres_of(entry.get("tres_alloc_str") or "").get("mem", 0),
         array=number(entry.get("array_job_id")),
+        tasks=tasks_of(entry.get("array_task_string") or "") or 1,
+        throttle=number(entry.get("array_max_tasks")),
         account=entry.get("account") or "",
         qos=entry.get("qos") or "",
         tres=entry.get("tres_alloc_str") or entry.get("tres_req_str") or "",

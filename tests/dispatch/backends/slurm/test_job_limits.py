@@ -11,19 +11,21 @@ from dispatch.backends.slurm.control.job_demand import JobDemand
 from dispatch.backends.slurm.control.job_limits import JobLimit, Load, limits_of
 
 ASSOCIATIONS = (
-    "|root||||||\n|bio|root|cpu=64,mem=1G|9|||\n|lab|bio|gres/gpu=4||||\n"
-    "ann|lab||||cpu=16|2|1-00:00:00\nbob|lab|||||1|00:01:00\n|chem|root|cpu=1||||\n"
+    "|root|||||||\n|bio|root||cpu=64,mem=1G|9|||\n|lab|bio||gres/gpu=4||||\n"
+    "ann|lab|||||cpu=16|2|1-00:00:00\nann|lab||fast|cpu=1|||4|00:05:00\n"
+    "bob|lab||||||1|00:01:00\n|chem|root||cpu=1||||\n"
 )
-QOS = "normal||||||\nhigh|node=8||cpu=32|cpu=12|3|02:00:00\n"
+QOS = "normal||||||\nhigh|node=8||cpu=32|cpu=12|3|02:00:00\nsmall|cpu=8|||cpu=4||\nqueue||5||||\n"
 
 
 def slurm(enforced: str = "associations,limits,qos") -> Any:
     """Return commands of a Slurm with an account in another, and two QOS."""
 
     def run(*words: str) -> str:
+        assert "qos" in words or words[-1] == "cluster=here"
         return QOS if "qos" in words else ASSOCIATIONS
 
-    config = {"AccountingStorageEnforce": enforced}
+    config = {"AccountingStorageEnforce": enforced, "ClusterName": "here"}
     return cast("Any", SimpleNamespace(run=run, configuration=lambda: config))
 
 
@@ -33,10 +35,35 @@ def test_limits_of_the_user_its_accounts_and_the_qos_are_read() -> None:
         JobLimit("account root", account="root"),
         JobLimit("account bio", account="bio", jobs=9, together={"cpu": 64, "mem": 1024}),
         JobLimit("account lab", account="lab", together={"gres/gpu": 4}),
-        JobLimit("ann in account lab", "ann", "lab", "", 86_400, {"cpu": 16}, 2),
+        JobLimit("ann in account lab", "ann", "lab"),
         JobLimit("QOS high", qos="high", wall_s=7200, job={"cpu": 32}, together={"node": 8}),
         JobLimit("ann in QOS high", "ann", qos="high", jobs=3, together={"cpu": 12}),
     ]
+
+
+ANN = JobLimit("ann in account lab", "ann", "lab", "", 86_400, {"cpu": 16}, 2)
+
+
+@pytest.mark.parametrize(
+    ("qos", "partition", "accounts"),
+    [
+        ("normal", "", [{}, {"cpu": 64, "mem": 1024}, {"gres/gpu": 4}, ANN]),
+        ("small", "", [{}, {"mem": 1024}, {"gres/gpu": 4}, ANN]),
+        ("queue", "", [{}, {"cpu": 64, "mem": 1024}, {"gres/gpu": 4}, ANN]),
+        ("normal", "fast", [{}, {"cpu": 64, "mem": 1024}, {"gres/gpu": 4},
+                            JobLimit("ann in account lab", "ann", "lab", "", 300, {}, 4,
+                                     {"cpu": 1})]),
+        ("normal", "slow", [{}, {"cpu": 64, "mem": 1024}, {"gres/gpu": 4}, ANN]),
+    ],
+)  # fmt: skip
+def test_what_the_qos_limits_the_associations_do_not(
+    qos: str, partition: str, accounts: list[object]
+) -> None:
+    """By each kind of limit and each TRES; a user's association for the partition goes first."""
+    found = limits_of(slurm(), "ann", "lab", qos, partition)
+    assert [one.together for one in found[:3]] == accounts[:3]
+    assert found[3] == accounts[3]
+    assert found[1].jobs == (None if qos == "queue" else 9)
 
 
 def test_limits_that_slurm_does_not_enforce_are_none() -> None:
@@ -89,3 +116,6 @@ def test_what_counts_together_is_in_the_way() -> None:
     assert ids(JobLimit("ann", "ann", "lab", together={"cpu": 20})) == []
     assert ids(JobLimit("ann in QOS", "ann", qos="high", jobs=1)) == [1]
     assert ids(JobLimit("lab", account="lab", together={"node": 3})) == [1, 2, 3]
+    loads[0] = loads[0]._replace(jobs=4)
+    assert ids(JobLimit("QOS", qos="high", jobs=5)) == [1, 3]
+    assert ids(JobLimit("QOS", qos="high", jobs=6)) == []

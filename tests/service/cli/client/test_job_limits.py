@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,7 +33,9 @@ def promised(id_: int, qos: str = "high") -> SlurmJob:
     return SlurmJob(id_, "job", "ann", comment, "PENDING", "", (), qos=qos, tres="cpu=1,node=1")
 
 
-def asked(others: list[SlurmJob], last_s: int = 900) -> tuple[list[int], int]:
+def asked(
+    others: list[SlurmJob], last_s: int = 900, limit: JobLimit = ONE
+) -> tuple[list[int], int]:
     """Return the begins that were asked for, and the last; a window ends at an instant."""
     begins: list[int] = []
 
@@ -46,7 +49,7 @@ def asked(others: list[SlurmJob], last_s: int = 900) -> tuple[list[int], int]:
 
     held = {"r1": place(90), "r2": place(140)}
     server = SimpleNamespace(call=lambda _m, path: ServerReply(200, held[path.split("/")[-1]]))
-    begin_s, _ = ask_within([ONE], JOB, lambda: others, cast("Any", server), ask)
+    begin_s, _ = ask_within([limit], JOB, lambda: others, cast("Any", server), ask)
     return begins, begin_s
 
 
@@ -66,3 +69,27 @@ def test_a_limit_that_leaves_no_time_is_named() -> None:
     runs = SlurmJob(3, "job", "ann", "", "RUNNING", "", ("n1",), qos="high", started_s=1)
     with pytest.raises(CliError, match="QOS high may run 1 jobs at a time"):
         asked([runs])
+
+
+@pytest.mark.parametrize(
+    ("tasks", "throttle", "up", "most", "begins"),
+    [
+        (4, 0, 0, 4, [0, 150]),
+        (4, 0, 0, 5, [0]),
+        (4, 2, 0, 3, [0]),
+        (4, 2, 0, 2, [0, 150]),
+        (4, 2, 1, 3, [0]),
+        (4, 2, 2, 3, [0]),
+    ],
+)
+def test_an_array_that_waits_counts_as_many_jobs_as_may_run_at_a_time(
+    tasks: int, throttle: int, up: int, most: int, begins: list[int]
+) -> None:
+    """Those of its tasks that run already are among them."""
+    waits = replace(promised(1), array=1, tasks=tasks, throttle=throttle)
+    runs = [
+        replace(promised(10 + one), array=1, state="RUNNING", started_s=80, ends_s=150)
+        for one in range(up)
+    ]
+    limit = replace(ONE, jobs=most)
+    assert asked([waits, *runs], limit=limit)[0] == begins
