@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import asdict
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Final
 
 from planner.plan.plan import Plan
@@ -39,8 +40,7 @@ def settings_of(config: ServiceConfig) -> dict[str, Any]:
         for name, value in asdict(config).items()
     }
     told["database"] = url_without_secrets(config.database)
-    told["cluster"] = None if config.cluster is None else str(config.cluster)
-    return told
+    return {name: str(value) if isinstance(value, Path) else value for name, value in told.items()}
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:

@@ -153,6 +153,13 @@ def test_settings_have_no_password() -> None:
     assert sorted(secrets_of_url(url)) == ["query-hunter2", "word-hunter2"]
 
 
+def test_settings_are_told_whatever_they_name() -> None:
+    """Every setting can be encoded: files are told as text."""
+    config = ServiceConfig(cluster=Path("c.toml"), clock_file=Path("clock.json"))
+    told = json.loads(json.dumps(settings_of(config)))
+    assert (told["cluster"], told["clock_file"]) == ("c.toml", "clock.json")
+
+
 def test_diagnostics_are_plain_json(still: Service) -> None:
     """The server's own answer, counts by state included."""
     still.reserve("a")
