@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from rdl.resources import Resources
 
@@ -214,6 +214,29 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Months:
+    """A period of whole months of the calendar, from 1."""
+
+    count: int
+
+
+class MonthDay(NamedTuple):
+    """A day of every month: ``31``, ``last``, ``first mon``, ``last fri``.
+
+    Attributes
+    ----------
+    number
+        From 1: the day of the month, or the first, second, ... of its days with that weekday; the
+        last one where the month has fewer. -1: the last.
+    weekday
+        0 = Monday; None counts all days.
+    """
+
+    number: int
+    weekday: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Every:
     """`of` once in each period.
 
@@ -236,6 +259,13 @@ class Every:
     holidays
         Name of a calendar of the cluster whose dates do not count; the compiler puts them into
         `without` (`rdl.compile.calendar.holidays`).
+    dates
+        Dates that count besides `days`, ascending; without `days` only they count.
+    months
+        The period in months of the calendar, each begun by `day`; `period_ms` is then so many times
+        30 days, and no more than a size. 0: the period is `period_ms`.
+    day
+        With which day of a month a period of months begins; None is its first.
     """
 
     period_ms: int
@@ -248,8 +278,26 @@ class Every:
     days: tuple[int, ...] | None = None
     without: tuple[date, ...] = ()
     holidays: str | None = None
+    dates: tuple[date, ...] = ()
+    months: int = 0
+    day: MonthDay | None = None
     span: Span | None = field(default=None, compare=False)
     name: str | None = field(default=None, compare=False)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it goes on until it is cancelled."""
+        return self.times is None and self.until is None and not self.has_only_dates
+
+    @property
+    def has_only_dates(self) -> bool:
+        """Whether nothing but `dates` says when."""
+        return bool(self.dates) and self.days is None
+
+    @property
+    def is_by_days(self) -> bool:
+        """Whether days or dates of a calendar are named, so that not every period counts alike."""
+        return self.days is not None or bool(self.dates) or self.months > 0
 
 
 Expression: TypeAlias = Atom | Void | AnyOf | AllOf | Order | Graph | Window | Every

@@ -19,6 +19,8 @@ from rdl.expressions import (
     Every,
     Expression,
     Gap,
+    MonthDay,
+    Months,
     Order,
     Span,
     TimeOfDay,
@@ -36,9 +38,15 @@ MAX_RESOURCES: Final = 64
 UNITS: Final = frozenset(MEMORY_UNITS) | {"m"}
 #: Dates that do not count, in one `every`.
 MAX_DATES: Final = 4000
+#: The most months of a period, and the size of one in ms.
+MAX_MONTHS: Final = 1200
+MONTH_MS: Final = 30 * 86_400_000
+#: Which of its weekdays a day of a month is.
+ORDINALS: Final[dict[str, int]] = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 #: Characters of a name.
 LONGEST_NAME: Final = 200
+_MONTHS = re.compile(r"([0-9]{1,4})(mo|y)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _ZONE_NAME = re.compile(r"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+){0,3}")
 
@@ -59,6 +67,8 @@ class Reads(StrEnum):
     GAP = auto()
     WEIGHTS = auto()
     EXPRESSION = auto()
+    PERIOD = auto()
+    MONTH_DAY = auto()
     DAYS = auto()
     DATES = auto()
     CALENDAR = auto()
@@ -94,7 +104,7 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
     },
     "deadline": {"of": Reads.EXPRESSION, "end": Reads.INSTANT, "zone": Reads.ZONE},
     "every": {
-        "period": Reads.DURATION,
+        "period": Reads.PERIOD,
         "of": Reads.EXPRESSION,
         "times": Reads.COUNT,
         "until": Reads.INSTANT,
@@ -104,6 +114,8 @@ ARGUMENTS: Final[dict[str, dict[str, Reads]]] = {
         "days": Reads.DAYS,
         "except": Reads.DATES,
         "holidays": Reads.CALENDAR,
+        "dates": Reads.DATES,
+        "day": Reads.MONTH_DAY,
     },
     "void": {"bundle": Reads.BUNDLE, "max": Reads.COUNT},
 }
@@ -220,13 +232,15 @@ def _every(arguments: dict[str, Any], span: Span | None) -> Every:
     if "times" in arguments and "until" in arguments:
         message = "every has both times and until"
         raise ArgumentError(message, "keep the one that is meant", "until")
-    if arguments["period"] == 0:
+    period = arguments["period"]
+    months = period.count if isinstance(period, Months) else 0
+    if period == 0:
         raise ArgumentError("a period of zero", "write a duration such as 24h", "period")
     if isinstance(arguments.get("until"), TimeOfDay):
         message = "until is a date, not a time of day"
         raise ArgumentError(message, "write such as until=2026-02-01T00:00:00+01:00", "until")
     return Every(
-        arguments["period"],
+        MONTH_MS * months or period,
         arguments["of"],
         arguments.get("times"),
         arguments.get("until"),
@@ -236,6 +250,9 @@ def _every(arguments: dict[str, Any], span: Span | None) -> Every:
         arguments.get("days"),
         arguments.get("except", ()),
         arguments.get("holidays"),
+        arguments.get("dates", ()),
+        months,
+        arguments.get("day"),
         span,
     )
 
@@ -306,6 +323,56 @@ def _weekday(word: str) -> int:
     if word in WEEKDAYS:
         return WEEKDAYS.index(word)
     raise ArgumentError(f"{quote(word)} is no day of the week", f"write {', '.join(WEEKDAYS)}")
+
+
+def months_of(text: str) -> Months | None:
+    """Return ``1mo``, ``3mo`` or ``1y`` as months; None where it is not so written.
+
+    Raises
+    ------
+    ArgumentError
+        For none, and for more than MAX_MONTHS.
+    """
+    found = _MONTHS.fullmatch(text)
+    if found is None:
+        return None
+    count = int(found[1]) * (12 if found[2] == "y" else 1)
+    if not 1 <= count <= MAX_MONTHS:
+        raise ArgumentError(f"{quote(text)} is not plausible", f"write 1mo to {MAX_MONTHS}mo")
+    return Months(count)
+
+
+def months_text(months: int) -> str:
+    """Return a period of months as `months_of` reads it."""
+    return f"{months}mo" if months % 12 else f"{months // 12}y"
+
+
+def month_day_of(words: Sequence[str]) -> MonthDay:
+    """Return ``31``, ``last``, ``first mon`` or ``last fri`` as a day of every month.
+
+    Raises
+    ------
+    ArgumentError
+        For anything else.
+    """
+    match words:
+        case [number] if number.isdecimal() and number.isascii() and 1 <= int(number[:9]) <= 31:
+            return MonthDay(int(number))
+        case ["last"]:
+            return MonthDay(-1)
+        case [ordinal, weekday] if ordinal in ORDINALS:
+            return MonthDay(ORDINALS[ordinal], _weekday(weekday))
+    raise ArgumentError(
+        f"{quote(' '.join(words))} is no day of a month", "write 1 to 31, last, first mon, last fri"
+    )
+
+
+def month_day_text(day: MonthDay) -> str:
+    """Return a day of a month as `month_day_of` reads it."""
+    if day.weekday is None:
+        return "last" if day.number < 0 else str(day.number)
+    ordinal = next(word for word, number in ORDINALS.items() if number == day.number)
+    return f"{ordinal} {WEEKDAYS[day.weekday]}"
 
 
 def dates_of(words: Sequence[str]) -> tuple[date, ...]:

@@ -296,7 +296,11 @@ class _Cutter:
                 begin = anchor or AfterSubmission(0)
                 if zone is not None:  # without an anchor its periods are the days of the zone
                     ms = instant_ms(begin, ORIGIN, self.grid, self.submitted_ms)
-                    begin = Offset(day_start_ms(ms, ZoneInfo(zone), self.grid))
+                    if expression.months:  # ... or begin with its day of a month
+                        whole = replace(expression, without=())
+                        begin = Offset(next(periods(whole, ms, self.grid)).start_ms)
+                    else:
+                        begin = Offset(day_start_ms(ms, ZoneInfo(zone), self.grid))
                 return replace(expression, anchor=begin)
             case Every(anchor=TimeOfDay()) if not kept:
                 raise PastChangedError("a recurrence by time of day stands too deep to be moved")

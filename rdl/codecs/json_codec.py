@@ -27,7 +27,7 @@ from rdl.expressions import (
     children_of,
 )
 from rdl.limits import DEFAULT_LIMITS, SourceLimits
-from rdl.operators import date_words, day_words
+from rdl.operators import date_words, day_words, month_day_text, months_text
 
 
 def from_json(value: object, limits: SourceLimits = DEFAULT_LIMITS) -> Expression:
@@ -157,7 +157,8 @@ def _window_json(window: Window) -> dict[str, Any]:
 
 
 def _every_json(every: Every) -> dict[str, Any]:
-    body: dict[str, Any] = {"period": _time_json(every.period_ms)}
+    period = months_text(every.months) if every.months else _time_json(every.period_ms)
+    body: dict[str, Any] = {"period": period}
     if every.times is not None:
         body["times"] = every.times
     if every.until is not None:
@@ -174,6 +175,12 @@ def _every_json(every: Every) -> dict[str, Any]:
         body["except"] = date_words(every.without)
     if every.holidays is not None:
         body["holidays"] = every.holidays
+    if every.dates:
+        body["dates"] = date_words(every.dates)
+    if every.day is not None:
+        day = every.day
+        is_number = day.weekday is None and day.number > 0
+        body["day"] = day.number if is_number else month_day_text(day)
     return body
 
 

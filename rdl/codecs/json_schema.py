@@ -14,6 +14,7 @@ from rdl.operators import (
     LONGEST_NAME,
     MAX_COUNT,
     MAX_RESOURCES,
+    ORDINALS,
     REQUIRED,
     TASKS,
     VARIADIC,
@@ -32,12 +33,29 @@ _RFC_3339: Final = (
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})\s*$"
 )
 _DAY: Final = f"({'|'.join(WEEKDAYS)})"
+_ORDINAL: Final = f"({'|'.join(ORDINALS)})"
 
 #: The schema of each kind of value.
 _VALUES: Final[dict[Reads, dict[str, Any]]] = {
     Reads.BUNDLE: {"$ref": "#/$defs/bundle"},
     Reads.COUNT: {"type": "integer", "minimum": 1, "maximum": MAX_COUNT},
     Reads.DURATION: {"$ref": "#/$defs/duration"},
+    Reads.PERIOD: {
+        "oneOf": [
+            {"type": "number", "minimum": 0},
+            {"type": "string", "pattern": _DURATION},
+            {"type": "string", "pattern": r"^\s*[0-9]{1,4}(mo|y)\s*$"},
+        ]
+    },
+    Reads.MONTH_DAY: {
+        "oneOf": [
+            {"type": "integer", "minimum": 1, "maximum": 31},
+            {
+                "type": "string",
+                "pattern": rf"^\s*({_ORDINAL}\s+{_DAY}|last|0*([1-9]|[12][0-9]|3[01]))\s*$",
+            },
+        ]
+    },
     Reads.WORK: {"$ref": "#/$defs/duration"},
     Reads.LABEL: {"$ref": "#/$defs/name"},
     Reads.DOMAIN: {"$ref": "#/$defs/name"},

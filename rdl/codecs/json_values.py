@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rdl.durations import MAX_WORK_MS, read_bound, read_duration
 from rdl.errors import quote
-from rdl.expressions import Gap
+from rdl.expressions import Gap, MonthDay, Months
 from rdl.operators import (
     ArgumentError,
     Reads,
@@ -20,6 +20,8 @@ from rdl.operators import (
     check_zone,
     dates_of,
     days_of,
+    month_day_of,
+    months_of,
 )
 from rdl.resources import MAX_AMOUNT, Resources
 
@@ -112,6 +114,19 @@ def read_zone(value: object) -> str:
     return check_zone(_text(value))
 
 
+def read_period(value: object) -> int | Months:
+    """Return a duration, or ``"1mo"`` as months."""
+    months = months_of(value.strip()) if isinstance(value, str) else None
+    return read_duration(value) if months is None else months
+
+
+def read_month_day(value: object) -> MonthDay:
+    """Return ``31``, ``"last"`` or ``"first mon"`` as a day of every month."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return month_day_of([str(value)])
+    return month_day_of(_text(value).split())
+
+
 def read_days(value: object) -> tuple[int, ...]:
     """Return ``["mon..fri"]`` as weekdays, 0 = Monday."""
     return days_of(_words(value, 'write such as ["mon..fri"]'))
@@ -140,6 +155,8 @@ def read_calendar(value: object) -> str:
 READERS: Final[dict[Reads, Callable[[object], Any]]] = {
     Reads.COUNT: read_count,
     Reads.DURATION: read_duration,
+    Reads.PERIOD: read_period,
+    Reads.MONTH_DAY: read_month_day,
     Reads.WORK: read_work,
     Reads.LABEL: read_label,
     Reads.DOMAIN: read_domain,

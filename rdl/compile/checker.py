@@ -38,7 +38,7 @@ from rdl.expressions import (
 )
 from rdl.limits import SourceLimits
 from rdl.names import PartNames
-from rdl.operators import MAX_DATES, WEEKDAYS
+from rdl.operators import MAX_DATES, MAX_MONTHS, MONTH_MS, WEEKDAYS
 from rdl.text.formatter import most_characters
 from rdl.time_grid import duration_text, seconds_of
 
@@ -324,9 +324,10 @@ def _every(every: Every, inside_every: bool) -> Iterator[_Said]:
         yield "times and until say the same", "keep one of them"
     if every.times is not None and every.times < 1:
         yield "times must be at least 1", None
-    if every.times is None and every.until is None and inside_every:
+    if every.is_endless and inside_every:
         yield "an endless every inside an every never ends in its period", "write times= or until="
     yield from _days(every)
+    yield from _months(every)
     if every.zone is not None:
         yield from _known_zone(every.zone)
         if every.period_ms % DAY_MS:
@@ -347,6 +348,8 @@ def _days(every: Every) -> Iterator[_Said]:
         yield "until is a date, not a time of day", "write an RFC 3339 instant"
     by_calendar = {
         "days": every.days is not None,
+        "dates": bool(every.dates),
+        "a period of months": every.months > 0,
         "except": bool(every.without),
         "holidays": every.holidays is not None,
         "an anchor by time of day": isinstance(every.anchor, TimeOfDay),
@@ -354,16 +357,39 @@ def _days(every: Every) -> Iterator[_Said]:
     said = [word for word, holds in by_calendar.items() if holds]
     if said and every.zone is None:
         yield f"{said[0]} needs a zone: days begin there", 'write zone="Europe/Paris"'
-    if said and said[0] == "days" and every.period_ms != DAY_MS:
-        yield "days of the week need a period of one day", "write every(1d, ...)"
+    if said and said[0] in ("days", "dates") and (every.months or every.period_ms != DAY_MS):
+        what = "days of the week" if said[0] == "days" else "dates"
+        yield f"{what} need a period of one day", "write every(1d, ...)"
     if every.days is not None:
         known = all(0 <= day < len(WEEKDAYS) for day in every.days)
         if not every.days or not known or list(every.days) != sorted(set(every.days)):
             yield "days are numbers from 0 (Monday) to 6, ascending", "leave it out for all"
     if list(every.without) != sorted(set(every.without)) or len(every.without) > MAX_DATES:
         yield "the dates that do not count are ascending", f"write at most {MAX_DATES}, each once"
+    if list(every.dates) != sorted(set(every.dates)) or len(every.dates) > MAX_DATES:
+        yield "the dates that count are ascending", f"write at most {MAX_DATES}, each once"
     if isinstance(every.anchor, TimeOfDay) and not 0 <= every.anchor.ms < DAY_MS:
         yield NO_CLOCK, "write a time from 00:00 to 23:59"
+
+
+def _months(every: Every) -> Iterator[_Said]:
+    """Say what of a period of months cannot be."""
+    if not every.months:
+        if every.day is not None:
+            yield "a day of the month needs a period of months", "write every(1mo, ..., day=last)"
+        return
+    if not 1 <= every.months <= MAX_MONTHS or every.period_ms != MONTH_MS * every.months:
+        yield f"a period of months is 1 to {MAX_MONTHS} of them, each of 30 days in size", None
+    if every.is_endless:
+        yield "a recurrence by months needs an end", "write times= or until="
+    if every.months > 1 and (every.anchor is None or isinstance(every.anchor, TimeOfDay)):
+        fix = "write an anchor= with a date, such as anchor=2027-03-01T00:00:00Z"
+        yield "a period of several months needs the month that it counts from", fix
+    if every.day is not None:
+        number, weekday = every.day
+        known = number in (range(1, 32) if weekday is None else range(1, 5)) or number == -1
+        if not known or (weekday is not None and not 0 <= weekday < len(WEEKDAYS)):
+            yield "no month has such a day", "write 1 to 31, last, first mon, last fri"
 
 
 def _midnight(every: Every) -> Iterator[_Said]:

@@ -16,6 +16,7 @@ from rdl.expressions import (
     Expression,
     Graph,
     Instant,
+    MonthDay,
     Offset,
     Order,
     Span,
@@ -23,7 +24,7 @@ from rdl.expressions import (
     Window,
     children_of,
 )
-from rdl.operators import day_words
+from rdl.operators import day_words, month_day_text, months_text
 from rdl.time_grid import duration_text
 
 #: Most parts that are listed.
@@ -142,15 +143,20 @@ def _window(window: Window) -> tuple[str, str]:
 
 
 def _every(every: Every) -> str:
-    parts = [duration_text(every.period_ms)]
+    parts = [months_text(every.months) if every.months else duration_text(every.period_ms)]
     if every.times is not None:
         parts.append(f"{every.times:,} times")
     elif every.until is not None:
         parts.append(f"until {_moment(every.until)}")
-    else:
+    elif every.is_endless:
         parts.append("without end")
+    if every.months:
+        parts.append(f"day {month_day_text(every.day or MonthDay(1))}")
     if every.days is not None:
         parts.append(f"on {', '.join(day_words(every.days))}")
+    if every.dates:
+        also = "" if every.has_only_dates else "also "
+        parts.append(f"{also}on {len(every.dates):,} dates")
     if every.without:
         parts.append(f"not on {len(every.without):,} dates")
     if every.zone is not None:

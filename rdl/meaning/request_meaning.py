@@ -10,13 +10,14 @@ from rdl.expressions import (
     Absolute,
     Every,
     Expression,
+    MonthDay,
     TimeOfDay,
     Window,
     children_of,
 )
 from rdl.local_time import UTC_ZONE, clock_words, local_instant, zone_named
 from rdl.meaning.demand import Amounts, demand_of
-from rdl.operators import day_words
+from rdl.operators import day_words, month_day_text
 from rdl.resources import CPU, MEMORY, format_amount
 from rdl.time_grid import TimeGrid, duration_text
 from rdl.work_graph import (
@@ -35,6 +36,10 @@ from rdl.work_graph import (
 
 _HOUR_MS: Final = 3_600_000
 _MIB_IN_GIB: Final = 1024
+
+
+#: Runs that are shown from the first on.
+MOST_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ class Meaning:
         How many runs are planned; of an endless recurrence those before the horizon.
     first, last
         The windows of the first and the last run.
+    next
+        The windows of the runs after the first, nine at the most, without the last.
     shortest_ms
         The least time that a run takes, from its first to its last step.
     room_ms
@@ -75,6 +82,7 @@ class Meaning:
     runs: int
     first: RunWindow
     last: RunWindow
+    next: tuple[RunWindow, ...]
     shortest_ms: int
     room_ms: int
     work: Mapping[str, tuple[int, int]]
@@ -96,6 +104,7 @@ def meaning_of(graph: WorkGraph) -> Meaning | None:
         len(runs),
         windows[0],
         windows[-1],
+        tuple(windows[1:MOST_SHOWN][: len(windows) - 2]),
         _shortest(graph, len(runs)) * grid.step_ms,
         min(one.end_ms - one.start_ms for one in windows),
         _ranges(least.work, most.work),
@@ -108,6 +117,8 @@ def meaning_lines(meaning: Meaning, grid: TimeGrid) -> list[tuple[str, str]]:
     lines = [("runs", meaning.often)]
     first, last = meaning.first, meaning.last
     lines.append(("first", _between(first, meaning.zone, grid)))
+    for number, one in enumerate(meaning.next, 2):
+        lines.append((f"run {number}", _between(one, meaning.zone, grid)))
     if meaning.runs > 1:
         lines.append(("last", _between(last, meaning.zone, grid)))
     shortest, room = duration_text(meaning.shortest_ms), duration_text(meaning.room_ms)
@@ -126,6 +137,7 @@ def meaning_json(meaning: Meaning, grid: TimeGrid) -> dict[str, object]:
         "runs": meaning.runs,
         "first": _window_json(meaning.first, meaning.zone, grid),
         "last": _window_json(meaning.last, meaning.zone, grid),
+        "next": [_window_json(one, meaning.zone, grid) for one in meaning.next],
         "least_time": meaning.shortest_ms / 1000,
         "room": meaning.room_ms / 1000,
         "work": {
@@ -165,11 +177,18 @@ def names_calendar(expression: Expression) -> bool:
                 return True
             case Every(anchor=TimeOfDay()) | Every(days=tuple()) | Every(holidays=str()):
                 return True
-            case Every(without=without) if without:
+            case Every(without=without, dates=dates, months=months) if without or dates or months:
                 return True
             case Window(start=Absolute() | TimeOfDay()) | Window(end=Absolute() | TimeOfDay()):
                 return True
     return False
+
+
+def names_months(expression: Expression) -> bool:
+    """Return whether a request has recurrences by months or lists of dates."""
+    return any(
+        isinstance(one, Every) and (one.months > 0 or bool(one.dates)) for one in _walk(expression)
+    )
 
 
 def _runs(graph: WorkGraph) -> list[tuple[int, int]]:
@@ -212,23 +231,41 @@ def _shortest(graph: WorkGraph, runs: int) -> int:
 def _often(every: Every | None, runs: int) -> str:
     if every is None:
         return "once"
-    words = [f"every {_period(every.period_ms)}"]
-    if every.days is not None:
-        words.append(f"on {', '.join(day_words(every.days))}")
+    words = [f"every {_period(every)}", *_day_words(every)]
     if every.without:
         count = len(every.without)
         words.append(f"not on {count} date{'s' * (count != 1)}")
     if every.zone is not None:
         words.append(f"by the calendar of {every.zone}")
-    endless = every.times is None and every.until is None
+    endless = every.is_endless
     planned = f"{runs} run{'s' * (runs != 1)}"
     words.append(f"without end ({planned} before the horizon)" if endless else planned)
     return ", ".join(words)
 
 
-def _period(ms: int) -> str:
+def _period(every: Every) -> str:
+    if every.has_only_dates:
+        return "date of a list"
+    if every.months:
+        names = {1: "month", 12: "year"}
+        return names.get(every.months) or f"{every.months} months"
     names = {_HOUR_MS: "hour", 24 * _HOUR_MS: "day", 7 * 24 * _HOUR_MS: "week"}
-    return names.get(ms) or duration_text(ms)
+    return names.get(every.period_ms) or duration_text(every.period_ms)
+
+
+def _day_words(every: Every) -> Iterator[str]:
+    """Yield on which days a recurrence runs, as far as it names any."""
+    if every.months:
+        day = every.day or MonthDay(1)
+        words = month_day_text(day)
+        if day.weekday is None:
+            words = f"day {words}" if day.number > 0 else "the last day"
+        yield f"on {words}" if day.weekday is None else f"on the {words}"
+    if every.days is not None:
+        yield f"on {', '.join(day_words(every.days))}"
+    if every.dates:
+        also = "" if every.has_only_dates else "also "
+        yield f"{also}on {len(every.dates)} date{'s' * (len(every.dates) != 1)}"
 
 
 def _ranges(least: Amounts, most: Amounts) -> dict[str, tuple[int, int]]:

@@ -184,7 +184,8 @@ def is_over(every: Every, period: OraclePeriod, grid: TimeGrid, submitted_ms: in
     """
     if not isinstance(every.of, Window) or period.start_ms >= max(0, submitted_ms):
         return False
-    if every.days is None and not isinstance(every.of.end, TimeOfDay):
+    by_days = every.days is not None or every.dates or every.months
+    if not by_days and not isinstance(every.of.end, TimeOfDay):
         return False
     return window_of(every.of, period.frame, grid, submitted_ms)[1] <= max(0, submitted_ms)
 
@@ -195,7 +196,8 @@ def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OracleP
     Without a zone, period k is [anchor + kP, anchor + (k+1)P). In a zone it is P in days, whose
     beginnings show on the clock what the anchor says: a time of day, or the clock at an instant;
     without an anchor they are midnights. Days of the week that are not named, dates that are
-    excepted, and days that a zone left out, have no period.
+    excepted, and days that a zone left out, have no period; dates that are named besides have one,
+    and where days are not named, they alone, so that periods end. Months begin with their day.
 
     Raises
     ------
@@ -210,7 +212,7 @@ def periods_of(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OracleP
             end = start + every.period_ms
             yield OraclePeriod(start, end, OracleFrame(start, repeats=True))
             start = end
-    yield from _civil_periods(every, anchor_ms, grid)
+    yield from (_monthly if every.months else _civil_periods)(every, anchor_ms, grid)
 
 
 def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
@@ -231,10 +233,61 @@ def _civil_periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Ora
         local = (grid.origin + anchor_ms * _MS).astimezone(zone).replace(tzinfo=None)
     while True:
         end = _at(local + days, zone, grid)
-        named = every.days is None or local.isoweekday() - 1 in every.days
+        if every.dates and every.days is None:
+            if local.date() > max(every.dates):
+                return
+            named = local.date() in every.dates
+        else:
+            named = every.days is None or local.isoweekday() - 1 in every.days
+            named = named or local.date() in every.dates
         if named and local.date() not in every.without and start < end:
             yield OraclePeriod(start, end, OracleFrame(start, local, zone, repeats=True))
         local, start = local + days, end
+
+
+def _monthly(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[OraclePeriod]:
+    """Yield the periods between the named days of every so many months."""
+    if every.zone is None or grid.origin is None:
+        raise PeriodError("months need a zone, and a grid with an origin")
+    zone = _known_zone(every.zone)
+    reading = (grid.origin + anchor_ms * _MS).astimezone(zone).replace(tzinfo=None)
+    by_anchor = every.anchor is not None and not isinstance(every.anchor, TimeOfDay)
+    since_midnight = timedelta()
+    if isinstance(every.anchor, TimeOfDay):
+        since_midnight = timedelta(milliseconds=every.anchor.ms)
+    elif by_anchor:
+        since_midnight = reading - _midnight_of(reading)
+    firsts = reading.replace(day=1)
+    starts: list[datetime] = []
+    # From one period before the anchor's month on: which of them is the first is seen from here.
+    month = _months_later(firsts, -every.months)
+    while True:
+        starts.append(_named_day(month, every) + since_midnight)
+        month = _months_later(month, every.months)
+        if len(starts) < 2:
+            continue
+        start, end = (_at(one, zone, grid) for one in starts[-2:])
+        early = start < anchor_ms if by_anchor else end <= anchor_ms
+        if not early and starts[-2].date() not in every.without and start < end:
+            yield OraclePeriod(start, end, OracleFrame(start, starts[-2], zone, repeats=True))
+
+
+def _months_later(first: datetime, months: int) -> datetime:
+    """Return the first of another month."""
+    years, index = divmod(first.month - 1 + months, 12)
+    return datetime(first.year + years, index + 1, 1)  # noqa: DTZ001 - a reading of a wall clock
+
+
+def _named_day(month: datetime, every: Every) -> datetime:
+    """Return the midnight that begins the named day of a month."""
+    days = [month + timedelta(days=k) for k in range(31)]
+    days = [one for one in days if one.month == month.month]
+    if every.day is None:
+        return days[0]
+    number, weekday = every.day
+    if weekday is not None:
+        days = [one for one in days if one.isoweekday() == weekday + 1]
+    return days[-1] if number < 0 else days[min(number, len(days)) - 1]
 
 
 def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:

@@ -331,7 +331,8 @@ class _Judge:
         until: int | None = None
         if every.until is not None:
             until = instant_ms(every.until, scope.frame, self.grid, self.submitted_ms)
-        endless = every.times is None and until is None
+        ends_by_itself = bool(every.dates) and every.days is None
+        endless = every.times is None and until is None and not ends_by_itself
         if endless and self._is_forbidden(every.period_ms):
             _violation(path, "period", f"an endless period of {every.period_ms} ms is not admitted")
         if endless:

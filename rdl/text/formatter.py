@@ -24,7 +24,7 @@ from rdl.expressions import (
     Window,
     children_of,
 )
-from rdl.operators import date_words, day_words
+from rdl.operators import date_words, day_words, month_day_text, months_text
 from rdl.resources import Resources
 from rdl.time_grid import duration_text
 
@@ -80,8 +80,9 @@ def most_characters(expression: Expression) -> int:
                 + (len(names) + 2 * len(edges)) * name
                 + len(edges) * (2 * _LONGEST_TIME + 10)
             )
-        case Every(without=without, holidays=holidays):
-            return named + _LONGEST_HEAD + 12 * len(without) + 2 * len(holidays or "")
+        case Every(without=without, holidays=holidays, dates=dates):
+            listed = 12 * (len(without) + len(dates))
+            return named + _LONGEST_HEAD + listed + 2 * len(holidays or "")
         case _:
             return named + _LONGEST_HEAD
 
@@ -158,7 +159,9 @@ def _delimiters(expression: Expression, time: Callable[[int], str]) -> tuple[lis
                 return ["deadline("], f", {_instant(end, time)}{place})"
             return ["window("], f", {_instant(start, time)}, {_instant(end, time)}{place})"
         case Every(period_ms=period_ms):
-            return [f"every({time(period_ms)}, "], _every_tail(expression, time)
+            months = expression.months
+            period = months_text(months) if months else time(period_ms)
+            return [f"every({period}, "], _every_tail(expression, time)
         case _:
             assert_never(expression)
 
@@ -217,6 +220,10 @@ def _every_tail(every: Every, time: Callable[[int], str]) -> str:
         parts.append(f"except=[{', '.join(date_words(every.without))}]")
     if every.holidays is not None:
         parts.append(f"holidays={_name(every.holidays)}")
+    if every.dates:
+        parts.append(f"dates=[{', '.join(date_words(every.dates))}]")
+    if every.day is not None:
+        parts.append(f"day={month_day_text(every.day)}")
     return _tail(1, ", ".join(parts))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from rdl.durations import MAX_WORK_MS, TimeTextError, parse_bound, parse_duration
 from rdl.errors import MALFORMED, Problem, did_you_mean, quote
-from rdl.expressions import AfterSubmission, Gap, Instant
+from rdl.expressions import AfterSubmission, Gap, Instant, MonthDay, Months
 from rdl.operators import (
     ArgumentError,
     Reads,
@@ -20,6 +20,8 @@ from rdl.operators import (
     check_zone,
     dates_of,
     days_of,
+    month_day_of,
+    months_of,
 )
 from rdl.resources import Resources
 from rdl.text.bundle_text import parse_bundle
@@ -100,6 +102,38 @@ class ValueReader:
                 "write such as 90 or 1h30m",
             )
         return self._time(parse_duration)
+
+    def period(self, name: str) -> int | Months:
+        """Period = duration | digit { digit } ( "mo" | "y" ) ."""
+        if self._tokens.kind == QUANTITY:
+            try:
+                months = months_of(self._tokens.text)
+            except ArgumentError as error:
+                self._cursor.wrong(error.message, error.fix)
+            if months is not None:
+                self._tokens.advance()
+                return months
+        return self.duration(name)
+
+    def month_day(self, name: str) -> MonthDay:
+        """Month day = digit { digit } | "last" | ordinal weekday ."""
+        tokens = self._tokens
+        words: list[str] = []
+        if tokens.kind not in (QUANTITY, WORD):
+            self._cursor.wrong(
+                f"{name} is a day of the month, not {self._cursor.token_words()}",
+                "write 1 to 31, last, first mon, last fri",
+            )
+        start = tokens.start
+        while tokens.kind == (QUANTITY if not words and tokens.kind == QUANTITY else WORD):
+            words.append(tokens.text)
+            end = tokens.span[1]
+            tokens.advance()
+        try:
+            return month_day_of(words)
+        except ArgumentError as error:
+            problem = Problem(MALFORMED, error.message, (start, end), fix=error.fix)
+            raise RuleError(problem) from error
 
     def work(self, name: str) -> int:
         """Work = duration ; bundle-time: bundles times how long they are held."""
@@ -294,6 +328,8 @@ READERS: Final[dict[Reads, Callable[[ValueReader, str], Any]]] = {
     Reads.BUNDLE: ValueReader.bundle,
     Reads.COUNT: ValueReader.count,
     Reads.DURATION: ValueReader.duration,
+    Reads.PERIOD: ValueReader.period,
+    Reads.MONTH_DAY: ValueReader.month_day,
     Reads.WORK: ValueReader.work,
     Reads.LABEL: ValueReader.label,
     Reads.DOMAIN: ValueReader.domain,

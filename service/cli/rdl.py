@@ -179,6 +179,7 @@ def schema() -> int:
 #: Length of the grid without a cluster: of times alone, and where there is a calendar.
 _DAY_MS: Final = 86_400_000
 _WEEKS_MS: Final = 35 * _DAY_MS
+_YEARS_MS: Final = 5 * 365 * _DAY_MS
 
 
 class _Grid(NamedTuple):
@@ -195,7 +196,7 @@ def _context_of_grid(
     """Return the context of a grid without machines; it begins now where a calendar is needed."""
     from rdl.compile.context import CompileContext
     from rdl.durations import TimeTextError, parse_rfc3339
-    from rdl.meaning.request_meaning import names_calendar
+    from rdl.meaning.request_meaning import names_calendar, names_months
     from rdl.time_grid import TimeGrid
 
     dated = names_calendar(expression)
@@ -205,7 +206,8 @@ def _context_of_grid(
         raise CliError(f"--origin: {error}") from error
     if zero is None and dated:
         zero = datetime.now(UTC).replace(second=0, microsecond=0)
-    horizon_ms = asked.horizon_ms or (_WEEKS_MS if dated else _DAY_MS)
+    usual_ms = _WEEKS_MS if dated else _DAY_MS
+    horizon_ms = asked.horizon_ms or (_YEARS_MS if names_months(expression) else usual_ms)
     grid = TimeGrid(asked.step_ms, max(1, horizon_ms // asked.step_ms), zero)
     return CompileContext(grid, submitted_ms, exact_work=exact_work)
 

@@ -52,6 +52,10 @@ class MeaningView(OpenAnswer):
     runs: Count
     first: Annotated[RunWindowView, _WINDOW]
     last: Annotated[RunWindowView, _WINDOW]
+    next: Annotated[
+        list[RunWindowView],
+        doc("The windows of the runs after the first, nine at the most, without the last."),
+    ]
     least_time: float
     room: float
     work: Annotated[dict[str, _Range], _RANGES]

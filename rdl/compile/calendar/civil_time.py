@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from rdl.expressions import (
@@ -12,6 +13,7 @@ from rdl.expressions import (
     AfterSubmission,
     Every,
     Instant,
+    MonthDay,
     Offset,
     TimeOfDay,
     Window,
@@ -231,7 +233,9 @@ def periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]:
     Period k is [anchor + kP, anchor + (k+1)P); in a zone, P in days on the clock, from the anchor
     that the recurrence names (a time of day is the last one at or before `anchor_ms`), else from
     the beginning of the civil day of `anchor_ms`. Days of the week and dates that do not count are
-    left out, and so are days that a zone never had.
+    left out, and so are days that a zone never had. Where only dates count, there is none after the
+    last of them. Periods of months begin with their day of a month: the last at or before
+    `anchor_ms`, or the first at or after it where the recurrence names it.
 
     Raises
     ------
@@ -240,7 +244,8 @@ def periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]:
         origin, or the calendar ends.
     """
     if every.zone is not None:
-        yield from _civil_periods(every, ZoneInfo(every.zone), anchor_ms, grid)
+        laid = _month_periods if every.months else _civil_periods
+        yield from laid(every, ZoneInfo(every.zone), anchor_ms, grid)
         return
     grid.period(every.period_ms)
     start = anchor_ms
@@ -252,23 +257,79 @@ def periods(every: Every, anchor_ms: int, grid: TimeGrid) -> Iterator[Period]:
 def _civil_periods(
     every: Every, zone: ZoneInfo, anchor_ms: int, grid: TimeGrid
 ) -> Iterator[Period]:
-    if grid.origin is None:
-        message = "this plan has no origin, so civil days cannot be placed in it"
-        raise TimeGridError(message, "give the plan an origin, or leave the zone out")
+    _need_origin(grid)
     if every.period_ms < 1 or every.period_ms % DAY_MS:
         raise TimeGridError("a period in a zone is a whole number of days")
-    without = frozenset(every.without)
+    without, dates = frozenset(every.without), frozenset(every.dates)
+    last = every.dates[-1] if every.has_only_dates else date.max
+    named = frozenset(range(7) if every.days is None else every.days)
+    if every.has_only_dates:
+        named = frozenset()
     try:
         days = timedelta(days=every.period_ms // DAY_MS)
         day, start = _first_day(every, zone, anchor_ms, grid)
-        while True:
+        while day.date() <= last:
             end = grid.instant_ms(first_instant(day + days, zone))
-            counts = every.days is None or day.weekday() in every.days
+            counts = day.weekday() in named or day.date() in dates
             if counts and day.date() not in without and end > start:
                 yield Period(start, end, Frame(start, day, zone, in_period=True))
             day, start = day + days, end
     except OverflowError as error:
         raise TimeGridError("the period lies outside the calendar") from error
+
+
+def _month_periods(
+    every: Every, zone: ZoneInfo, anchor_ms: int, grid: TimeGrid
+) -> Iterator[Period]:
+    _need_origin(grid)
+    named = every.anchor is not None and not isinstance(every.anchor, TimeOfDay)
+    clock = timedelta()
+
+    def begin(month: int) -> tuple[datetime, int]:
+        """Return where a month's period begins, by the months since the year 0."""
+        wall = datetime.combine(_day_in(month, every.day or MonthDay(1)), time()) + clock
+        return wall, grid.instant_ms(first_instant(wall, zone))
+
+    try:
+        shown = _wall(grid.instant_at(anchor_ms), zone)
+        if isinstance(every.anchor, TimeOfDay):
+            clock = every.anchor.ms * _MS
+        elif named:
+            clock = shown - datetime.combine(shown.date(), time())
+        month = 12 * shown.year + shown.month - 1
+        day, start = begin(month)
+        if named and start < anchor_ms:
+            month += every.months
+        elif not named and start > anchor_ms:
+            month -= every.months
+        day, start = begin(month)
+        while True:
+            month += every.months
+            next_day, end = begin(month)
+            if day.date() not in every.without and end > start:
+                yield Period(start, end, Frame(start, day, zone, in_period=True))
+            day, start = next_day, end
+    except (OverflowError, ValueError) as error:
+        raise TimeGridError("the period lies outside the calendar") from error
+
+
+def _day_in(month: int, day: MonthDay) -> date:
+    """Return the date of a day of a month, which is counted from the year 0."""
+    year, index = divmod(month, 12)
+    first_weekday, length = monthrange(year, index + 1)
+    if day.weekday is None:
+        number = length if day.number < 0 else min(day.number, length)
+    else:
+        number = 1 + (day.weekday - first_weekday) % 7
+        later = day.number - 1 if day.number > 0 else (length - number) // 7
+        number += 7 * later
+    return date(year, index + 1, number)
+
+
+def _need_origin(grid: TimeGrid) -> None:
+    if grid.origin is None:
+        message = "this plan has no origin, so civil days cannot be placed in it"
+        raise TimeGridError(message, "give the plan an origin, or leave the zone out")
 
 
 def _first_day(

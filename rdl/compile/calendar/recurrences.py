@@ -130,7 +130,7 @@ def lay_out(every: Every, surroundings: Surroundings, context: CompileContext) -
     """
     grid, submitted = context.grid, context.submitted_ms
     around, limit = surroundings.layout, surroundings.limit
-    endless = every.times is None and every.until is None
+    endless = every.is_endless
     if endless:
         _admit_endless(every.period_ms, context)
     most = context.limits.max_occurrences // len(around.frames) + 1
@@ -183,7 +183,7 @@ def passed_over(every: Every, period: Period, grid: TimeGrid, submitted_ms: int)
     window = every.of
     if not isinstance(window, Window) or period.start_ms >= max(submitted_ms, 0):
         return False
-    if every.days is None and not isinstance(window.end, TimeOfDay):
+    if not every.is_by_days and not isinstance(window.end, TimeOfDay):
         return False
     return window_ms(window, period.frame, grid, submitted_ms)[1] <= max(submitted_ms, 0)
 
@@ -223,7 +223,7 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
     until: int | None = None
     if every.until is not None:
         until = instant_ms(every.until, row.frame, grid, context.submitted_ms)
-    elif every.times is None:
+    elif every.is_endless:
         until = grid.horizon_ms
     kept: list[Period] = []
     passed = 0
@@ -251,6 +251,9 @@ def _periods_of(every: Every, row: _Row, context: CompileContext) -> list[Period
         kept.append(period)
         if len(kept) > row.most:
             break
+    if every.has_only_dates and len(kept) < (every.times or 1):
+        message = f"{len(kept)} of its dates are left, and it is to run {every.times or 1} times"
+        raise RecurrenceError(UNSATISFIABLE, message, "write later dates, or fewer times")
     if not kept:
         limit = "until" if every.until is not None else "the plan's horizon"
         code = UNSATISFIABLE if every.until is not None else BEYOND_HORIZON

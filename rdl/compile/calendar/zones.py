@@ -79,7 +79,7 @@ def _has_days(here: Expression) -> bool:
     """Return whether an expression is a recurrence by the calendar without a zone."""
     if not isinstance(here, Every) or here.zone is not None:
         return False
-    named = here.days is not None or bool(here.without) or here.holidays is not None
+    named = here.is_by_days or bool(here.without) or here.holidays is not None
     return named or isinstance(here.anchor, TimeOfDay)
 
 
