@@ -119,7 +119,7 @@ bench-smoke: setup
 	$(BIN)/python -m bench --all --small
 
 papers: setup $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)" tests/papers
+	AGENDA_ALL_EXAMPLES=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "$(NO_PACKAGE)" tests/papers
 
 # Kills servers, leaders and PostgreSQL itself for AGENDA_SOAK_SECONDS (3,600) on each database,
 # AGENDA_SOAK_KILLS (1,000) at most, executors with their server (200), and the parts of a Slurm;

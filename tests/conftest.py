@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import engine, providers
 
+from tests.examples import ALL_EXAMPLES, draw_a_part
+
 # Examples are drawn without the constants of whatever modules a process has loaded by then: they
 # would depend on which tests ran before, and every worker would parse the whole product for them.
 providers._get_local_constants = lambda: providers._local_constants
@@ -76,6 +78,13 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         del os.environ["TMPDIR"]
     else:
         os.environ["TMPDIR"] = before[0]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have laws draw all their examples only where that is asked for."""
+    asked = ALL_EXAMPLES in os.environ or config.getoption("--hypothesis-profile") == "soak"
+    if not asked:
+        draw_a_part(items)
 
 
 def pytest_collection_finish() -> None:

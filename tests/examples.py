@@ -1,18 +1,16 @@
-"""How many examples the dearest tests draw: a part in `make test`, all in `.ci/run`.
+"""How many examples tests draw: a part in `make test`, all in `.ci/run` and `make soak`.
 
-They are the same for everybody: the part is the beginning of all.
+They are the same for everybody: drawn from the name of the test, as `tests/conftest.py` says.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import pytest
-from hypothesis import settings
-
-_Test = TypeVar("_Test", bound=Callable[..., Any])
+from hypothesis import is_hypothesis_test, settings
 
 #: Where this is set, all are drawn.
 ALL_EXAMPLES: Final = "AGENDA_ALL_EXAMPLES"
@@ -22,21 +20,16 @@ _PART: Final = 4
 _FEWEST: Final = 8
 
 
-def many_examples(count: int = 100, **more: Any) -> Callable[[_Test], _Test]:
-    """Return a decorator for a property test that draws so many examples where all are drawn.
-
-    Parameters
-    ----------
-    more
-        Of hypothesis' settings.
-    """
-    drawn = count if ALL_EXAMPLES in os.environ else min(count, max(_FEWEST, count // _PART))
-
-    def decorate(test: _Test) -> _Test:
-        marked: _Test = pytest.mark.examples(settings(max_examples=drawn, **more)(test))
-        return marked
-
-    return decorate
+def draw_a_part(items: Iterable[pytest.Item]) -> None:
+    """Have every law draw a part of the examples that its settings name; a sweep draws all."""
+    laws = {
+        getattr(item, "function", None) for item in items if not item.get_closest_marker("sweep")
+    }
+    for law in laws:
+        if is_hypothesis_test(law):
+            whole = law._hypothesis_internal_use_settings
+            count = min(whole.max_examples, max(_FEWEST, whole.max_examples // _PART))
+            law._hypothesis_internal_use_settings = settings(whole, max_examples=count)
 
 
 def some_of(cases: Sequence[Any], count: int) -> list[Any]:

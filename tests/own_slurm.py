@@ -84,7 +84,7 @@ class OwnSlurm:
         pid = int((self.folder / "pids" / daemon).read_text())
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM if daemon == "slurmctld" else signal.SIGKILL)
-        eventually(lambda: _has_ended(pid), limit_s=60)
+        eventually(lambda: _has_ended(pid))
 
     def start(self, daemon: str) -> None:
         """Start a daemon again that was killed, as it was started before."""

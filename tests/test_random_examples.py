@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import engine, providers
 
+from tests.examples import draw_a_part
 from tests.soak import command, run_for, soak
 
 _TESTS = Path(__file__).parent
@@ -60,6 +61,29 @@ def test_two_runs_draw_the_same() -> None:
     drawn.clear()
     law()
     assert drawn == first
+
+
+@pytest.mark.parametrize(
+    ("whole", "is_sweep", "drawn"),
+    [(100, False, 25), (40, False, 10), (20, False, 8), (5, False, 5), (100, True, 100)],
+)
+def test_a_law_draws_a_part_of_its_examples_and_a_sweep_all(
+    request: pytest.FixtureRequest, whole: int, is_sweep: bool, drawn: int
+) -> None:
+    """A quarter, eight at least; and no more than its settings say."""
+    found: list[int] = []
+
+    @settings(max_examples=whole)
+    @given(st.integers())
+    def law(number: int) -> None:
+        found.append(number)
+
+    item = pytest.Function.from_parent(request.node.parent, name="law", callobj=law)
+    if is_sweep:
+        item.add_marker("sweep")
+    draw_a_part([item, item, request.node])
+    law()
+    assert len(found) == drawn
 
 
 def test_no_test_goes_its_own_way() -> None:

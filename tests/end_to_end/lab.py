@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from service.cli.server_process import ServerProcess
 from tests.end_to_end.server_process import Client, serving
-
-T = TypeVar("T")
 
 CLUSTER = """
 step = "1s"
@@ -27,15 +24,6 @@ resources = { cpu = 2, memory = "512 MiB" }
 
 #: Longer than a server takes to start on a busy machine, and as short as it may be.
 LONG_S, SHORT_S = 120.0, 4.0
-
-
-def awaited(look: Callable[[], T], timeout_s: float = 60) -> T:
-    """Return the first true answer of `look`."""
-    until = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 class Lab:

@@ -29,7 +29,7 @@ class Client:
     """One keep-alive connection."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
 
     def call(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None

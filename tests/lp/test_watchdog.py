@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,9 @@ from lp.limits import Monitor, SolveLimits
 from lp.result import SolveStatus, StopReason
 from lp.solver import solve
 from tests.lp.models import knapsack
+from tests.patience import eventually
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-
-#: Long enough for a busy machine to start a process.
-PATIENCE_S = 20.0
-
-LONG = SolveLimits(time_s=60.0, watchdog=True)
 
 
 def below(pid: int) -> set[int]:
@@ -57,14 +52,6 @@ def alive(pids: Iterable[int]) -> list[int]:
     return found
 
 
-def wait_for(happened: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    until = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("watchdog", [True, False])
 def test_a_stop_ends_a_solver_that_is_a_program_too(
     watchdog: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -77,14 +64,12 @@ def test_a_stop_ends_a_solver_that_is_a_program_too(
         seen.update(below(os.getpid()) - before)
         return any(is_cbc(pid) for pid in seen)
 
-    limits = SolveLimits(time_s=60.0, watchdog=watchdog)
-    began = time.monotonic()
+    limits = SolveLimits(time_s=600.0, watchdog=watchdog)
     answer = solve(
         knapsack(200, 30, 3), limits, solver="pulp:CBC", monitor=Monitor(should_stop=stop)
     )
-    assert time.monotonic() - began < PATIENCE_S
     assert (answer.status, answer.stop) == (SolveStatus.NO_ANSWER, StopReason.STOPPED)
-    wait_for(lambda: not alive(seen))
+    eventually(lambda: not alive(seen))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,7 +78,7 @@ import sys
 from lp.limits import SolveLimits
 from lp.solver import solve
 from tests.lp.models import knapsack
-solve(knapsack(200, 30, 3), SolveLimits(time_s=60.0, watchdog=True), solver=sys.argv[1])
+solve(knapsack(200, 30, 3), SolveLimits(time_s=600.0, watchdog=True), solver=sys.argv[1])
 """
 
 
@@ -109,9 +94,9 @@ def test_a_caller_that_is_killed_leaves_no_solver_behind(solver: str, tmp_path: 
         return bool(found) and (solver == "highs" or any(map(is_cbc, found)))
 
     try:
-        wait_for(started)
+        eventually(started)
     finally:
         os.kill(caller.pid, signal.SIGKILL)
         caller.wait()
-    wait_for(lambda: not alive(found))
+    eventually(lambda: not alive(found))
     assert list(tmp_path.iterdir()) == []

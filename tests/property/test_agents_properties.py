@@ -17,7 +17,6 @@ from planner.validation.validate import validate
 from planner.workload.compile import compile_workload
 from planner.workload.plan import plan_from_nothing
 from tests.contract.scenarios import SOLVERS
-from tests.examples import many_examples
 from tests.workload_strategies import clusters, workloads
 
 #: Work and not time, so that runs repeat.
@@ -34,8 +33,8 @@ def plan(cluster: Cluster, lines: tuple[WorkloadLine, ...], agent: str) -> dict[
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 #: Enough to meet every operator with every kind of cluster; the same examples in every run.
-LAWS = many_examples(60, suppress_health_check=SLOW)
-FEW = many_examples(15, suppress_health_check=SLOW)
+LAWS = settings(max_examples=60, suppress_health_check=SLOW)
+FEW = settings(max_examples=15, suppress_health_check=SLOW)
 MANY = settings(max_examples=3000, suppress_health_check=SLOW)
 
 AGENTS = list(AGENT_NAMES)

@@ -35,7 +35,6 @@ from rdl.work_graph import (
     choices_of,
     occurrence_path,
 )
-from tests.examples import many_examples
 from tests.rdl.tiny_expressions import HORIZON, gaps, trees
 
 
@@ -54,7 +53,7 @@ def _at(expression: Expression, path: str) -> Expression:
     return here
 
 
-@many_examples(300)
+@settings(max_examples=300)
 @given(trees(gaps))
 def test_the_tree_is_whole_and_in_post_order(expression: Expression) -> None:
     """One root, last; every child follows its own children and names its parent, once."""
@@ -76,7 +75,7 @@ def test_the_tree_is_whole_and_in_post_order(expression: Expression) -> None:
     assert len(graph.paths) == len(graph.prefer) == len(graph.root_effort) == count
 
 
-@many_examples(300)
+@settings(max_examples=300)
 @given(trees(gaps))
 def test_windows_hold_lengths_and_lie_inside_each_other(expression: Expression) -> None:
     """What can be satisfied fits its window, and a child's window lies inside its parent's."""
@@ -91,7 +90,7 @@ def test_windows_hold_lengths_and_lie_inside_each_other(expression: Expression) 
             assert row[END] + last <= parent[END]
 
 
-@many_examples(300)
+@settings(max_examples=300)
 @given(trees(gaps))
 def test_edges_join_children_of_one_parent_and_have_no_cycle(expression: Expression) -> None:
     """Arrows stay inside a group that is an ALL; gaps are ranges; windows leave room for them."""
@@ -106,7 +105,7 @@ def test_edges_join_children_of_one_parent_and_have_no_cycle(expression: Express
             assert head[END] <= tail[END] - tail[SHORTEST] - least
 
 
-@many_examples(300)
+@settings(max_examples=300)
 @given(trees(gaps))
 def test_atoms_are_reachable_and_lead_back_to_their_source(expression: Expression) -> None:
     """Heights are multiples, and path and choices of an atom say where it was written."""

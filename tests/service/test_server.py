@@ -74,11 +74,11 @@ def test_a_port_that_comes_free_is_waited_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("service.server.time.sleep", lambda _seconds: looks.release())
     start = threading.Thread(target=require_port, args=(config,))
     start.start()
-    assert looks.acquire(timeout=60)
+    assert looks.acquire(timeout=300)
 
     other.close()
 
-    start.join(60)
+    start.join(300)
     assert not start.is_alive()
 
 

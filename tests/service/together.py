@@ -35,7 +35,7 @@ def in_one_commit(service: Service, *calls: Callable[[], object]) -> None:
                 thread.start()
             # How many of them the planner has taken already is a matter of chance.
             for _ in calls:
-                assert entered.acquire(timeout=60), "a call has not come to the planner"
+                assert entered.acquire(timeout=300), "a call has not come to the planner"
         for thread in threads:
             thread.join()
     other.close()

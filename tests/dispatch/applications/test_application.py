@@ -27,7 +27,6 @@ from dispatch.executions.states import (
 )
 from planner.files.errors import FileError
 from rdl.resources import Resources
-from tests.examples import many_examples
 
 _names = st.from_regex(r"[A-Za-z0-9@][A-Za-z0-9@_.\-]{0,12}", fullmatch=True)
 _texts = st.text(min_size=1, max_size=12)
@@ -77,7 +76,6 @@ def applications(draw: st.DrawFn) -> Application:
     )
 
 
-@many_examples()
 @given(applications())
 def test_writing_and_reading_keeps_everything(application: Application) -> None:
     """from_json(to_json(a)) == a."""

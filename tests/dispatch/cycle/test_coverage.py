@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.applications.application import Application, Component
@@ -19,7 +19,6 @@ from planner.promise import PromiseLevel
 from rdl.resources import CPU, MEMORY, Resources
 from tests.builders import a_cluster
 from tests.dispatch.cycle.slot_world import SlotWorld, promised_machines, reserve
-from tests.examples import many_examples
 
 _GIB = 1024
 
@@ -68,7 +67,7 @@ _COMPONENTS = st.builds(
 )
 
 
-@many_examples(60)
+@settings(max_examples=60)
 @given(
     cpu=st.integers(1, 4),
     memory=st.integers(0, 4),

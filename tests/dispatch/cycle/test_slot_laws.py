@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.cycle.options import DispatchOptions
@@ -15,7 +15,6 @@ from planner.promise import PromiseLevel
 from tests.builders import a_cluster, commit
 from tests.dispatch.cycle.slot_world import SlotWorld, promised_machines, relocate, reserve
 from tests.dispatch.cycle.world import an_application
-from tests.examples import many_examples
 
 _END_S = 60
 
@@ -81,7 +80,7 @@ def _act(world: SlotWorld, draw: st.DataObject, now_s: int) -> None:
         change(name, now_s * 1000)
 
 
-@many_examples(40)
+@settings(max_examples=40)
 @given(slot_worlds(), st.data())
 def test_no_slot_is_broken_whatever_runs_around_it(world: SlotWorld, data: st.DataObject) -> None:
     """Covered work stands in its slots and is not stopped, machines hold no more than they have."""
@@ -97,7 +96,7 @@ def test_no_slot_is_broken_whatever_runs_around_it(world: SlotWorld, data: st.Da
     assert world.slots.counts.broken == 0, world.slots.broken
 
 
-@many_examples(25)
+@settings(max_examples=25)
 @given(slot_worlds(), st.data())
 def test_a_second_tick_and_a_restart_change_nothing(world: SlotWorld, data: st.DataObject) -> None:
     """What is covered where depends on the Plan, the instant and what stands."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatch.accounts.promises import PromiseLedger, shortfall
@@ -15,7 +15,6 @@ from planner.plan.records.changes import Cancel
 from rdl.compile.source import read_source
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
 from tests.dispatch.cycle.world import World, a_world, an_application
-from tests.examples import many_examples
 
 _TEN = a_cluster().machines("plain", 10, cpu=1).build()
 
@@ -228,7 +227,7 @@ def test_covered_work_clears_the_machine_it_needs() -> None:
     assert all(row.covered for row in rows)
 
 
-@many_examples(40)
+@settings(max_examples=40)
 @given(st.data())
 def test_promises_are_kept_at_every_tick_where_pieces_fit_anywhere(data: st.DataObject) -> None:
     """On machines and components of one core no reservation is below its entitlement, ever.

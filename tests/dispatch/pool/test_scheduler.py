@@ -13,7 +13,6 @@ from bench.papers.cluster.plain_elastic import PlainElastic, TotalRoom, amounts_
 from dispatch.pool.claims import Claim, ClaimPart, GrantRule
 from dispatch.pool.ordering import ORDERINGS, Ordering, Rule, ordering_named
 from dispatch.pool.scheduler import ElasticScheduler
-from tests.examples import many_examples
 
 TOTAL = (12, 10)
 KINDS = ("a", "b")
@@ -72,7 +71,7 @@ def _plain(name: str, ordering: Ordering) -> PlainElastic:
     return PlainElastic(TotalRoom(KINDS, TOTAL), ordering, _RULES[name])
 
 
-@many_examples(250)
+@settings(max_examples=250)
 @given(st.sampled_from(SCHEDULERS), st.sampled_from(_ALL), events())
 def test_every_event_gives_what_the_plain_algorithm_gives(
     name: str, order: str, happenings: list[tuple[int, Claim | None, int]]
@@ -101,7 +100,7 @@ def _rigid(claim: Claim) -> Claim:
     return replace(claim, core=claim.core + claim.elastic, elastic=())
 
 
-@many_examples(150)
+@settings(max_examples=150)
 @given(
     st.sampled_from(["flexible", "flexible-grow", "malleable"]), st.sampled_from(_ALL), st.data()
 )

@@ -86,7 +86,7 @@ def test_a_stream_goes_on_after_a_restart(tmp_path: Path) -> None:
                 else:
                     os.killpg(server.process.pid, how)
                 assert listener.is_over()
-            code = server.process.wait(60)
+            code = server.process.wait(300)
             assert code == (0 if how == signal.SIGTERM else -how)
     with served(tmp_path, port=port):
         reserve(Client(port), "r10")

@@ -145,7 +145,9 @@ def _nodes_of_tries(lab: SlurmLab) -> set[str]:
 
 def test_what_was_promised_where_others_reserve_nodes_is_kept_elsewhere(lab: SlurmLab) -> None:
     """An administrator plans maintenance of its nodes: the promise moves while there is time."""
-    lab.reserve("moved", "window(atom(<4 cpu>, 2, 2, 40, 80), +70, +170)")
+    rdl = "window(atom(<4 cpu>, 2, 2, 40, 80), +70, +170)"
+    body = {"id": "moved", "rdl": rdl, "tenant": "root", "agent": "earliest"}
+    lab.call("POST", "/v1/reservations", body)
     before = lab.slots("moved")
     name, nodes = f"maint-{lab.prefix}", _nodes(before)
     start_s = int(time.time()) + 60

@@ -61,7 +61,7 @@ def test_what_was_not_taken_is_told_after_a_kill(
         for number in range(5, 8):
             reserve(client, f"r{number}")
         os.killpg(server.process.pid, signal.SIGKILL)
-        server.process.wait(60)
+        server.process.wait(300)
     receiver.takes = True  # type: ignore[attr-defined]
     with served(tmp_path, **settings) as server:
         reserve(Client(server.port), "r8")

@@ -67,8 +67,8 @@ class Proxied:
     ) -> tuple[int, bytes]:
         """Make a call over TLS, whose certificate and name are checked."""
         context = ssl.create_default_context(cafile=str(self.certificate))
-        connection = HTTPSConnection("127.0.0.1", self.port, context=context, timeout=60)
-        raw = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection = HTTPSConnection("127.0.0.1", self.port, context=context, timeout=300)
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=300)
         connection.sock = context.wrap_socket(raw, server_hostname=NAME)
         sent = {"Host": NAME, "Content-Type": "application/json"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -167,7 +167,7 @@ def _running(kind: str, folder: Path, upstream: int, user: str) -> Iterator[int]
         yield port
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(300)
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.lab import LONG_S, Lab, awaited, end
+from tests.end_to_end.lab import LONG_S, Lab, end
+from tests.patience import eventually
 
 #: What is killed in the test that is always run.
 FEW = ("one", "server", "two", "one")
@@ -65,7 +66,7 @@ def play(folder: Path, stack: ExitStack, killed: Sequence[str], seed: int) -> tu
             time.sleep(rng.uniform(0, 0.5))
             executors[target] = lab.execute(machines[target], name=target)
     for id_ in ids:
-        awaited(lambda id_=id_: lab.state(id_) == "completed", 300)  # type: ignore[misc]
+        eventually(lambda id_=id_: lab.state(id_) == "completed")  # type: ignore[misc]
     return lab, ids
 
 

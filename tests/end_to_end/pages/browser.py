@@ -53,7 +53,7 @@ PICTURES: Final = Path(__file__).parents[3] / "docs" / "pictures" / "page"
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start Debian's Chromium; skip where there is none."""
-    expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
+    expect.set_options(timeout=90_000)  # a busy machine is slow, not wrong
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium: apt-get install chromium")
@@ -84,7 +84,7 @@ class Visit:
         page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         page.on("console", lambda message: self._hear(message))
         page.goto(self.site.url + path)
-        page.wait_for_selector(ready, state="attached", timeout=60_000)
+        page.wait_for_selector(ready, state="attached", timeout=90_000)
         self.pages.append(page)
         return page
 

@@ -95,7 +95,7 @@ def test_data_of_ten_thousand_are_small_and_all_are_there(browser: Browser, larg
             lambda one: sizes.update({one["requestId"]: one["encodedDataLength"]}),
         )
         page.goto(f"{it.site.url}/ui/?from=0&to=1300000&view=fit")
-        page.wait_for_selector("[data-ready]", state="attached", timeout=60_000)
+        page.wait_for_selector("[data-ready]", state="attached", timeout=90_000)
         expect(page.locator("#list-count")).to_have_text("10,000 in this time")
         data = sum(n for id_, n in sizes.items() if "/v1/" in urls.get(id_, ""))
         assert 50_000 < data < DATA_BYTES

@@ -46,7 +46,7 @@ def test_agents_are_set_side_by_side_on_the_plan(browser: Browser, busy: Site) -
         page.get_by_label("Time for each agent").fill("5s")
         page.get_by_role("button", name="Compare", exact=True).click()
         expect(page.locator(".state.running")).to_be_visible()
-        expect(page.locator(".state.finished")).to_be_visible(timeout=90_000)
+        expect(page.locator(".state.finished")).to_be_visible()
         expect(page.locator("#said")).to_contain_text("The comparison is finished.")
         table = page.get_by_role("table", name="Agents side by side")
         # As it stands; three agents by arrival and with hindsight.
@@ -86,7 +86,7 @@ def test_a_file_is_compared_and_its_faults_are_told(
         page.locator("input[type=file]").set_input_files(good)
         expect(page.locator("form")).to_contain_text("16 requests")
         page.get_by_role("button", name="Compare", exact=True).click()
-        expect(page.locator(".state.finished")).to_be_visible(timeout=60_000)
+        expect(page.locator(".state.finished")).to_be_visible()
         expect(page.locator("main")).to_contain_text("a file of 16 requests")
         expect(page.locator("main")).to_contain_text("exact proves it")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
@@ -102,7 +102,7 @@ def test_one_is_stopped(browser: Browser, busy: Site) -> None:
         )["id"]
         page.goto(f"{busy.url}/ui/compare?id={id_}")
         page.get_by_role("button", name="Stop").click()
-        expect(page.locator(".state.stopped, .state.finished")).to_be_visible(timeout=60_000)
+        expect(page.locator(".state.stopped, .state.finished")).to_be_visible()
 
 
 def test_every_agent_of_the_planner_is_offered(browser: Browser, day: Site) -> None:

@@ -53,10 +53,10 @@ def test_a_dropped_connection_is_said_and_made_up_for(browser: Browser, small: S
     with visiting(browser, small) as it:
         page = it.open("/ui/", "#live[data-state=live]")
         it.context.set_offline(True)
-        expect(page.locator("#live-text")).to_contain_text("behind since", timeout=30_000)
+        expect(page.locator("#live-text")).to_contain_text("behind since")
         _reserve(small, "a")
         it.context.set_offline(False)
-        expect(page.locator("#live")).to_have_attribute("data-state", "live", timeout=30_000)
+        expect(page.locator("#live")).to_have_attribute("data-state", "live")
         expect(page.locator("#list-count")).to_contain_text("1 in this time")
 
 
@@ -65,7 +65,7 @@ def test_where_streams_break_the_page_asks(browser: Browser, small: Site) -> Non
     with visiting(browser, small) as it:
         it.context.route("**/v1/events*", lambda route: route.abort())
         page = it.open("/ui/")
-        expect(page.locator("#live-text")).to_have_text("live, by asking", timeout=20_000)
+        expect(page.locator("#live-text")).to_have_text("live, by asking")
         _reserve(small, "a")
         expect(page.locator("#list-count")).to_contain_text("1 in this time")
 

@@ -80,8 +80,8 @@ def test_a_better_plan_is_started_watched_looked_at_and_applied(
         page.get_by_role("button", name="Look for a better Plan").click()
         expect(page).to_have_url(re.compile("/ui/optimizations/p-"))
         expect(page.locator(".state.running")).to_be_visible()
-        expect(page.locator(".trace svg .value")).to_be_attached(timeout=30_000)
-        expect(page.locator(".state.finished").first).to_be_visible(timeout=60_000)
+        expect(page.locator(".trace svg .value")).to_be_attached()
+        expect(page.locator(".state.finished").first).to_be_visible()
         expect(page.locator("#said")).to_contain_text("The optimisation is finished.")
         expect(page.locator(".diff li")).to_have_count(4)
         expect(page.locator(".diff li", has_text="b").first).to_contain_text("no place (capacity)")
@@ -163,10 +163,10 @@ def test_one_that_runs_is_stopped_and_forgotten(browser: Browser, pairs: Site) -
     id_ = pairs.call("POST", "/v1/optimizations", _LONG)["id"]
     with visiting(browser, pairs, width=400) as it:
         page = it.open(f"/ui/optimizations/{id_}")
-        expect(page.locator(".figures")).to_contain_text("value", timeout=30_000)
+        expect(page.locator(".figures")).to_contain_text("value")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         page.get_by_role("button", name="Stop").click()
-        expect(page.locator(".state.stopped").first).to_be_visible(timeout=30_000)
+        expect(page.locator(".state.stopped").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         _confirm(page, "Forget")
         expect(page).to_have_url(f"{pairs.url}/ui/optimizations")

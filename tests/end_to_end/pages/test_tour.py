@@ -43,7 +43,7 @@ def _demo(folder: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(300)
 
 
 def _line(process: subprocess.Popen[str], pattern: str) -> str:

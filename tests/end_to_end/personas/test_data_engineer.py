@@ -16,8 +16,8 @@ from click.testing import Result
 
 import agenda as client_library
 from service.cli.kit.errors import DONE, REFUSED
-from tests.end_to_end.lab import awaited
 from tests.end_to_end.server_process import serving
+from tests.patience import eventually
 from tests.service.cli.command_line import agenda
 
 CLUSTER = """
@@ -180,7 +180,7 @@ def test_a_refusal_names_part_resource_and_holders(server: str, folder: Path) ->
         rf"{TIME}, for want of gpu; held by news \(1 reservation\)", " ".join(said.split())
     ), said  # fmt: skip
     url = f"{server}/v1/reservations/train-2/explanation"
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=300) as answer:
         holders = json.loads(answer.read())["holders"]
     assert any(one["tenant"] == "news" for one in holders)
 
@@ -254,21 +254,21 @@ def test_a_workload_file_is_posted_as_a_batch(server: str, folder: Path) -> None
         f"{server}/v1/reservations:batch", path.read_bytes(),
         {"Content-Type": "application/x-ndjson"},
     )  # fmt: skip
-    with urllib.request.urlopen(call, timeout=30) as answer:
+    with urllib.request.urlopen(call, timeout=300) as answer:
         results = json.loads(answer.read())["results"]
     assert [one["status"] for one in results] == [200, 200]
 
 
 def test_the_description_has_bodies_and_examples(server: str) -> None:
     """Every call has a summary, and what is sent has an example that one can copy."""
-    with urllib.request.urlopen(f"{server}/openapi.json", timeout=30) as answer:
+    with urllib.request.urlopen(f"{server}/openapi.json", timeout=300) as answer:
         description = json.loads(answer.read())
     assert description["info"]["description"]
     posts = [calls["post"] for calls in description["paths"].values() if "post" in calls]
     bodies = [one["requestBody"]["content"] for one in posts if "requestBody" in one]
     kinds = [kind for body in bodies for kind in body.values()]
     assert all("schema" in kind for kind in kinds)
-    with urllib.request.urlopen(f"{server}/docs", timeout=30) as answer:
+    with urllib.request.urlopen(f"{server}/docs", timeout=300) as answer:
         page = answer.read().decode()
     assert "/v1/reservations" in page
 
@@ -282,7 +282,7 @@ def test_the_command_of_the_pipeline_really_runs(server: str, folder: Path) -> N
         f'resources = {{ cpu = 1 }}\ncommand = "echo ran > {folder}/ran"\n'
     )
     done("apps", "submit", path, "--id", "job", "--tenant", "news", "--server", server)
-    assert awaited((folder / "ran").exists)
+    assert eventually((folder / "ran").exists)
 
 
 def test_it_is_given_up(server: str, folder: Path) -> None:

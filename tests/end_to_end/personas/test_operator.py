@@ -78,7 +78,7 @@ def done(*arguments: object, code: int = DONE) -> str:
 
 def fetched(url: str) -> str:
     """Return a page."""
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=300) as answer:
         text: str = answer.read().decode()
     return text
 

@@ -15,7 +15,6 @@ from lp.lotes.job_classes import (
     fit_job_classes,
     with_mix,
 )
-from tests.examples import many_examples
 
 
 def blobs(rng: np.random.Generator) -> ArrivalSample:
@@ -50,7 +49,6 @@ def test_one_kind_is_one_class() -> None:
     assert classes.time_h.tolist() == [2.0]
 
 
-@many_examples()
 @given(st.integers(0, 10**6))
 def test_weights_count_as_repeated_rows(seed: int) -> None:
     """A row of weight w is w equal rows: same classes, same shares, same times."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from planner.adaptation.adapter import adapt
 from planner.adaptation.repair import Repair, yarn_rule
@@ -13,7 +13,6 @@ from planner.plan.records.changes import Reconfigure
 from planner.replanning.draft_plan import DraftPlan, shortage_of
 from planner.reservations.state import State
 from tests.builders import commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import (
     EVENTS,
     happen,
@@ -23,7 +22,7 @@ from tests.planner.adaptation.events import (
     with_outages,
 )
 
-_SLOW = many_examples(40)
+_SLOW = settings(max_examples=40)
 
 
 @_SLOW

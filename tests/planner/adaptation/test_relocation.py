@@ -7,7 +7,7 @@ from functools import cache
 from itertools import repeat
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.adaptation.adapter import needs_adaptation
@@ -23,7 +23,6 @@ from planner.reservations.reservation import Reservation
 from planner.reservations.slots import NOWHERE, split_slots
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import EVENTS, HORIZON, adapt_now, happen, violations
 
 _MACHINES = 6
@@ -92,7 +91,7 @@ def _planned(texts: list[str], level: PromiseLevel = PromiseLevel.PLACED) -> Pla
     return plan
 
 
-@many_examples(60)
+@settings(max_examples=60)
 @given(
     _requests(), st.integers(0, 12), st.integers(0, _MACHINES - 1), st.integers(0, 10), st.data()
 )
@@ -133,7 +132,7 @@ def _past(one: Reservation, now: int) -> list[list[list[int]]]:
     ]
 
 
-@many_examples(60)
+@settings(max_examples=60)
 @given(_requests(), EVENTS)
 def test_what_machines_keep_holds_after_every_event(
     texts: list[str], events: list[tuple[str, object]]

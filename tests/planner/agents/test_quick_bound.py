@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.workloads.exact_shapes import lumpy
@@ -20,7 +20,7 @@ from planner.value import score_of, value_asked
 from planner.view import PlanView
 from planner.workload.compile import compile_workload
 from tests.builders import a_request
-from tests.examples import many_examples, some_of
+from tests.examples import some_of
 from tests.planner.agents.exact.prices import LAWS, PATIENT, ROUNDING
 from tests.planner.agents.exact.sets import crowded, small
 from tests.planner.brute_force_plan import best_value
@@ -46,7 +46,7 @@ def test_neither_bound_is_below_the_best_plan(seed: int) -> None:
     assert quick_bound(requests, view).value >= best - ROUNDING
 
 
-@many_examples(60, suppress_health_check=PATIENT)
+@settings(max_examples=60, suppress_health_check=PATIENT)
 @given(cluster=clusters(), lines=workloads())
 def test_no_greedy_plan_is_worth_more(cluster: object, lines: object) -> None:
     """On clusters with kinds of machines, labels, quotas and outages, with any form of request."""

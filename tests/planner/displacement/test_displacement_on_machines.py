@@ -13,7 +13,6 @@ from planner.plan.records.changes import Cancel
 from planner.promise import PromiseLevel
 from planner.request import Request
 from tests.builders import a_cluster, a_request, ask, commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import violations
 from tests.planner.displacement.small_plans import HORIZON, displace_now
 
@@ -47,7 +46,6 @@ def _request(cluster: Cluster, id_: str, gang: Gang, priority: int) -> Request |
     return a_request(id_, source).priority(priority).if_possible(cluster)
 
 
-@many_examples()
 @given(_gangs(), _gang())
 def test_where_machines_would_be_free_without_others_room_is_made(
     gangs: list[tuple[Gang, int]], wanted: Gang

@@ -14,7 +14,6 @@ from planner.machines.slot_atom import SlotAtom
 from planner.reservations.slots import ANYWHERE, MachineRule
 from rdl.compile.shapes import is_reachable, least_reachable
 from rdl.resources import Resources
-from tests.examples import many_examples
 from tests.planner.machines.model import (
     CPU,
     I64,
@@ -114,7 +113,6 @@ def _rectangle_stands(dense: DenseRoom, atom: SlotAtom, pool: I64) -> bool:
     return False
 
 
-@many_examples()
 @given(clusters(STEPS), _atoms(), st.data())
 def test_no_rectangle_is_overlooked(cluster: Cluster, atom: SlotAtom, data: st.DataObject) -> None:
     """With tries enough and no hand-overs, slots are found exactly when a rectangle stands."""

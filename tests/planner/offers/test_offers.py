@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -16,7 +16,6 @@ from planner.request import Request
 from rdl.compile.compiler import compile_source
 from rdl.compile.source import read_source
 from tests.builders import a_cluster, a_plan, a_request, ask
-from tests.examples import many_examples
 
 CLUSTER = a_cluster().step("10s").horizon("1h").machines("plain", 4, cpu=4, memory="8 GiB").build()
 
@@ -149,7 +148,7 @@ def asked_on_a_plan(draw: st.DrawFn) -> tuple[Plan, str, str]:
     return plan, drawn_text(draw), draw(st.sampled_from(["gree", "gree-l", "aligned"]))
 
 
-@many_examples(150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(asked_on_a_plan())
 def test_an_offer_sent_back_is_accepted(drawn: tuple[Plan, str, str]) -> None:
     """Whatever the Plan, request and agent: every offer is accepted in the version it names."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -18,11 +18,10 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Cancel, Conflict, Reconfigure
 from planner.plan.records.commit_records import CommitRecord
 from tests.builders import commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import plans, with_outages
 from tests.planner.optimization.small_plans import two_in_the_way
 
-_SLOW = many_examples(20)
+_SLOW = settings(max_examples=20)
 _EFFORT = OptimizeOptions(Limits(work=25, seed=1), solver="")
 
 

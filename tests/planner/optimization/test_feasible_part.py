@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -23,10 +23,9 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Admit, Cancel, Change, Update
 from planner.reservations.state import State
 from tests.builders import a_cluster, a_request, ask, commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import plans, violations
 
-_SLOW = many_examples(15)
+_SLOW = settings(max_examples=15)
 _SEARCH = OptimizeOptions(Limits(work=40, seed=1), solver="")
 _POST = st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(0, 18))
 

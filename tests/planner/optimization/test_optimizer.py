@@ -6,7 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -31,11 +31,10 @@ from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from planner.workload.reload import metrics_of, plan_of_document
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import lose, plans, with_outages
 from tests.planner.optimization.small_plans import two_in_the_way
 
-_SLOW = many_examples(15)
+_SLOW = settings(max_examples=15)
 _SEARCH = OptimizeOptions(Limits(work=25, seed=1), solver="")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.agent import BoundError, Limits
@@ -16,14 +16,14 @@ from planner.optimization.result import OptimizeOptions, OptimizeScope
 from planner.plan.plan import Plan
 from planner.plan.records.changes import Advance, Reconfigure
 from tests.builders import a_request, ask, commit
-from tests.examples import many_examples, some_of
+from tests.examples import some_of
 from tests.planner.adaptation.events import plans, with_outages
 from tests.planner.brute_force_plan import best_value
 from tests.planner.optimization.small_plans import two_in_the_way
 from tests.planner.tiny_requests import CAPACITY, CLUSTER, HORIZON, tiny_requests
 
 _ROUNDING = 1e-6
-_SLOW = many_examples(12)
+_SLOW = settings(max_examples=12)
 _EFFORT = OptimizeOptions(Limits(work=25, seed=1), solver="")
 
 

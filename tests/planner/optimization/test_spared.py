@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -20,10 +20,9 @@ from planner.plan.records.changes import Change, Degrade, Reconfigure, Update
 from planner.replanning.draft_plan import exceeds_machines
 from planner.reservations.state import State
 from tests.builders import a_request, ask, commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import plans, small_cluster, violations, with_outages
 
-_SLOW = many_examples(20)
+_SLOW = settings(max_examples=20)
 
 
 def _lose(plan: Plan, lost: int, start: int = 0) -> None:

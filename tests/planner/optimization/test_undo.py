@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -19,11 +19,10 @@ from planner.promise import PromiseLevel
 from planner.reservations.reservation import Holding
 from planner.reservations.state import State
 from tests.builders import commit
-from tests.examples import many_examples
 from tests.planner.adaptation.events import plans, violations
 from tests.planner.optimization.small_plans import scattered, two_in_the_way
 
-_SLOW = many_examples(20)
+_SLOW = settings(max_examples=20)
 #: What begins with the present step has begun.
 _SCOPE = OptimizeScope(frozen_until=1, admit_refused=True)
 _EFFORT = OptimizeOptions(Limits(work=25), solver="")

@@ -23,7 +23,6 @@ from planner.renegotiation.renegotiation import renegotiation_of
 from planner.validation.validate import validate
 from planner.workload.plan import document_of
 from tests.builders import a_cluster, a_plan, a_request, ask, commit
-from tests.examples import many_examples
 
 HORIZON = 24
 
@@ -125,7 +124,6 @@ def test_a_policy_that_limits_no_agent_is_an_error() -> None:
         a_cluster().machines("m", 8, cpu=1).policy("agent", agent="gree").build()
 
 
-@many_examples()
 @given(
     st.lists(
         st.tuples(

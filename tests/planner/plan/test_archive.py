@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.plan.checkpoint import read_checkpoint, take_checkpoint
@@ -11,7 +11,6 @@ from planner.plan.plan import Plan
 from planner.plan.records.changes import Archive
 from planner.plan.records.commit_records import CommitRecord
 from planner.reservations.state import LIVE
-from tests.examples import many_examples
 from tests.planner.plan.plan_steps import CLUSTER, assert_same, step
 
 
@@ -25,7 +24,7 @@ def archive(plan: Plan, ids: list[str]) -> bool:
     return True
 
 
-@many_examples(40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 8), max_size=30), st.lists(st.integers(0, 8), max_size=8))
 def test_the_others_stay_as_they_are(before: list[int], after: list[int]) -> None:
     """All that is over leaves; the rest reads and goes on as where nothing left, restored too."""

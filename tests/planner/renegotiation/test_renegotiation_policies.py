@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from planner.agent import Limits
@@ -16,7 +16,6 @@ from planner.renegotiation.renegotiation import renegotiation_of
 from planner.reservations.state import LIVE
 from rdl.errors import RdlError
 from tests.builders import ClusterBuilder, a_cluster, a_request, ask, commit
-from tests.examples import many_examples
 
 _STEPS = 40
 _PERIOD = 8
@@ -125,7 +124,7 @@ def _renegotiate(plan: Plan, id_: str, text: str) -> bool:
     return True
 
 
-@many_examples(80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(lowered=st.lists(_POLICIES, max_size=2), lost=st.integers(0, 4), **_CASES)
 def test_anything_can_be_renegotiated_to_itself(
     policies: list[dict[str, Any]],
@@ -148,7 +147,7 @@ def test_anything_can_be_renegotiated_to_itself(
         assert _held(plan) == before
 
 
-@many_examples(80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(others=st.lists(_text(), min_size=1, max_size=3), **_CASES)
 def test_an_update_swaps_or_leaves_all_as_it_was(
     policies: list[dict[str, Any]], texts: list[tuple[str, str]], now: int, others: list[str]

@@ -29,14 +29,12 @@ from rdl.limits import SourceLimits
 from rdl.resources import Resources
 from rdl.text.formatter import format_expression
 from rdl.text.parser import parse
-from tests.examples import many_examples
 from tests.strategies import expressions
 
 ATOM_JSON = {"atom": {"bundle": {"cpu": 1}, "min": 1, "max": 2, "lease": 60, "work": "1h"}}
 ATOM = Atom(Resources.of({"cpu": 1000}), 1, 2, 60_000, 3_600_000)
 
 
-@many_examples()
 @given(expressions())
 def test_json_reads_back_as_the_same_expression(expression: Expression) -> None:
     """from_json(to_json(e)) == e, also through JSON text."""
@@ -46,7 +44,6 @@ def test_json_reads_back_as_the_same_expression(expression: Expression) -> None:
     assert from_json(json.loads(json.dumps(value))) == expression
 
 
-@many_examples()
 @given(expressions())
 def test_text_and_json_say_the_same(expression: Expression) -> None:
     """Reading the text and writing JSON gives what writing JSON at once gives."""
@@ -223,7 +220,6 @@ def test_problems_say_where_and_what_would_be_right(value: object, expected: lis
     assert _problems(value) == expected
 
 
-@many_examples()
 @given(expressions())
 def test_pointers_lead_from_paths_into_the_json_form(expression: Expression) -> None:
     """pointer_of(e, path) leads, in to_json(e), to the JSON of the expression at that path."""

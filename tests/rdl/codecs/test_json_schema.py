@@ -20,7 +20,6 @@ from rdl.errors import RdlError
 from rdl.expressions import Expression
 from rdl.operators import ARGUMENTS
 from rdl.text.tokenizer import END, Tokenizer
-from tests.examples import many_examples
 from tests.rdl.fuzz_sources import bent_json
 from tests.strategies import expressions
 
@@ -42,14 +41,12 @@ def _is_read(value: Any) -> bool:
     return True
 
 
-@many_examples()
 @given(expressions())
 def test_whatever_is_written_is_valid(expression: Expression) -> None:
     """The JSON form of every expression is valid."""
     assert _validator().is_valid(to_json(expression))
 
 
-@many_examples()
 @given(expressions(max_atoms=3), st.integers(0, 2**32))
 def test_whatever_is_read_is_valid(expression: Expression, seed: int) -> None:
     """Of bent values too: what the schema refuses the reader refuses."""

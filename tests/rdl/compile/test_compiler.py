@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdl.compile.compiler import compile_expression, compile_source
@@ -40,7 +40,6 @@ from rdl.work_graph import (
     WorkGraph,
     occurrence_path,
 )
-from tests.examples import many_examples
 from tests.patience import calls_made
 
 CPU = Resources.of({"cpu": 1000})
@@ -63,7 +62,7 @@ instants = st.one_of(
 pieces = st.tuples(st.integers(0, 30), st.integers(2, 30))
 
 
-@many_examples(100)
+@settings(max_examples=100)
 @given(
     window=pieces,
     days=st.integers(1, 2),

@@ -46,7 +46,6 @@ from rdl.work_graph import (
     choices_of,
     occurrence_path,
 )
-from tests.examples import many_examples
 from tests.rdl.brute_force import Allocation, Held, holdings, hull, satisfying, span
 from tests.rdl.tiny_expressions import (
     ATOMS,
@@ -134,7 +133,7 @@ def _compiled(expression: Expression, horizon: int = HORIZON) -> set[Allocation]
     return {_allocation(graph, way) for way in _ways(graph, len(graph.vertices) - 1)}
 
 
-@many_examples(200)
+@settings(max_examples=200)
 @given(trees(gaps))
 def test_normalising_keeps_the_satisfying_allocations(expression: Expression) -> None:
     """The WorkGraph allows exactly what the definition does, with the same paths and choices."""
@@ -145,7 +144,7 @@ def test_normalising_keeps_the_satisfying_allocations(expression: Expression) ->
     assert (_compiled(expression) or set()) == exact
 
 
-@many_examples(200)
+@settings(max_examples=200)
 @given(trees(st.sampled_from([None, Gap(1, None)])))
 def test_without_largest_gaps_the_checker_refuses_only_and_all_the_impossible(
     expression: Expression,

@@ -17,14 +17,12 @@ from rdl.expressions import (
     children_of,
 )
 from rdl.meaning.shift import shifted
-from tests.examples import many_examples
 from tests.rdl.oracle.asks import ONE, SECOND, rule
 from tests.strategies import expressions
 
 MS = st.integers(0, 10**9)
 
 
-@many_examples()
 @given(expression=expressions(), one=MS, other=MS, submitted=MS)
 def test_two_moves_are_their_sum(
     expression: Expression, one: int, other: int, submitted: int
@@ -34,7 +32,6 @@ def test_two_moves_are_their_sum(
     assert twice == shifted(expression, one + other, submitted)
 
 
-@many_examples()
 @given(expression=expressions(), by=MS, submitted=MS)
 def test_only_instants_outside_periods_change(
     expression: Expression, by: int, submitted: int

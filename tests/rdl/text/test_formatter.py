@@ -19,14 +19,12 @@ from rdl.expressions import (
 from rdl.resources import Resources
 from rdl.text.formatter import format_expression, format_pretty, most_characters
 from rdl.text.parser import parse
-from tests.examples import many_examples
 from tests.strategies import expressions
 
 ONE_CPU = Resources.of({"cpu": 1000})
 ATOM = Atom(ONE_CPU, 1, 10, 240_000, 2_400_000)
 
 
-@many_examples()
 @given(expressions())
 def test_text_reads_back_as_the_same_expression(expression: Expression) -> None:
     """parse(format(e)) == e, on one line and indented."""
@@ -34,7 +32,6 @@ def test_text_reads_back_as_the_same_expression(expression: Expression) -> None:
     assert parse(format_pretty(expression)) == expression
 
 
-@many_examples()
 @given(expressions())
 def test_formatting_what_was_formatted_changes_nothing(expression: Expression) -> None:
     """format(parse(format(e))) == format(e), so a stored text is a fixed point."""
@@ -45,7 +42,6 @@ def test_formatting_what_was_formatted_changes_nothing(expression: Expression) -
     assert format_pretty(parse(pretty)) == pretty
 
 
-@many_examples()
 @given(expressions())
 def test_no_text_is_longer_than_its_parts_may_be(expression: Expression) -> None:
     """What is said to be short enough without being written is."""

@@ -12,7 +12,6 @@ from rdl.text.formatter import format_expression, format_pretty
 from rdl.text.layout import lay_out_text
 from rdl.text.parser import parse
 from rdl.text.tokenizer import END, STRING, Tokenizer
-from tests.examples import many_examples
 from tests.strategies import expressions
 
 MESSY = """# head
@@ -73,7 +72,6 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-@many_examples()
 @given(expressions(), st.booleans(), st.data())
 def test_the_layout_is_stable_and_keeps_tokens_and_comments(
     expression: Expression, pretty: bool, data: st.DataObject

@@ -11,7 +11,6 @@ from rdl.expressions import Atom, Expression, children_of
 from rdl.names import PartNames, part_name, part_name_of_text
 from rdl.text.formatter import format_expression, format_pretty
 from rdl.text.parser import parse
-from tests.examples import many_examples
 from tests.strategies import expressions
 
 A = "atom(<1 cpu>, 1, 1, 60, 60)"
@@ -23,7 +22,6 @@ def _names(expression: Expression) -> list[str | None]:
     return [expression.name, *inside]
 
 
-@many_examples()
 @given(expressions())
 def test_every_form_keeps_the_names(expression: Expression) -> None:
     """Canonical text, pretty text and JSON name the same parts as the canonical text does."""
@@ -116,7 +114,6 @@ def test_a_part_without_a_name_is_called_by_what_it_needs(
     assert part_name_of_text(text, path) == words
 
 
-@many_examples()
 @given(expressions())
 def test_no_two_parts_are_called_the_same(expression: Expression) -> None:
     """Whatever a request looks like, words lead to one part."""

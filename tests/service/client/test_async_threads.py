@@ -29,7 +29,7 @@ def test_a_cancelled_call_is_not_sent_again() -> None:
         asyncio.run(cancelled(url))
         for thread in threading.enumerate():
             if thread.name.startswith("agenda"):
-                thread.join(10)
+                thread.join(300)
         assert methods == ["POST"]
 
 

@@ -165,7 +165,7 @@ def test_the_same_is_awaited(address: str) -> None:
     asyncio.run(life())
     ours = [one for one in threading.enumerate() if one.name.startswith("agenda")]
     for thread in ours:
-        thread.join(10)
+        thread.join(300)
     assert not [one for one in ours if one.is_alive()]
 
 

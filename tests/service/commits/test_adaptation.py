@@ -166,7 +166,7 @@ def test_no_other_change_waits_for_an_adaptation(
 
     def slow(twin: Plan, limits: Limits) -> Adaptation:
         begun.set()
-        assert others_done.wait(60)
+        assert others_done.wait(300)
         return adapt(twin, limits)
 
     monkeypatch.setattr("service.commits.adaptation.adapt", slow)
@@ -178,7 +178,7 @@ def test_no_other_change_waits_for_an_adaptation(
     )
     losing.start()
     try:
-        assert begun.wait(60)
+        assert begun.wait(300)
         service.reserve("b", ONE)
         changed = service.client.put(
             "/v1/reservations/b", json={"rdl": ONE, "weight": 2}, headers={"If-Match": "*"}
@@ -188,7 +188,7 @@ def test_no_other_change_waits_for_an_adaptation(
         assert not answers
     finally:
         others_done.set()
-        losing.join(60)
+        losing.join(300)
     assert answers[0].status_code == 201
     assert _fates(answers[0]) == [("a", "degraded")]
 
@@ -201,7 +201,7 @@ def test_an_outage_is_answered_in_time_though_the_repair_goes_on(
     answered = threading.Event()
 
     def slow(twin: Plan, limits: Limits) -> Adaptation:
-        assert answered.wait(60)
+        assert answered.wait(300)
         return adapt(twin, limits)
 
     monkeypatch.setattr("service.commits.adaptation.adapt", slow)

@@ -75,7 +75,7 @@ class TestProcesses:
                     entered.set()
 
             threading.Thread(target=enter).start()
-            found.append(entered.wait(60))
+            found.append(entered.wait(300))
             apply(record, takings)
 
         monkeypatch.setattr(replaying, "apply", applied)

@@ -129,7 +129,7 @@ class TestSolvers:
 
         def stop() -> None:
             begun.set()
-            assert waits.wait(60)
+            assert waits.wait(300)
             service.runtime.planner.solvers.queue.close()
 
         solver(monkeypatch, stop)
@@ -142,7 +142,7 @@ class TestSolvers:
 
         clients = [threading.Thread(target=ask, args=(id_,)) for id_ in ("a", "b")]
         clients[0].start()
-        assert begun.wait(60)
+        assert begun.wait(300)
         clients[1].start()
         while not len(service.runtime.planner.solvers.queue):
             threading.Event().wait(0.001)

@@ -19,7 +19,7 @@ def goes_on(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     event, solve = threading.Event(), LiveTables.solve
 
     def waits(tables: LiveTables, job: TableJob) -> None:
-        assert event.wait(60)
+        assert event.wait(300)
         solve(tables, job)
 
     monkeypatch.setattr(LiveTables, "solve", waits)

@@ -80,7 +80,7 @@ class Call(threading.Thread):
 
     def result(self) -> object:
         """Wait, and return what came of it."""
-        self.join(60)
+        self.join(300)
         return self.outcome
 
 
@@ -351,7 +351,7 @@ def test_of_submissions_at_once_no_more_are_taken_than_a_judge_lets(url: str) ->
     def submit(name: str) -> None:
         store = Store(url)
         try:
-            together.wait(60)
+            together.wait(300)
             store.applications.add(ApplicationRow(name, "t", 0, b"{}"), judge=judge)
         except ValueError:
             refused.append(name)
@@ -363,7 +363,7 @@ def test_of_submissions_at_once_no_more_are_taken_than_a_judge_lets(url: str) ->
     for call in calls:
         call.start()
     for call in calls:
-        call.join(60)
+        call.join(300)
     store = Store(url)
     assert (len(store.applications.open()), len(refused)) == (3, 5)
     store.close()

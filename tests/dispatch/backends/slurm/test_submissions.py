@@ -27,7 +27,7 @@ class _Slurm:
         number = int(job.name)
         self.asked.append(number)
         if self._together is not None:
-            self._together.wait(30)
+            self._together.wait(300)
         if number == self.refused:
             raise SlurmError("no such node")
         if number == self.away:

@@ -15,7 +15,6 @@ from planner.agent import Limits
 from planner.agents import AGENT_NAMES
 from planner.placement import Code, PlacementResult
 from rdl.compile.shapes import is_reachable, shortest_length
-from tests.examples import many_examples
 from tests.planner.exact_atom import is_allocation
 from tests.planner.graphs import (
     ArrayView,
@@ -85,7 +84,7 @@ def _stages(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
 
 
 @pytest.mark.parametrize("name", _COMPLETE)
-@many_examples(100)
+@settings(max_examples=100)
 @given(stages=_stages(), slack=st.sampled_from([0.0, 0.1, 0.3, 1.5]))
 def test_chains_on_an_empty_cluster(
     name: str, stages: list[tuple[int, int, int, int]], slack: float
@@ -126,7 +125,7 @@ def _trees(draw: st.DrawFn, depth: int = 3) -> Piece:
 
 
 @pytest.mark.parametrize("name", _COMPLETE)
-@many_examples(80)
+@settings(max_examples=80)
 @given(piece=_trees(), slack=st.integers(0, 10))
 def test_accepts_what_the_checker_accepts(name: str, piece: Piece, slack: int) -> None:
     """With capacity for all atoms at once, a window of the critical path is enough."""
@@ -263,7 +262,7 @@ def test_every_and_order_inside() -> None:
         assert _span(result, 0, 10)[1] <= _span(result, 1, 10)[0]
 
 
-@many_examples(60)
+@settings(max_examples=60)
 @given(piece=_trees(), free=st.lists(st.integers(0, 9), min_size=25, max_size=25))
 def test_never_over_capacity_and_repeatable(piece: Piece, free: list[int]) -> None:
     """Batches stay within what is free, and the same batch gives the same rows again."""

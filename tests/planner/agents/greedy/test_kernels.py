@@ -22,7 +22,6 @@ from planner.agents.greedy.kernels.codes import (
     PAPER,
 )
 from rdl.compile.shapes import is_reachable
-from tests.examples import many_examples
 from tests.planner.exact_atom import fits, is_allocation
 from tests.planner.graphs import ArrayView, atom, every, heights, request, use
 
@@ -45,7 +44,7 @@ def _atoms(draw: st.DrawFn) -> tuple[int, int, int, int, list[int]]:
 
 @pytest.mark.parametrize("early", [False, True], ids=["late", "early"])
 @pytest.mark.parametrize("strategy", list(_ALL))
-@many_examples(120)
+@settings(max_examples=120)
 @given(case=_atoms())
 def test_placed_is_an_allocation(
     strategy: str, early: bool, case: tuple[int, int, int, int, list[int]]

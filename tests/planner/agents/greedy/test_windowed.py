@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from planner.agents.greedy.kernels.window_limits import UNBOUND, WindowLimits, WindowTask, too_much
 from planner.agents.greedy.kernels.windowed import fit_within
-from tests.examples import many_examples
 from tests.planner.exact_atom import is_allocation
 
 
@@ -101,7 +100,7 @@ def _window_by_window(one: Asked) -> tuple[int, list[int]]:
     return left, heights
 
 
-@many_examples(200)
+@settings(max_examples=200)
 @given(asked())
 def test_one_pass_is_as_exact_as_asking_every_window(one: Asked) -> None:
     """Queues and jumps give the very heights of the rule that looks at all windows each time."""
@@ -142,7 +141,7 @@ def _most_work(one: Asked) -> int:
     return held[0]
 
 
-@many_examples(150)
+@settings(max_examples=150)
 @given(asked(least=1, lease=1))
 def test_leases_of_a_step_are_fitted_wherever_they_fit(one: Asked) -> None:
     """Without longer leases nothing that fits is refused: the work left is what nobody can hold."""

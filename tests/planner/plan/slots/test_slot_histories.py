@@ -7,10 +7,9 @@ import random
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import many_examples
 from tests.planner.plan.slots.slot_history import SlotHistory
 
 #: Histories of the soak, and for how many seconds it goes on at most.
@@ -31,7 +30,7 @@ def test_histories_that_once_went_wrong(seed: int) -> None:
         history.step()
 
 
-@many_examples(40)
+@settings(max_examples=40)
 @given(st.data())
 def test_machines_keep_what_any_history_promised(data: st.DataObject) -> None:
     """After every commit: valid, the room of its slots, replayed and restored the same."""

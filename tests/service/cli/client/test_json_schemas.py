@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from dispatch.backends.slurm.control.records import SlurmJob
 from service.cli.kit.errors import DONE, ERROR, REFUSED
 from service.cli.kit.server import Server, ServerReply
 from service.cli.main import main
-from service.cli.schemas import JSON_VERSION, commands
+from service.cli.schemas import JSON_VERSION, commands, schema_of
 from service.events.plan_event import EventPosition, PlanEvent
+from service.http.specification import document
+from service.resources.table import ROUTES
 from tests.service.cli.client.in_process_server import let_commands_ask
 from tests.service.cli.command_line import MINUTES, agenda, write_day
 from tests.service.conftest import Service
@@ -36,9 +39,13 @@ _WORK = {"name": "w", "size": 60, "components": [
 _IMPOSSIBLE = "window(atom(<1 cpu>, 1, 1, 2h, 2h), +0, +1h)"
 
 
+@cache
+def _api() -> dict[str, Any]:
+    return document(ROUTES)
+
+
 def _schema(*words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(agenda("json-schema", *words).stdout)
-    return found
+    return schema_of(" ".join(words), _api())
 
 
 def test_the_documents_of_a_life(
@@ -216,6 +223,9 @@ def test_each_schema_is_one(command: str) -> None:
 
 
 def test_what_there_is() -> None:
-    """Without a command the version and the commands are told; another has none."""
-    assert _schema() == {"version": JSON_VERSION, "commands": commands()}
+    """Without a command the version and the commands, else a command's schema if it has one."""
+    told = json.loads(agenda("json-schema").stdout)
+    assert told == {"version": JSON_VERSION, "commands": commands()}
+    shown = json.loads(agenda("json-schema", "reservations", "show").stdout)
+    assert shown == _schema("reservations", "show")
     assert agenda("json-schema", "serve").exit_code == ERROR

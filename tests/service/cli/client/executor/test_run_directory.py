@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,11 @@ import pytest
 
 from service.cli import executor_supervisor as supervisor
 from service.cli.executor_runs import RunDirectory, RunLimits
+from tests.patience import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the executor needs Linux")
 
 NOTE = 'echo "$AGENDA_RUN" >> ../note; '
-
-
-def awaited(look: Callable[[], bool]) -> None:
-    """Wait until `look` is true."""
-    until = time.monotonic() + 60
-    while not look():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -61,7 +53,7 @@ def test_a_start_is_made_once_however_often_it_is_asked_for(tmp_path: Path, leas
     for _ in range(3):
         run.start()
         RunDirectory(run.path).start()
-    awaited(lambda: run.has_ended)
+    eventually(lambda: run.has_ended)
 
     assert notes(run) == 1
     assert run.report() == {"id": "r1", "state": "exited", "code": 0}
@@ -82,15 +74,15 @@ def test_a_run_that_ended_before_it_was_stopped_has_exited(tmp_path: Path, lease
     """Its work is done; one that ends well because it is stopped has been stopped."""
     run = made(tmp_path, lease, "true")
     run.start()
-    awaited(lambda: run.has_ended)
+    eventually(lambda: run.has_ended)
     run.stop()
     assert run.report()["state"] == "exited"
 
     other = made(tmp_path, lease, "trap 'exit 0' TERM; touch ../up; sleep 600 & wait", id="r2")
     other.start()
-    awaited((other.path / "up").exists)
+    eventually((other.path / "up").exists)
     other.stop()
-    awaited(lambda: other.has_ended)
+    eventually(lambda: other.has_ended)
     assert (other.report()["state"], other.report()["code"]) == ("stopped", 0)
 
 
@@ -98,13 +90,13 @@ def test_a_run_whose_supervisor_is_killed_ends(tmp_path: Path, lease: Path) -> N
     """With all it has begun, and by no fault of its own."""
     run = made(tmp_path, lease, "setsid sleep 600 & echo $! > ../child; echo $$ > ../pid; wait")
     run.start()
-    awaited((run.path / "pid").exists)
+    eventually((run.path / "pid").exists)
     pids = [int((run.path / name).read_text()) for name in ("pid", "child")]
     os.kill(json.loads((run.path / "supervisor").read_text())["pid"], signal.SIGKILL)
-    awaited(lambda: run.has_ended)
+    eventually(lambda: run.has_ended)
 
     assert run.report()["state"] == "lost"
-    awaited(lambda: not any(supervisor.started_at(pid) for pid in pids))
+    eventually(lambda: not any(supervisor.started_at(pid) for pid in pids))
 
 
 def test_a_run_whose_supervisor_left_an_empty_file_ends(tmp_path: Path, lease: Path) -> None:
@@ -128,9 +120,9 @@ def test_a_run_ends_with_the_lease(tmp_path: Path, lease: Path) -> None:
     """Whatever becomes of the executor."""
     run = made(tmp_path, lease, "sleep 600")
     run.start()
-    awaited(lambda: run.report()["state"] == "running")
+    eventually(lambda: run.report()["state"] == "running")
     supervisor.write_json(str(lease), {"until": time.monotonic()})
-    awaited(lambda: run.has_ended)
+    eventually(lambda: run.has_ended)
 
     assert run.report() == {
         "id": "r1", "state": "lost", "code": -signal.SIGTERM, "detail": "its executor fell silent"
@@ -160,6 +152,6 @@ def test_a_run_is_held_to_its_memory(tmp_path: Path, lease: Path) -> None:
     python = f"{sys.executable} -c 'bytearray(128 << 20)'"
     run = made(tmp_path, lease, python, RunLimits(True, 0.5), resources={"memory": 64})
     run.start()
-    awaited(lambda: run.has_ended)
+    eventually(lambda: run.has_ended)
 
     assert run.report()["state"] == "failed"
