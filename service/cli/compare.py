@@ -35,6 +35,7 @@ from service.cli.plan_tables import (
     print_work,
     run_rows,
 )
+from service.cli.size import compare_sizes, machine_counts
 
 if TYPE_CHECKING:
     from planner.cluster.cluster import Cluster
@@ -110,6 +111,17 @@ class AgentLimits:
     click.option(
         "--html", type=WRITABLE, help="Write a page with tables and every skyline to this file."
     ),
+    click.option(
+        "--machines",
+        callback=machine_counts,
+        metavar="N,...",
+        help="Plan on each of these numbers of machines instead, and show what each accepts.",
+    ),
+    click.option(
+        "--group",
+        metavar="NAME",
+        help="With --machines: change this machine group only.  [default: all, by one factor]",
+    ),
     worker_options("each agent"),
     forms=ALL_FORMS,
     offline=True,
@@ -121,6 +133,8 @@ def compare(
     agents: tuple[str, ...],
     ending: AgentLimits,
     html: Path | None,
+    machines: tuple[int, ...] | None,
+    group: str | None,
     where: WorkerChoice,
 ) -> Answer:
     """Plan WORKLOAD on CLUSTER with each agent; gree is the baseline if it is among them.
@@ -131,6 +145,18 @@ def compare(
     """
     from planner.workload.compare import RECORDED
 
+    if machines is not None:
+        if where != WorkerChoice():
+            raise click.UsageError(
+                "--machines plans in this process: leave --workers and --dask out"
+            )
+        own_ms = {name: ms for name, ms in ending.times if name is not None}
+        limits_by_agent = {
+            name: (own_ms.get(name, ending.every_ms), ending.seed) for name in agents
+        }
+        return compare_sizes((cluster, workload), machines, group, limits_by_agent, html)
+    if group is not None:
+        raise click.UsageError("--group goes with --machines")
     day = read_day(cluster, workload)
     if where == WorkerChoice():
         from planner.workload.compare import compare as compared

@@ -63,8 +63,8 @@ def report(
 ) -> Listing:
     """Report what was promised, used, kept, late, broken and refused, as core-hours and counts.
 
-    Used counts the core components of applications while they ran; broken are promises that were
-    degraded, failed or passed unused.
+    Used counts the components of applications while they ran, core and elastic ones; broken are
+    promises that were degraded, failed or passed unused.
     """
     body = server.call("GET", "/v1/report", query={"from": since, "to": until, "by": by}).good()
     zone = server.zone()

@@ -318,7 +318,9 @@ _EVENT: Final = _said(
     "One event, with what else is known of it; each is on a line of its own.",
 )
 
+
 _SIZE: Final = _of(
+    agent_=_said(_TEXT, "Of `compare --machines`."),
     machines=_COUNT,
     groups=_map(_COUNT),
     accepted=_COUNT,
@@ -330,10 +332,10 @@ _SIZE: Final = _of(
 
 _SIZING: Final = _of(
     tried=_list(_SIZE),
-    target_=_said(_NUMBER, "Share that was asked for, 0 to 1."),
-    of_=_TEXT,
-    found_=_said(_or_null(_SIZE), "The fewest machines tried that accept it."),
-    complete_=_said(_FLAG, "Whether the search ended by itself."),
+    target=_said(_NUMBER, "Share that was asked for, 0 to 1."),
+    of=_TEXT,
+    found=_said(_or_null(_SIZE), "The fewest machines tried that accept it."),
+    complete=_said(_FLAG, "Whether the search ended by itself."),
 )
 
 #: Command -> the schema of what it makes.
@@ -341,7 +343,7 @@ DOCUMENTS: Final[Mapping[str, _Schema]] = {
     "plan": _PLAN,
     "validate": _CHECK,
     "plan-diff": _DIFFERENCE,
-    "compare": _COMPARISON,
+    "compare": {"anyOf": [_COMPARISON, _of(sizes=_list(_SIZE))]},
     "size": _SIZING,
     "optimize": _OPTIMIZED,
     "lotes": _LOTES,

@@ -1,14 +1,15 @@
-"""`agenda size`: how many machines a workload needs."""
+"""How many machines a workload needs: `agenda size`, and `agenda compare --machines`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from service.cli.kit.commands import ALL_FORMS, Answer, Table, server_command
-from service.cli.kit.errors import DONE, REFUSED, STOPPED
+from service.cli.kit.errors import DONE, REFUSED, STOPPED, as_cli_error
 from service.cli.kit.options import (
     READABLE,
     WRITABLE,
@@ -19,17 +20,27 @@ from service.cli.kit.options import (
 from service.cli.kit.progress import make_ready, running
 
 if TYPE_CHECKING:
+    from planner.cluster.cluster import Cluster
+    from planner.files.workload_file import WorkloadLine
     from planner.workload.sizing import Counted, Sizing, TriedSize
 
-_SIZES: Final = Table(
-    "machines groups accepted requests requests_share work work_share",
-    "",
-    {"requests_share": "% of requests", "work": "core-hours", "work_share": "% of work"},
-    groups=lambda one: ", ".join(f"{count} {name}" for name, count in one["groups"].items()),
-    work=lambda one: f"{one['work_core_hours']:,.1f}",
-    requests_share=lambda one: f"{100 * one['requests_share']:.1f}",
-    work_share=lambda one: f"{100 * one['work_share']:.1f}",
-)
+
+def _table(names: str) -> Table:
+    return Table(
+        names,
+        "",
+        {"requests_share": "% of requests", "work": "core-hours", "work_share": "% of work"},
+        groups=lambda one: ", ".join(f"{count} {name}" for name, count in one["groups"].items()),
+        work=lambda one: f"{one['work_core_hours']:,.1f}",
+        requests_share=lambda one: f"{100 * one['requests_share']:.1f}",
+        work_share=lambda one: f"{100 * one['work_share']:.1f}",
+    )
+
+
+_SIZES: Final = _table("machines groups accepted requests requests_share work work_share")
+
+#: The same by agent.
+_COMPARED: Final = _table("agent machines groups accepted requests requests_share work work_share")
 
 
 def _share(_context: click.Context, _option: click.Parameter, value: str | None) -> float | None:
@@ -46,7 +57,7 @@ def _share(_context: click.Context, _option: click.Parameter, value: str | None)
     return share
 
 
-def _counts(
+def machine_counts(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> tuple[int, ...] | None:
     """Return numbers of machines of ``8,12,16``."""
@@ -85,12 +96,6 @@ def _counts(
         metavar="NAME",
         help="Change this machine group only.  [default: all, by one factor]",
     ),
-    click.option(
-        "--machines",
-        callback=_counts,
-        metavar="N,...",
-        help="Try these numbers of machines instead of searching for the least.",
-    ),
     planning_agent("Agent that plans the workload (agenda plan --help)."),
     click.option("--time-limit", type=duration, help="Stop the agent after this long, each time."),
     seed_option("the agent's random choices"),
@@ -110,28 +115,15 @@ def size(
     far.
     """
     from planner.agents import agent_named
-    from planner.files import read_cluster
-    from planner.files.errors import FileProblems
-    from planner.workload.sizing import size_cluster, try_sizes
+    from planner.workload.sizing import size_cluster
     from service.cli.plan import limits_of
-    from service.cli.workload_input import lines_in, read_raw, report_lines, with_calendar
 
-    target, counts, picture = options["target"], options["machines"], options["picture"]
-    if target is not None and counts is not None:
-        raise click.UsageError("give either --target or --machines")
+    target, picture = options["target"] or 0.99, options["picture"]
     if picture is not None:
         from service.pictures.paths import check_picture_path
 
         check_picture_path(picture)
-    raw = read_raw(workload)
-    described = with_calendar(read_cluster(cluster), raw)
-    group = options["group"]
-    names = [one.name for one in described.machines]
-    if group is not None and group not in names:
-        raise click.BadParameter(f"{group!r} is none of {', '.join(names)}", param_hint="--group")
-    bad = FileProblems()
-    lines = list(lines_in(workload, raw, described.origin, bad.append))
-    report_lines(workload, bad)
+    described, lines = _read(cluster, workload, options["group"])
     agent = agent_named(options["agent"])
     make_ready()
     with running(f"sizing with {options['agent']}") as run:
@@ -139,51 +131,119 @@ def size(
         def report(one: TriedSize) -> None:
             run.say(f"{one.total:,} machines accept {one.share(options['counted']):.1%}")
 
-        limits = limits_of(run, time_limit, seed)
-        if counts is not None:
-            tried = try_sizes(
-                described, lines, agent, counts, group=group, limits=limits, report=report
-            )
-            return _answer(tried, picture)
         sizing = size_cluster(
             described,
             lines,
             agent,
-            target or 0.99,
+            target,
             counted=options["counted"],
-            group=group,
-            limits=limits,
+            group=options["group"],
+            limits=limits_of(run, time_limit, seed),
             report=report,
         )
-    return _answer(sizing.tried, picture, sizing, target or 0.99, options["counted"])
+    return _answer(sizing, target, options["counted"], picture)
 
 
-def _answer(
-    tried: tuple[TriedSize, ...],
-    picture: Path | None,
-    sizing: Sizing | None = None,
-    target: float | None = None,
-    counted: Counted = "work",
+def compare_sizes(
+    files: tuple[Path, Path],
+    counts: tuple[int, ...],
+    group: str | None,
+    limits: Mapping[str, tuple[int | None, int]],
+    html: Path | None,
 ) -> Answer:
-    rows = [one.to_json() for one in tried]
-    found = None if sizing is None or sizing.found is None else sizing.found.to_json()
-    body: dict[str, Any] = {"tried": rows}
-    if sizing is not None:
-        body |= {"target": target, "of": counted, "found": found, "complete": sizing.is_complete}
+    """Return what each agent accepts on each number of machines, as one table.
+
+    Parameters
+    ----------
+    files
+        Cluster and workload.
+    group
+        The machine group that changes; None scales all by one factor.
+    limits
+        By agent: its time limit for each size in milliseconds (None: no limit), and its seed.
+    html
+        File that the table is also written to, as a page; None: no file.
+    """
+    from planner.agents import agent_named
+    from planner.workload.sizing import try_sizes
+    from service.cli.plan import limits_of
+
+    described, lines = _read(*files, group)
+    make_ready()
+    rows: list[dict[str, Any]] = []
+    with running("comparing numbers of machines") as run:
+        for name, (time_limit, seed) in limits.items():
+
+            def report(one: TriedSize, name: str = name) -> None:
+                run.say(f"{name}: {one.total:,} machines accept {one.share('work'):.1%}")
+
+            tried = try_sizes(
+                described,
+                lines,
+                agent_named(name),
+                counts,
+                group=group,
+                limits=limits_of(run, time_limit, seed),
+                report=report,
+            )
+            rows += ({"agent": name, **one.to_json()} for one in tried)
+
+    def write_page() -> None:
+        if html is not None:
+            from service.pictures.report import page_html, table_html
+
+            header = [column.label or column.name for column in _COMPARED.columns]
+            table = table_html(header, [_COMPARED.row(one) for one in rows])
+            page = page_html(f"{files[1].name} on {files[0].name}", [("By machines", table)])
+            with as_cli_error(str(html)):
+                html.write_text(page, encoding="utf-8")
+
+    return Answer(
+        {"sizes": rows},
+        lambda: _COMPARED.print(rows),
+        lambda: _COMPARED.print_csv(rows),
+        DONE if len(rows) == len(limits) * len(set(counts)) else STOPPED,
+        write_page,
+    )
+
+
+def _read(cluster: Path, workload: Path, group: str | None) -> tuple[Cluster, list[WorkloadLine]]:
+    """Return the cluster and the requests that are planned on different numbers of machines."""
+    from planner.files import read_cluster
+    from planner.files.errors import FileProblems
+    from service.cli.workload_input import lines_in, read_raw, report_lines, with_calendar
+
+    raw = read_raw(workload)
+    described = with_calendar(read_cluster(cluster), raw)
+    names = [one.name for one in described.machines]
+    if group is not None and group not in names:
+        raise click.BadParameter(f"{group!r} is none of {', '.join(names)}", param_hint="--group")
+    bad = FileProblems()
+    lines = list(lines_in(workload, raw, described.origin, bad.append))
+    report_lines(workload, bad)
+    return described, lines
+
+
+def _answer(sizing: Sizing, target: float, counted: Counted, picture: Path | None) -> Answer:
+    rows = [one.to_json() for one in sizing.tried]
+    found = None if sizing.found is None else sizing.found.to_json()
+    body = {
+        "tried": rows,
+        "target": target,
+        "of": counted,
+        "found": found,
+        "complete": sizing.is_complete,
+    }
 
     def after() -> None:
-        if picture is not None and tried:
-            _draw(tried, target, counted, picture)
+        if picture is not None and sizing.tried:
+            _draw(sizing.tried, target, counted, picture)
 
     def text() -> None:
         _SIZES.print(rows)
-        if sizing is not None:
-            click.echo(f"\n{_sentence(sizing, float(target or 0), counted)}")
+        click.echo(f"\n{_sentence(sizing, target, counted)}")
 
-    if sizing is None or found is not None:
-        code = DONE
-    else:
-        code = REFUSED if sizing.is_complete else STOPPED
+    code = DONE if found is not None else REFUSED if sizing.is_complete else STOPPED
     return Answer(body, text, lambda: _SIZES.print_csv(rows), code, after)
 
 
@@ -200,9 +260,7 @@ def _sentence(sizing: Sizing, target: float, counted: str) -> str:
     )
 
 
-def _draw(
-    tried: tuple[TriedSize, ...], target: float | None, counted: Counted, picture: Path
-) -> None:
+def _draw(tried: tuple[TriedSize, ...], target: float, counted: Counted, picture: Path) -> None:
     from service.pictures.experiments import ExperimentPanel, PanelSeries, write_panels
 
     x = [float(one.total) for one in tried]
@@ -210,6 +268,5 @@ def _draw(
         PanelSeries(name, x, [100 * one.share(name) for one in tried])
         for name in (counted, "requests" if counted == "work" else "work")
     ]
-    claimed = None if target is None else 100 * target
-    panel = ExperimentPanel("accepted", "machines", "% accepted", series, claimed=claimed)
+    panel = ExperimentPanel("accepted", "machines", "% accepted", series, claimed=100 * target)
     write_panels("What so many machines accept", [panel], picture)

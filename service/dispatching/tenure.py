@@ -43,6 +43,7 @@ from service.dispatching.documents import assignment_of, read_document, status_o
 from service.dispatching.outages.machine_watch import MachineWatch
 from service.dispatching.pace import Pace
 from service.dispatching.records.delay_record import in_seconds, keep_delays
+from service.dispatching.records.elastic_use import ElasticUse, elastic_millicores
 from service.dispatching.records.ended_work import ended_work
 from service.dispatching.records.table_record import keep_table
 from service.dispatching.releaser import Releaser
@@ -144,6 +145,7 @@ class Tenure:
         )
         self._close_on_end: set[str] = set()
         self._statuses: dict[str, bytes] = {}
+        self._elastic: dict[str, ElasticUse] = {}
         self._last_cycle: Cycle | None = None
         self._table_kept, self._delays_kept = 0, NO_DELAY
 
@@ -167,6 +169,7 @@ class Tenure:
             application = replace(application, reservation=None, atom=None)
         if document.close_on_end:
             self._close_on_end.add(row.id)
+        self._elastic[row.id] = msgspec.json.decode(row.status, type=ElasticUse)
         execution = table.submit(
             row.id,
             application,
@@ -348,7 +351,7 @@ class Tenure:
         """Write what has changed since the last tick, and forget what is over."""
         table = self._loop.table
         changed = table.take_news()
-        statuses = self._changed_statuses(changed)
+        statuses = self._changed_statuses(changed, cycle.at_ms)
         taken = list(self._runs_taken.values())
         settle = partial(settle_news, taken=taken) if taken else None
         if not statuses and settle is None and not self._shows_more(cycle):
@@ -369,13 +372,16 @@ class Tenure:
         for execution in filter(_is_forgettable, changed):
             table.forget(execution.id)
             self._statuses.pop(execution.id, None)
+            self._elastic.pop(execution.id, None)
             self._close_reservation(execution)
 
-    def _changed_statuses(self, changed: Iterable[Execution]) -> list[StatusRow]:
+    def _changed_statuses(self, changed: Iterable[Execution], at_ms: int) -> list[StatusRow]:
         """Return the rows of the executions whose status is not what was written last."""
         rows: list[StatusRow] = []
         for execution in changed:
-            status = msgspec.json.encode(status_of(execution))
+            use = self._elastic.setdefault(execution.id, ElasticUse())
+            use.observe(at_ms, elastic_millicores(execution))
+            status = msgspec.json.encode(status_of(execution) | msgspec.to_builtins(use))
             if self._statuses.get(execution.id) != status:
                 self._statuses[execution.id] = status
                 over = execution.state in FINAL_EXECUTION_STATES

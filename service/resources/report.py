@@ -19,6 +19,7 @@ from rdl.resources import CPU
 from rdl.time_grid import TimeGrid, seconds_of
 from service.access.user import User
 from service.dispatching.documents import read_document
+from service.dispatching.records.elastic_use import ElasticUse
 from service.http.kinds import QueryTime, choice
 from service.http.kit import Answer, Calls, Count, Input, Instant, doc
 from service.problems import ApiError, malformed_problem
@@ -73,7 +74,7 @@ class ReportRow(PromiseCounts, kw_only=True):
         float, doc("Asked by what was refused, of 5,000 different requests at most.")
     ] = 0.0
     used_core_hours: Annotated[
-        float, doc("By core components of applications, while they ran.")
+        float, doc("By components of applications while they ran, core and elastic ones.")
     ] = 0.0
     peak_cores: Annotated[float, doc("Most cores held at one time.")] = 0.0
     peak_at: Annotated[Instant | None, doc("When that began.")] = None
@@ -277,26 +278,25 @@ class _Sizes:
         return self.known[text]
 
 
-class _Times(msgspec.Struct):
+class _Status(ElasticUse):
     started: float | None = None
     ended: float | None = None
 
 
 def _runs(runtime: Runtime, start_ms: int, end_ms: int, now_ms: int) -> Iterator[_Asked]:
-    """Yield the applications that ran within a time, with the core-hours of core components."""
+    """Yield the applications that ran within a time, with the core-hours of their components."""
     for row in application_rows(runtime):
-        times = msgspec.json.decode(row.status, type=_Times)
-        if times.started is None:
-            continue
-        began_ms = max(start_ms, round(1000 * times.started))
-        until_ms = now_ms if times.ended is None else round(1000 * times.ended)
-        length_ms = min(end_ms, until_ms) - began_ms
-        if length_ms <= 0:
-            continue
+        status = msgspec.json.decode(row.status, type=_Status)
+        ended_ms = now_ms if status.ended is None else round(1000 * status.ended)
+        until_ms = min(end_ms, ended_ms)
+        core_ms = status.core_ms(start_ms, until_ms)
         document = read_document(row.document)
-        cores = sum(
-            part.count * part.resources.get(CPU, 0) / _MILLI
-            for part in document.application.components
-            if part.core
-        )
-        yield _Asked(row.id, row.tenant, document.queue, cores * length_ms / _HOUR_MS)
+        if status.started is not None:
+            length_ms = until_ms - max(start_ms, round(1000 * status.started))
+            core_ms += max(0, length_ms) * sum(
+                part.count * part.resources.get(CPU, 0) / _MILLI
+                for part in document.application.components
+                if part.core
+            )
+        if core_ms > 0:
+            yield _Asked(row.id, row.tenant, document.queue, core_ms / _HOUR_MS)

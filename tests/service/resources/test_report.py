@@ -69,6 +69,22 @@ def test_used_is_what_core_components_ran(still: Service) -> None:
     assert used == pytest.approx(1.0, abs=0.01)
 
 
+def test_used_counts_elastic_components_while_they_run(still: Service) -> None:
+    """One core for an hour, and three elastic ones for the half of it in which they fit."""
+    still.reserve("a", _HOUR, tenant="ads")
+    submit_one(still, "x", an_application(1, 3), tenant="ads", reservation="a")
+    still.runtime.dispatcher.tick()
+    still.runtime.dispatcher.tick()  # those that it started run
+    still.clock.advance(1800)
+    still.client.delete("/v1/applications/x")
+    still.runtime.dispatcher.tick()
+    still.runtime.dispatcher.tick()
+    still.clock.advance(1800)
+    parts = (_rows(still, f"from={span}")["ads"] for span in ("0&to=1h", "0&to=15m", "15m&to=1h"))
+    used = [one["used_core_hours"] for one in parts]
+    assert used == pytest.approx([2.0, 1.0, 1.0], abs=0.02)
+
+
 def test_cancelled_promises_are_apart(still: Service) -> None:
     """What its owner gave up is no promise, and has no core-hours."""
     still.reserve("a", _HOUR, tenant="ads")

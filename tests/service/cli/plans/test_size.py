@@ -40,15 +40,28 @@ def test_the_answer_names_the_machines_of_each_group(day: tuple[str, str]) -> No
     assert body["found"]["work_share"] == 1.0
 
 
-def test_a_list_of_counts_is_a_table(day: tuple[str, str], tmp_path: Path) -> None:
-    """Each count has a row, in ascending order; the picture is drawn."""
+def test_the_sizes_tried_are_drawn(day: tuple[str, str], tmp_path: Path) -> None:
     picture = tmp_path / "size.svg"
-    typed = ["size", *day, "--machines", "3,1,2", "-o", "csv", "--picture", str(picture)]
-    done = CliRunner().invoke(main, typed)
+    done = CliRunner().invoke(main, ["size", *day, "--picture", str(picture)])
     assert done.exit_code == 0
-    rows = [line.split(",")[:4] for line in done.stdout.splitlines()]
-    assert [[row[0], row[2]] for row in rows[1:]] == [["1", "2"], ["2", "4"], ["3", "6"]]
     assert picture.read_text().startswith("<?xml")
+
+
+def test_compare_tries_each_number_of_machines_with_each_agent(
+    day: tuple[str, str], tmp_path: Path
+) -> None:
+    """Rows are in ascending order of machines, agent by agent; the page has the same table."""
+    page = tmp_path / "sizes.html"
+    typed = ["compare", *day, "--machines", "3,1,2", "--agents", "gree,gree-l"]
+    done = CliRunner().invoke(main, [*typed, "-o", "csv", "--html", str(page)])
+    assert done.exit_code == 0
+    rows = [line.split(",") for line in done.stdout.splitlines()[1:]]
+    assert [(row[0], row[1], row[3]) for row in rows] == [
+        (agent, machines, accepted)
+        for agent in ("gree", "gree-l")
+        for machines, accepted in (("1", "2"), ("2", "4"), ("3", "6"))
+    ]
+    assert page.read_text().count("<td") == len(rows) * len(rows[0])
 
 
 def test_no_size_is_a_refusal(day: tuple[str, str], tmp_path: Path) -> None:
@@ -60,18 +73,21 @@ def test_no_size_is_a_refusal(day: tuple[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    "typed",
     [
-        ["--target", "0"],
-        ["--target", "120%"],
-        ["--target", "most"],
-        ["--machines", "0"],
-        ["--machines", "3,x"],
-        ["--group", "n"],
-        ["--target", "90%", "--machines", "3"],
+        ["size", "--target", "0"],
+        ["size", "--target", "120%"],
+        ["size", "--target", "most"],
+        ["size", "--group", "n"],
+        ["compare", "--machines", "0"],
+        ["compare", "--machines", "3,x"],
+        ["compare", "--machines", "3", "--group", "n"],
+        ["compare", "--group", "m"],
+        ["compare", "--machines", "3", "--workers", "2"],
     ],
     ids=" ".join,
 )
-def test_bad_options_are_errors_of_usage(day: tuple[str, str], options: list[str]) -> None:
+def test_bad_options_are_errors_of_usage(day: tuple[str, str], typed: list[str]) -> None:
     """What is no share, count or group is exit code 2."""
-    assert CliRunner().invoke(main, ["size", *day, *options]).exit_code == 2
+    command, *options = typed
+    assert CliRunner().invoke(main, [command, *day, *options]).exit_code == 2
