@@ -1,4 +1,4 @@
-"""How many examples the dearest tests draw: a part in `make test`, all in `.ci/run`.
+"""How many examples the most expensive tests draw: a part in `make test`, all in `.ci/run`.
 
 They are the same for everybody: the part is the beginning of all.
 """
@@ -23,7 +23,7 @@ _FEWEST: Final = 8
 
 
 def many_examples(count: int = 100, **more: Any) -> Callable[[_Test], _Test]:
-    """Return a decorator for a property test that draws so many examples where all are drawn.
+    """Return a decorator for a property test that draws this many examples where all are drawn.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ _WEEKS_MS: Final = 35 * _DAY_MS
 
 
 class _Grid(NamedTuple):
-    """The grid as the options say it; None where they say nothing."""
+    """The grid as the options say it; None if they say nothing."""
 
     step_ms: int
     horizon_ms: int | None

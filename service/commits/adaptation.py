@@ -38,11 +38,11 @@ logger = logging.getLogger("agenda.service")
 #: so that the answer to a change of machines does not wait for more than that.
 EFFORT: Final = Limits(work=40, time_s=1.0)
 
-#: The same where nothing is short, nobody asks, and some degraded reservations wait for room.
+#: The same where nothing is short, no one asks, and some degraded reservations wait for capacity.
 _BRIEF_EFFORT: Final = Limits(work=40, time_s=0.5)
 
 #: How long an answer is sought again because the Plan has moved on meanwhile; and how often before
-#: nobody else may append until it is found, without improving it: where the Plan moves on faster
+#: no one else may append until it is found, without improving it: where the Plan moves on faster
 #: than an answer is computed, none would ever be committed.
 _LONGEST_S: Final = 30.0
 _FREE_ATTEMPTS: Final = 3
@@ -70,7 +70,7 @@ class PlanAdapter:
     lane
         Carries out the jobs that ask for it, and looks at the Plan in between.
     failure
-        What failed at the last look; empty where nothing did.
+        What failed at the last look; empty if nothing did.
     """
 
     def __init__(self, replica: Replica, clock: Clock, telemetry: Telemetry) -> None:
@@ -89,7 +89,7 @@ class PlanAdapter:
         )
 
     def _look(self, idle: bool) -> None:
-        """Adapt if nobody asks for it, unless there is nothing to do."""
+        """Adapt if no request asks for it, unless there is nothing to do."""
         try:
             if idle:
                 self.tick()
@@ -138,7 +138,7 @@ class PlanAdapter:
         job.finished.set()
 
     def so_far(self, since: int) -> AdaptationAnswer:
-        """Return what any process has done after a version; the repair goes on."""
+        """Return what any process has done after a version; the repair continues."""
         with self._replica.newest() as plan:
             version = plan.version
         noted = self._replica.adapted_since(since)
@@ -149,10 +149,10 @@ class PlanAdapter:
     ) -> AdaptationAnswer | ProblemDocument | None:
         """Return what was done about the machines that the Plan has now, or why nothing was.
 
-        None where the Plan moved on all the time; the next look tries again. Each attempt is
+        None if the Plan moved on all the time; the next look tries again. Each attempt is
         improved for half of the time of the one before. After a few the turn to append is held
         meanwhile, so that the next one is committed. A job that waits ends the improvement of a
-        repair that nobody waits for.
+        repair that no one waits for.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class PlanAdapter:
         return None
 
     def _commit(self, found: Adaptation) -> int | None:
-        """Return the version that holds the answer, or None where the Plan has moved on.
+        """Return the version that holds the answer, or None if the Plan has moved on.
 
         Raises
         ------
@@ -219,7 +219,7 @@ class PlanAdapter:
             if outcome.conflicts and outcome.before == found.based_on:
                 raise AdapterError(outcome.conflicts[0].detail)
             if outcome.version is not None or outcome.conflicts:
-                return outcome.version  # without either another process was faster: once more
+                return outcome.version  # without either another process was faster: again
 
     def _done(self, found: Adaptation, version: int) -> AdaptationAnswer:
         self.failure = ""

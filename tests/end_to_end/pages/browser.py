@@ -46,13 +46,13 @@ document.addEventListener("securitypolicyviolation", (event) =>
   window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
 """
 
-#: Where the pictures of docs/page.md are written, if they are asked for.
+#: Where the pictures of docs/page.md are written, if they are requested.
 PICTURES: Final = Path(__file__).parents[3] / "docs" / "pictures" / "page"
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start Debian's Chromium; skip where there is none."""
+    """Start Debian's Chromium; skip if there is none."""
     expect.set_options(timeout=30_000)  # a busy machine is slow, not wrong
     program = shutil.which("chromium")
     if program is None:
@@ -94,7 +94,7 @@ class Visit:
             self.faults.append(f"console: {message.text}")
 
     def close(self) -> None:
-        """End the visit; tell what went wrong in it."""
+        """End the visit; show what went wrong in it."""
         for page in self.pages:
             if not page.is_closed():
                 self.faults += [f"policy: {one}" for one in page.evaluate("window.violations")]

@@ -55,7 +55,7 @@ class JobDemand:
     nodes, cpus
         How many nodes, and CPUs of each.
     memory
-        MiB of each node; 0 where it does not say.
+        MiB of each node; 0 if it does not say.
     gpus
         Of each node.
     limit_s
@@ -65,13 +65,14 @@ class JobDemand:
     whole
         Whether it has its nodes to itself, and all of their memory.
     is_array, tasks, throttle
-        Whether it is an array, how many jobs alike it is, and how many of them may run at a time.
+        Whether it is an array, how many identical jobs it is, and how many of them may run at a
+        time.
     begin_s
         Before which it must not begin, Unix time; None for none.
     after
         Jobs that must have ended before it begins.
     account, qos
-        Whose limits it is under; empty where Slurm does not say it.
+        Whose limits it is under; empty if Slurm does not say it.
     """
 
     nodes: int
@@ -122,7 +123,7 @@ def demand_of(fields: Mapping[str, str]) -> JobDemand:
         int(fields.get("MinCPUsNode", "1")),
         gpus * _count_of(fields.get("CpusPerTres", "")),
     )
-    # What is asked for each GPU stands before the site's default for each CPU.
+    # What is requested each GPU stands before the site's default for each CPU.
     memory = gpus * _count_of(fields.get("MemPerTres", ""))
     memory = memory or mebibytes(fields.get("MinMemoryNode", ""))
     memory = memory or cpus * mebibytes(fields.get("MinMemoryCPU", ""))
@@ -151,7 +152,7 @@ def _afters(fields: Mapping[str, str]) -> list[re.Match[str] | None]:
 
 
 def _tasks_of(text: str) -> int:
-    """Return how many tasks ``0-7:2,9%4`` has; 1 for no array, 0 where that is not said whole."""
+    """Return how many tasks ``0-7:2,9%4`` has; 1 for no array, 0 if that is not said whole."""
     if text in _NONE - {"0"}:
         return 1
     count = 0
@@ -236,6 +237,6 @@ def _gpus_per_node(fields: Mapping[str, str], nodes: int) -> int:
 
 
 def _count_of(text: str) -> int:
-    """Return the number of ``gres:gpu:4``, in CPUs or MiB for each GPU; 0 where there is none."""
+    """Return the number of ``gres:gpu:4``, in CPUs or MiB for each GPU; 0 if there is none."""
     parts = _parts(text)
     return int(parts[0][-1]) if parts and parts[0][-1].isdecimal() else 0

@@ -1,4 +1,4 @@
-"""Limits of accounts and QOS in Slurm: what a job may be, and what may run beside it.
+"""Limits of accounts and QOS in Slurm: what a job may be, and what may run alongside it.
 
 Slurm starts no job beyond them, whatever is reserved for it.
 """
@@ -84,7 +84,7 @@ class JobLimit:
             yield f"jobs of {self.name} are {self.jobs} at a time: the array has {demand.throttle}"
 
     def in_the_way(self, demand: JobDemand, loads: Iterable[Load]) -> tuple[str, list[Load]] | None:
-        """Return which limit a job would exceed beside others, and these; None: none."""
+        """Return which limit a job would exceed alongside others, and these; None: none."""
         mine = [load for load in loads if self._counts(load)]
         if self.jobs is not None and len(mine) + demand.throttle > self.jobs:
             return f"{self.name} may run {self.jobs} jobs at a time", mine
@@ -100,7 +100,7 @@ class JobLimit:
 
 
 def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
-    """Return what so many jobs have, by the names of Slurm's TRES."""
+    """Return what this many jobs have, by the names of Slurm's TRES."""
     nodes = times * demand.nodes
     return {
         "cpu": nodes * demand.cpus,
@@ -111,7 +111,7 @@ def amounts_of(demand: JobDemand, times: int) -> dict[str, int]:
 
 
 def limits_of(commands: SlurmCommands, user: str, account: str, qos: str) -> list[JobLimit]:
-    """Return the limits under which a user's jobs are; none where Slurm enforces none.
+    """Return the limits under which a user's jobs are; none if Slurm enforces none.
 
     Parameters
     ----------
